@@ -1,6 +1,8 @@
 // core/graph/hooks.c -- runs the listeners of a site, methods first (they were added first).
 #include "core/graph/hooks.h"
 
+#include "core/graph/look.h"
+
 #define X(name, has, may, what) const struct site SITE_##name[1] = { { #name, has, may, what } };
 SITES(X)
 #undef X
@@ -89,7 +91,8 @@ int hooks_run(struct graph *g, const struct site *site, struct site_args *args)
         const struct hook *h = &g->hooks->list[i];
         if (!h->wants(h->self, site, args->layer)) continue;
         const struct site_args before = *args;
-        if (h->run(h->self, g, site, args) < 0) {
+        if ((h->run ? h->run(h->self, g, site, args)
+                    : look(g, args->x, site, args, h->take, h->self)) < 0) {
             graph_fail(g, "a listener failed");
             return -1;
         }

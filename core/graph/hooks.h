@@ -137,11 +137,18 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
     return site_sequence(args)->picture[site_row(args, i)] >= 0;
 }
 
+// What looks at the numbers of a site (core/graph/look.h). `args` are those of the site, except
+// that x holds the requested numbers (floats in f32, on the host until it returns) and q, k and v
+// are NULL. 0 or -1 with a message.
+typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
+                       struct err *err);
+
 struct hook {
     // Does it listen at this site (layer -1: any)? Called often: must be fast.
     bool (*wants)(void *self, const struct site *site, int layer);
-    // 0, or -1 after graph_fail.
+    // 0, or -1 after graph_fail. NULL: `take` looks at x.
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
+    look_fn take;
     void *self;
     bool changes; // a method: may make the changes that the site allows
     bool values;  // ... and changes values: layers where it listens cache them as changed

@@ -17,11 +17,6 @@
 
 #include "core/graph/hooks.h"
 
-// `args` are those of the site, except that x holds the requested numbers (floats in f32, on the
-// host until take returns) and q, k and v are NULL. 0 or -1 with a message.
-typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
-                       struct err *err);
-
 // 0, or -1 after graph_fail. Pointers in `args` must last until the pass ends, or looks_take.
 int look(struct graph *g, const struct tensor *x, const struct site *site,
          const struct site_args *args, look_fn take, void *self);

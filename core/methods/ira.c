@@ -473,6 +473,18 @@ static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, 
     return kl && (!heard || hooks_run(g, SITE_KL, &args) == 0) ? 0 : -1;
 }
 
+void ira_divergence(const struct site_args *args, const float *kl, float *of_row)
+{
+    const int64_t n = args->x->shape[0], heads = args->x->shape[1];
+    for (int64_t i = 0, at = 0; at < n; i++) {
+        if (!site_visual(args, i)) continue;
+        double sum = 0;
+        for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
+        of_row[site_row(args, i)] = (float)(sum / (double)heads);
+        at++;
+    }
+}
+
 // New visual rows of args->v [P,Hkv,d].
 static int change(struct ira_values *p, struct site_args *args, const int32_t *keys)
 {

@@ -10,6 +10,10 @@ extern const struct site SITE_NOISE[1];
 // [S,Hkv] divergence of the pass's visual tokens; v: their gate [S,Hkv].
 extern const struct site SITE_KL[1];
 
+// Means over the heads of x [S,Hkv] at SITE_KL, whose numbers are `kl`: of_row[] of the sequence's
+// rows that the pass has.
+void ira_divergence(const struct site_args *args, const float *kl, float *of_row);
+
 // Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
 // v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
 // = v + delta + gate * sigma_q * noise. gate and noise are constants.

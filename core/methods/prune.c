@@ -216,18 +216,10 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
 static int prune_kl(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
-    const int64_t heads = args->x->shape[1], n = args->x->shape[0];
-    float *kl = xmalloc(tensor_bytes(args->x) + 1), *score;
+    float *kl = xmalloc(tensor_bytes(args->x) + 1);
     g->backend->download(kl, args->x->data, tensor_bytes(args->x)); // [S', Hkv]
     sequence_reserve(p, site_sequence(args));
-    score = p->row_score[prune_stage_at(p, args->layer) > 0];
-    for (int64_t i = 0, at = 0; at < n; i++) {
-        if (!site_visual(args, i)) continue;
-        double sum = 0;
-        for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
-        score[site_row(args, i)] = (float)(sum / (double)heads);
-        at++;
-    }
+    ira_divergence(args, kl, p->row_score[prune_stage_at(p, args->layer) > 0]);
     free(kl);
     return 0;
 }

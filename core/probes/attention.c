@@ -9,8 +9,6 @@
 
 struct attention {
     const struct probe_env *env;
-    int layer; // PROBE_LAYER_ALL: each
-    enum probe_token otherwise;
     struct attention_sum *sum;
 };
 
@@ -23,22 +21,14 @@ static void attention_release(void *state)
 
 static void *attention_start(const struct probe_env *env, struct err *err)
 {
-    const struct decoder_config *c = &env->model->decoder.config;
-    const int layer = probe_layer(env, c->layers - 1, err);
-    if (layer < PROBE_LAYER_ALL) return NULL;
-    const bool answered = env->sequence->n > env->sequence->prompt;
-    const enum probe_token otherwise = answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST;
-    struct attention_sum *sum = attention_sum_new(env, otherwise, err);
-    if (!sum) return NULL;
     struct attention *s = xcalloc(1, sizeof *s);
-    *s = (struct attention){ env, layer, otherwise, sum };
+    *s = (struct attention){ env, attention_sum_new(env) };
     return s;
 }
 
-static bool attention_wants(void *state, const struct site *site, int layer)
+static bool is_all(const struct attention *s)
 {
-    const struct attention *s = state;
-    return site == SITE_VALUES && (layer < 0 || s->layer < 0 || layer == s->layer);
+    return s->env->options->layer == PROBE_LAYER_ALL;
 }
 
 static int attention_run(void *state, struct graph *g, const struct site *site,
@@ -67,18 +57,17 @@ static void put_profile(struct results *r, size_t from)
 static void put_map(const struct attention *s, struct results *r, double *row, int layer,
                     int64_t part)
 {
-    const int head = s->env->options->head, token = probe_token_number(s->env, s->otherwise);
+    const int head = s->env->options->head;
     const float *map = attention_sum_map(s->sum, layer, head, part);
     const int64_t most = attention_sum_most(s->sum, map);
     row[0] = attention_sum_share(s->sum, map), row[1] = (double)map[most], row[2] = (double)most;
-    probe_maps(s->env, r, "attention", layer, head, token + (int)part, map);
+    probe_maps(s->env, r, "attention", layer, head, s->env->token + (int)part, map);
 }
 
 // A table of each layer, its rows the answer's tokens.
 static void put_tokens(const struct attention *s, struct results *r, int layer)
 {
-    char *name =
-        s->layer < 0 ? xasprintf("attention.tokens.%d", layer) : xstrdup("attention.tokens");
+    char *name = is_all(s) ? xasprintf("attention.tokens.%d", layer) : xstrdup("attention.tokens");
     struct result_table *t = results_table(r, name, "token|to the pictures|max|max at token");
     t->curve = true;
     for (int64_t i = 0; i < attention_sum_parts(s->sum); i++)
@@ -89,17 +78,16 @@ static void put_tokens(const struct attention *s, struct results *r, int layer)
 static int attention_finish(void *state, struct results *r, struct err *err)
 {
     const struct attention *s = state;
-    const int layers = s->env->model->decoder.config.layers;
-    const int from = s->layer < 0 ? 0 : s->layer, to = s->layer < 0 ? layers : s->layer + 1;
+    const int from = s->env->from, to = s->env->to;
     if (s->env->options->token == PROBE_TOKEN_EACH) {
-        for (int l = from; l < to; l++) put_tokens(s, r, l);
+        for (int l = from; l <= to; l++) put_tokens(s, r, l);
         return 0;
     }
     size_t last = 0;
     struct result_table *t =
         results_table(r, "attention", "layer|to the pictures|max|max at token");
-    t->curve = s->layer < 0;
-    for (int l = from; l < to; l++) {
+    t->curve = is_all(s);
+    for (int l = from; l <= to; l++) {
         last = r->map_count;
         put_map(s, r, result_row(t, "%d", l), l, 0);
     }
@@ -130,9 +118,11 @@ const struct probe probe_attention = {
     .pictures = true,
     .answered = true,
     .results = attention_results,
+    .layers = LAST_LAYER,
+    .token = PROBE_TOKEN_ANSWER,
     .start = attention_start,
     .release = attention_release,
-    .wants = attention_wants,
+    .sites = { SITE_VALUES },
     .run = attention_run,
     .finish = attention_finish,
 };

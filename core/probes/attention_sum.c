@@ -7,30 +7,22 @@
 
 struct attention_sum {
     const struct probe_env *env;
-    int64_t heads, visual, queries, parts;
-    int32_t *query, *number; // rows asked; which visual token a row is
-    int32_t *picture;        // [S] of each visual token
-    double **sum;            // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
-    float *map;              // [S]
+    int64_t heads, visual, parts;
+    int32_t *picture; // [S] of each visual token
+    double **sum;     // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
+    float *map;       // [S]
 };
 
-struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_token otherwise,
-                                        struct err *err)
+struct attention_sum *attention_sum_new(const struct probe_env *env)
 {
-    int64_t queries;
-    if (probe_check_head(env, err) < 0) return NULL;
-    int32_t *query = probe_queries(env, otherwise, &queries, err);
-    if (!query) return NULL;
     struct attention_sum *a = xcalloc(1, sizeof *a);
     a->env = env;
-    a->query = query;
-    a->queries = queries;
     a->heads = env->model->decoder.config.heads;
-    a->parts = env->options->token == PROBE_TOKEN_EACH ? queries : 1;
-    a->number = probe_visual_numbers(env->sequence, &a->visual);
+    a->visual = env->visual;
+    a->parts = env->options->token == PROBE_TOKEN_EACH ? env->queries : 1;
     a->picture = xreallocarray(NULL, (size_t)a->visual + 1, sizeof *a->picture);
     for (int64_t i = 0; i < env->sequence->n; i++)
-        if (a->number[i] >= 0) a->picture[a->number[i]] = env->sequence->picture[i];
+        if (env->number[i] >= 0) a->picture[env->number[i]] = env->sequence->picture[i];
     a->sum = xcalloc((size_t)env->model->decoder.config.layers, sizeof *a->sum);
     a->map = xcalloc((size_t)a->visual + 1, sizeof *a->map);
     return a;
@@ -40,8 +32,6 @@ void attention_sum_free(struct attention_sum *a)
 {
     for (int l = 0; l < a->env->model->decoder.config.layers; l++) free(a->sum[l]);
     free(a->sum);
-    free(a->query);
-    free(a->number);
     free(a->picture);
     free(a->map);
     free(a);
@@ -67,9 +57,9 @@ static int add_row(void *self, const struct site *site, const struct site_args *
     double *sum = a->sum[args->layer];
     int64_t from, to;
     choose_heads(a, is_each(a) ? a->env->options->head : -1, &from, &to);
-    if (is_each(a)) sum += (site_row(args, 0) - a->query[0]) * a->visual;
+    if (is_each(a)) sum += (site_row(args, 0) - a->env->query[0]) * a->visual;
     for (int64_t j = 0; j < keys; j++) {
-        const int32_t at = a->number[site_key(args, j)];
+        const int32_t at = a->env->number[site_key(args, j)];
         for (int64_t h = from; at >= 0 && h < to; h++)
             sum[h * step + at] += (double)probs[h * keys + j];
     }
@@ -81,7 +71,7 @@ int attention_sum_add(struct attention_sum *a, struct graph *g, const struct sit
     double **sum = &a->sum[args->layer];
     const int64_t rows = is_each(a) ? a->parts : a->heads;
     if (!*sum) *sum = xcalloc((size_t)(rows * a->visual) + 1, sizeof **sum);
-    return probe_look_queries(g, args, a->query, a->queries, add_row, a);
+    return probe_look_queries(g, args, a->env->query, a->env->queries, add_row, a);
 }
 
 int64_t attention_sum_parts(const struct attention_sum *a)
@@ -94,7 +84,7 @@ const float *attention_sum_map(struct attention_sum *a, int layer, int head, int
     int64_t from, to;
     choose_heads(a, head, &from, &to);
     const int64_t first = is_each(a) ? part : from, after = is_each(a) ? part + 1 : to;
-    const int64_t queries = a->queries / a->parts;
+    const int64_t queries = a->env->queries / a->parts;
     for (int64_t i = 0; i < a->visual; i++) {
         double sum = 0;
         for (int64_t row = first; row < after; row++) sum += a->sum[layer][row * a->visual + i];

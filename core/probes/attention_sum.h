@@ -1,6 +1,6 @@
 // core/probes/attention_sum.h -- attention of chosen query rows to visual tokens, layer by layer.
 //
-//   struct attention_sum *a = attention_sum_new(env, PROBE_TOKEN_ANSWER, &err);
+//   struct attention_sum *a = attention_sum_new(env); // of env->query
 //   attention_sum_add(a, g, args);                 // at SITE_VALUES
 //   const float *map = attention_sum_map(a, layer, -1, 0);  // [S] mean over heads and queries
 //   attention_sum_free(a);
@@ -12,12 +12,11 @@
 #ifndef CORE_PROBES_ATTENTION_SUM_H
 #define CORE_PROBES_ATTENTION_SUM_H
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 struct attention_sum;
 
-struct attention_sum *attention_sum_new(const struct probe_env *env, enum probe_token otherwise,
-                                        struct err *err);
+struct attention_sum *attention_sum_new(const struct probe_env *env);
 void attention_sum_free(struct attention_sum *a);
 int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
 int64_t attention_sum_parts(const struct attention_sum *a); // 1, but for PROBE_TOKEN_EACH

@@ -7,7 +7,7 @@
 
 #include "core/base/mem.h"
 #include "core/methods/calibration.h"
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 // Of a modality, [KINDS, L+1]: what struct tally keeps of the norms, and the sum of the cosines.
 enum { MEAN, SQUARES, COUNT, COSINES, KINDS };
@@ -96,14 +96,9 @@ static int norms_take(void *self, const struct site *site, const struct site_arg
     return 0;
 }
 
-static int norms_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, norms_take, self);
-}
-
 static struct hook norms_hook(void *sums)
 {
-    return (struct hook){ .wants = norms_wants, .run = norms_run, .self = sums };
+    return (struct hook){ .wants = norms_wants, .take = norms_take, .self = sums };
 }
 
 static void norms_add(void *sums, const void *other)

@@ -69,14 +69,9 @@ static int sinks_take(void *self, const struct site *site, const struct site_arg
     return 0;
 }
 
-static int sinks_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, sinks_take, self);
-}
-
 static struct hook sinks_hook(void *sums)
 {
-    return (struct hook){ .wants = sinks_wants, .run = sinks_run, .self = sums };
+    return (struct hook){ .wants = sinks_wants, .take = sinks_take, .self = sums };
 }
 
 static void sums_add(void *sums, const void *other)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 void checkpoints_add(struct checkpoints *s, const char *name, struct results *r)
 {

@@ -11,18 +11,16 @@
 
 #include "core/model/attend.h"
 #include "core/model/gram.h"
+#include "core/probes/kit.h"
 #include "core/probes/probe.h"
-#include "core/probes/rows.h"
 
 enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
 
 struct contribution {
     const struct probe_env *env;
-    int layer;  // of the map
-    bool means; // of all layers
-    int32_t *query, *all, *number;
-    int64_t queries, visual, heads;
-    int64_t parts;                // 1; of PROBE_TOKEN_EACH: the queries
+    bool means;                   // of all layers
+    int32_t *all;                 // rows
+    int64_t heads, parts;         // 1; of PROBE_TOKEN_EACH: the queries
     double *map;                  // [parts, S]
     struct tally (*pairs)[PAIRS]; // [L]
     struct grams grams;           // of the layer under way
@@ -33,9 +31,7 @@ struct contribution {
 static void contribution_release(void *state)
 {
     struct contribution *s = state;
-    free(s->query);
     free(s->all);
-    free(s->number);
     free(s->map);
     free(s->pairs);
     free(s->weights);
@@ -47,26 +43,17 @@ static void contribution_release(void *state)
 static void *contribution_start(const struct probe_env *env, struct err *err)
 {
     const struct decoder_config *c = &env->model->decoder.config;
-    const int layer = probe_layer(env, probe_middle(env->model), err);
-    int64_t queries;
-    if (layer < PROBE_LAYER_ALL) return NULL;
-    if (layer < 0) {
+    if (env->options->layer == PROBE_LAYER_ALL) {
         err_set(err, "/contribution maps one layer only: --layer K (the means cover all layers)");
         return NULL;
     }
-    int32_t *query = probe_queries(env, PROBE_TOKEN_LAST, &queries, err);
-    if (!query) return NULL;
     struct contribution *s = xcalloc(1, sizeof *s);
     s->env = env;
-    s->layer = layer;
     s->means = env->options->layer == PROBE_LAYER_DEFAULT;
-    s->query = query;
-    s->queries = queries;
-    s->parts = env->options->token == PROBE_TOKEN_EACH ? queries : 1;
+    s->parts = env->options->token == PROBE_TOKEN_EACH ? env->queries : 1;
     s->heads = c->heads;
     s->weights = xcalloc((size_t)c->heads, sizeof *s->weights);
-    s->number = probe_visual_numbers(env->sequence, &s->visual);
-    s->map = xcalloc((size_t)(s->parts * s->visual) + 1, sizeof *s->map);
+    s->map = xcalloc((size_t)(s->parts * env->visual) + 1, sizeof *s->map);
     s->pairs = xcalloc((size_t)c->layers, sizeof *s->pairs);
     s->all = xreallocarray(NULL, (size_t)env->sequence->n, sizeof *s->all);
     for (int64_t i = 0; i < env->sequence->n; i++) s->all[i] = (int32_t)i;
@@ -76,7 +63,7 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
 static bool contribution_wants(void *state, const struct site *site, int layer)
 {
     const struct contribution *s = state;
-    return site == SITE_VALUES && (layer < 0 || s->means || layer == s->layer);
+    return site == SITE_VALUES && (layer < 0 || s->means || layer == s->env->from);
 }
 
 // --- the map -------------------------------------------------------------------------------------
@@ -85,25 +72,17 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
                    const float *probs)
 {
     struct contribution *s = self;
-    const int64_t keys = a->k->shape[0], shape[] = { s->heads, 1, keys };
-    struct arena_mark scratch = graph_scratch_begin(g);
+    const int64_t keys = a->k->shape[0], queries = s->env->queries / s->parts;
+    const int64_t part = s->parts > 1 ? site_row(a, row) - s->env->query[0] : 0;
     int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
     int64_t count = 0;
     for (int64_t j = 0; j < keys; j++)
-        if (s->number[site_key(a, j)] >= 0) index[count++] = (int32_t)j;
-    struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
-    struct tensor *norms = NULL;
-    if (count)
-        norms = attend_contribution(g, attention_output(&s->env->model->decoder.layer[a->layer]), p,
-                                    a->v, index,
-                                    count); // [count]
-    const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
-    double *map = s->map + (s->parts > 1 ? (site_row(a, row) - s->query[0]) * s->visual : 0);
-    const int64_t queries = s->queries / s->parts;
+        if (s->env->number[site_key(a, j)] >= 0) index[count++] = (int32_t)j;
+    const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
     for (int64_t j = 0; c && j < count; j++)
-        map[s->number[site_key(a, index[j])]] += (double)c[j] / (double)queries;
+        s->map[part * s->env->visual + s->env->number[site_key(a, index[j])]] +=
+            (double)c[j] / (double)queries;
     free(index);
-    graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -114,10 +93,10 @@ static int add_pairs(void *self, struct graph *g, const struct site_args *a, int
 {
     struct contribution *s = self;
     const int64_t keys = a->k->shape[0], query = site_row(a, row);
-    const bool seen = s->number[query] >= 0;
+    const bool seen = s->env->number[query] >= 0;
     for (int64_t j = 0; j < keys; j++) {
         const int64_t key = site_key(a, j);
-        const bool visual = s->number[key] >= 0;
+        const bool visual = s->env->number[key] >= 0;
         if (key == 0 || key >= query || (seen && !visual)) continue;
         const int what = seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
         for (int64_t h = 0; h < s->heads; h++) s->weights[h] = (double)probs[h * keys + j];
@@ -130,7 +109,8 @@ static int contribution_run(void *state, struct graph *g, const struct site *sit
                             struct site_args *args)
 {
     struct contribution *s = state;
-    if (args->layer == s->layer && probe_each_query(g, args, s->query, s->queries, add_map, s) < 0)
+    if (args->layer == s->env->from &&
+        probe_each_query(g, args, s->env->query, s->env->queries, add_map, s) < 0)
         return -1;
     const struct linear *o = attention_output(&s->env->model->decoder.layer[args->layer]);
     grams_trim(&s->grams, 0);
@@ -145,16 +125,15 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
         results_table(r, "contribution", "layer|text to visual|text to text|visual to visual");
     t->curve = true;
     for (int l = 0; l < s->env->model->decoder.config.layers; l++) {
-        if (!s->means && l != s->layer) continue;
+        if (!s->means && l != s->env->from) continue;
         double *v = result_row(t, "%d", l);
         for (int i = 0; i < PAIRS; i++) v[i] = tally_mean(&s->pairs[l][i]);
     }
-    if (!s->visual) return 0;
-    float *map = xreallocarray(NULL, (size_t)s->visual, sizeof *map);
-    const int token = probe_token_number(s->env, PROBE_TOKEN_LAST);
+    const int64_t visual = s->env->visual;
+    float *map = probe_values(s->env, 1);
     for (int64_t part = 0; part < s->parts; part++) {
-        for (int64_t i = 0; i < s->visual; i++) map[i] = (float)s->map[part * s->visual + i];
-        probe_maps(s->env, r, "contribution", s->layer, -1, token + (int)part, map);
+        for (int64_t i = 0; i < visual; i++) map[i] = (float)s->map[part * visual + i];
+        probe_maps(s->env, r, "contribution", s->env->from, -1, s->env->token + (int)part, map);
     }
     free(map);
     return 0;
@@ -177,6 +156,8 @@ const struct probe probe_contribution = {
         "restricts them to that layer. --token each gives one map for each token of the answer,\n"
         "--film shows them one after the other." PROBE_DETAILS,
     .answered = true,
+    .layers = MIDDLE_LAYER,
+    .token = PROBE_TOKEN_LAST,
     .results = contribution_results,
     .start = contribution_start,
     .release = contribution_release,

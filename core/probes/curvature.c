@@ -133,17 +133,6 @@ static void curvature_release(void *state)
     curvature_free(state);
 }
 
-static bool curvature_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_LAYER_IN || site == SITE_FINAL;
-}
-
-static int curvature_run(void *state, struct graph *g, const struct site *site,
-                         struct site_args *args)
-{
-    return curvature_add(state, g, site, args);
-}
-
 static int curvature_finish(void *state, struct results *r, struct err *err)
 {
     const struct curvature *c = state;
@@ -184,7 +173,7 @@ const struct probe probe_curvature = {
     .results = curvature_results,
     .start = curvature_start,
     .release = curvature_release,
-    .wants = curvature_wants,
-    .run = curvature_run,
+    .sites = { SITE_LAYER_IN, SITE_FINAL },
+    .take = add_layer,
     .finish = curvature_finish,
 };

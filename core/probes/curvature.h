@@ -6,7 +6,7 @@
 #ifndef CORE_PROBES_CURVATURE_H
 #define CORE_PROBES_CURVATURE_H
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 struct curvature;
 

@@ -163,8 +163,6 @@ static double pixel_dice(const struct probe_env *env, const struct results *maps
 
 struct dice {
     const struct probe_env *env;
-    int layer;
-    enum probe_token otherwise;
     struct attention_sum *sum;
 };
 
@@ -177,30 +175,14 @@ static void dice_release(void *state)
 
 static void *dice_start(const struct probe_env *env, struct err *err)
 {
-    const int layer = probe_layer(env, env->model->decoder.config.layers - 1, err);
-    if (layer < PROBE_LAYER_ALL) return NULL;
-    if (layer < 0) {
-        err_set(err, "/dice needs a single layer: --layer K");
-        return NULL;
-    }
     if (!env->options->box && !env->options->mask) {
         err_set(err, "/dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, "
                      "or with --data a file of positions, --objects FILE");
         return NULL;
     }
-    const bool answered = env->sequence->n > env->sequence->prompt;
-    const enum probe_token otherwise = answered ? PROBE_TOKEN_ANSWER : PROBE_TOKEN_LAST;
-    struct attention_sum *sum = attention_sum_new(env, otherwise, err);
-    if (!sum) return NULL;
     struct dice *s = xcalloc(1, sizeof *s);
-    *s = (struct dice){ env, layer, otherwise, sum };
+    *s = (struct dice){ env, attention_sum_new(env) };
     return s;
-}
-
-static bool dice_wants(void *state, const struct site *site, int layer)
-{
-    const struct dice *s = state;
-    return site == SITE_VALUES && (layer < 0 || layer == s->layer);
 }
 
 static int dice_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
@@ -214,10 +196,10 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 {
     const struct dice *s = state;
     const int only = s->env->options->picture < 0 ? 0 : s->env->options->picture;
-    const float *values = attention_sum_map(s->sum, s->layer, s->env->options->head, 0);
+    const float *values = attention_sum_map(s->sum, s->env->from, s->env->options->head, 0);
     struct results maps = { 0 };
     int64_t n = 0;
-    probe_maps(s->env, &maps, "dice", s->layer, s->env->options->head, -1, values);
+    probe_maps(s->env, &maps, "dice", s->env->from, s->env->options->head, -1, values);
     for (size_t i = 0; i < maps.map_count; i++) n += (int64_t)maps.maps[i].rows * maps.maps[i].cols;
     float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
     int64_t at = 0;
@@ -238,8 +220,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
     free(map);
     results_release(&maps);
-    probe_maps(s->env, r, "dice", s->layer, s->env->options->head,
-               probe_token_number(s->env, s->otherwise), values);
+    probe_maps(s->env, r, "dice", s->env->from, s->env->options->head, s->env->token, values);
     return 0;
 }
 
@@ -269,9 +250,12 @@ const struct probe probe_dice = {
     .answered = true,
     .scalar = "dice",
     .results = dice_results,
+    .layers = LAST_LAYER,
+    .one_layer = true,
+    .token = PROBE_TOKEN_ANSWER,
     .start = dice_start,
     .release = dice_release,
-    .wants = dice_wants,
+    .sites = { SITE_VALUES },
     .run = dice_run,
     .finish = dice_finish,
 };

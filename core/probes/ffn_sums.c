@@ -62,10 +62,10 @@ static void add_row(struct ffn_sums *s, int64_t layer, bool visual, const float 
 }
 
 // x is kept until y comes, which is of the same rows.
-static int sums_take(void *self, const struct site *site, const struct site_args *args,
-                     struct err *err)
+int ffn_sums_take(void *sums, const struct site *site, const struct site_args *args,
+                  struct err *err)
 {
-    struct ffn_sums *s = self;
+    struct ffn_sums *s = sums;
     const int64_t n = args->x->shape[0], count = n * s->width;
     const float *rows = args->x->data;
     if (count > s->room) {
@@ -78,14 +78,9 @@ static int sums_take(void *self, const struct site *site, const struct site_args
     return 0;
 }
 
-static int sums_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, sums_take, self);
-}
-
 struct hook ffn_sums_hook(struct ffn_sums *s)
 {
-    return (struct hook){ .wants = sums_wants, .run = sums_run, .self = s };
+    return (struct hook){ .wants = sums_wants, .take = ffn_sums_take, .self = s };
 }
 
 void ffn_sums_add(struct ffn_sums *s, const struct ffn_sums *other)

@@ -27,6 +27,9 @@ struct ffn_sums {
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width);
 void ffn_sums_free(struct ffn_sums *s);
 struct hook ffn_sums_hook(struct ffn_sums *s);
+// What it does at SITE_FFN_IN and SITE_FFN_OUT (a look_fn).
+int ffn_sums_take(void *sums, const struct site *site, const struct site_args *args,
+                  struct err *err);
 void ffn_sums_add(struct ffn_sums *s, const struct ffn_sums *other);
 // alpha [L,D] (1 where x was always 0), redundancy [L] of visual and of text tokens (0 without
 // any).

@@ -18,12 +18,7 @@ static int take(void *self, const struct site *site, const struct site_args *arg
     return err_set(err, "the model computed NaN or Inf in layer %d: %s", args->layer, DAMAGED);
 }
 
-static int run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, take, self);
-}
-
 struct hook finite_hook(void)
 {
-    return (struct hook){ .wants = wants, .run = run };
+    return (struct hook){ .wants = wants, .take = take };
 }

@@ -10,7 +10,7 @@
 #ifndef CORE_PROBES_INTERFACE_H
 #define CORE_PROBES_INTERFACE_H
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 struct interface {
     // `normed`: what leaves the encoder after its final norm, if it has one.

@@ -5,32 +5,28 @@
 #include <string.h>
 
 #include "core/methods/ira.h"
+#include "core/probes/kit.h"
 #include "core/probes/probe.h"
-#include "core/probes/rows.h"
 
 struct kl {
     const struct probe_env *env;
-    int only, layers;
-    int32_t *number;
-    int64_t visual;
-    float **values; // [L][S]; NULL: no IRA there
-    double *gate;   // [L] mean weight
+    bool *seen;    // [L] IRA is active
+    float *values; // [L,S]
+    double *gate;  // [L] mean weight
 };
 
 static void kl_release(void *state)
 {
     struct kl *s = state;
-    for (int l = 0; l < s->layers; l++) free(s->values[l]);
+    free(s->seen);
     free(s->values);
     free(s->gate);
-    free(s->number);
     free(s);
 }
 
 static void *kl_start(const struct probe_env *env, struct err *err)
 {
-    const int only = probe_layer(env, PROBE_LAYER_ALL, err);
-    if (only < PROBE_LAYER_ALL) return NULL;
+    const int layers = env->model->decoder.config.layers;
     if (!settings_flag(env->settings, "ira.on")) {
         err_set(err, "/kl measures IRA, which is off: /adapter load DIR with trained IRA "
                      "parameters, then /set ira.on on");
@@ -38,18 +34,10 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     }
     struct kl *s = xcalloc(1, sizeof *s);
     s->env = env;
-    s->only = only;
-    s->layers = env->model->decoder.config.layers;
-    s->values = xcalloc((size_t)s->layers, sizeof *s->values);
-    s->gate = xcalloc((size_t)s->layers, sizeof *s->gate);
-    s->number = probe_visual_numbers(env->sequence, &s->visual);
+    s->seen = xcalloc((size_t)layers, sizeof *s->seen);
+    s->values = probe_values(env, layers);
+    s->gate = xcalloc((size_t)layers, sizeof *s->gate);
     return s;
-}
-
-static bool kl_wants(void *state, const struct site *site, int layer)
-{
-    const struct kl *s = state;
-    return site == SITE_KL && (layer < 0 || s->only < 0 || layer == s->only);
 }
 
 // The gate [S',Hkv] of the tokens whose divergence comes next.
@@ -67,19 +55,16 @@ static int kl_take_gate(void *state, const struct site *site, const struct site_
 static int kl_take(void *state, const struct site *site, const struct site_args *args,
                    struct err *err)
 {
-    struct kl *s = state;
-    const int64_t heads = args->x->shape[1], n = args->x->shape[0];
-    const float *kl = args->x->data; // [S',Hkv]
-    float *values = s->values[args->layer] =
-        xreallocarray(s->values[args->layer], (size_t)s->visual + 1, sizeof *values);
-    for (int64_t i = 0; i < s->visual; i++) values[i] = NAN;
-    for (int64_t i = 0, at = 0; at < n; i++) {
-        if (!site_visual(args, i)) continue;
-        double sum = 0;
-        for (int64_t h = 0; h < heads; h++) sum += (double)kl[at * heads + h];
-        values[s->number[site_row(args, i)]] = (float)(sum / (double)heads);
-        at++;
-    }
+    const struct kl *s = state;
+    float *values = s->values + args->layer * s->env->visual;
+    const int64_t n = s->env->sequence->n;
+    float *of_row = xreallocarray(NULL, (size_t)n, sizeof *of_row);
+    for (int64_t i = 0; i < n; i++) of_row[i] = NAN;
+    ira_divergence(args, args->x->data, of_row);
+    for (int64_t i = 0; i < n; i++)
+        if (s->env->number[i] >= 0) values[s->env->number[i]] = of_row[i];
+    free(of_row);
+    s->seen[args->layer] = true;
     return 0;
 }
 
@@ -94,23 +79,22 @@ static int kl_run(void *state, struct graph *g, const struct site *site, struct 
 static int kl_finish(void *state, struct results *r, struct err *err)
 {
     const struct kl *s = state;
+    const int64_t visual = s->env->visual;
     struct result_table *t = results_table(r, "kl", "layer|mean|std|max|gate");
     t->curve = true;
-    for (int l = 0; l < s->layers; l++) {
-        struct tally all = { 0 };
+    for (int l = s->env->from; l <= s->env->to; l++) {
+        const float *values = s->values + l * visual;
+        const struct tally all = values_tally(values, visual);
         double most = -INFINITY;
-        if (!s->values[l]) continue;
-        for (int64_t i = 0; i < s->visual; i++) {
-            if (isnan(s->values[l][i])) continue;
-            tally_add(&all, (double)s->values[l][i]);
-            most = fmax(most, (double)s->values[l][i]);
-        }
+        if (!s->seen[l]) continue;
+        for (int64_t i = 0; i < visual; i++)
+            if (!isnan(values[i])) most = fmax(most, (double)values[i]);
         double *v = result_row(t, "%d", l);
         v[0] = tally_mean(&all), v[1] = tally_std(&all), v[2] = most, v[3] = s->gate[l];
-        probe_maps(s->env, r, "kl", l, -1, -2, s->values[l]);
+        probe_maps(s->env, r, "kl", l, -1, -2, values);
     }
     if (t->row_count) return 0;
-    return err_set(err, "IRA is not active in layer %d: ira.layers is %s", s->only,
+    return err_set(err, "IRA is not active in layer %d: ira.layers is %s", s->env->from,
                    settings_text(s->env->settings, "ira.layers"));
 }
 
@@ -135,7 +119,7 @@ const struct probe probe_kl = {
     .results = kl_results,
     .start = kl_start,
     .release = kl_release,
-    .wants = kl_wants,
+    .sites = { SITE_KL },
     .run = kl_run,
     .finish = kl_finish,
 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 struct live {
     const char *name;
@@ -86,7 +86,7 @@ static int take_row(void *self, const struct site *site, const struct site_args 
     const int64_t heads = args->x->shape[0], keys = args->x->shape[2];
     const int64_t from = l->head < 0 ? 0 : l->head, to = l->head < 0 ? heads : l->head + 1;
     int64_t visual;
-    int32_t *number = probe_visual_numbers(site_sequence(args), &visual);
+    int32_t *number = sequence_visual_numbers(site_sequence(args), &visual);
     float *values = xcalloc((size_t)visual + 1, sizeof *values);
     for (int64_t k = 0; k < keys; k++) {
         const int32_t at = number[site_key(args, k)];

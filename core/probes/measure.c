@@ -13,6 +13,7 @@
 #include "core/methods/prune.h"
 #include "core/model/visual.h"
 #include "core/probes/finite.h"
+#include "core/probes/kit.h"
 
 // --- the sequence --------------------------------------------------------------------------------
 
@@ -93,11 +94,6 @@ static int kept_take(void *self, const struct site *site, const struct site_args
     return 0;
 }
 
-static int kept_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, kept_take, self);
-}
-
 static int pass_begin(struct passing *p, const struct measuring *m, struct conversation *c,
                       struct err *err)
 {
@@ -118,7 +114,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
                        (long long)p->sequence.n,
                        (long long)conversation_limit(c->model, m->settings));
     if (methods_attach(&p->methods, &p->hooks, &env, err) < 0) return -1;
-    hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .run = kept_run, .self = p });
+    hooks_add(&p->hooks, &(struct hook){ .wants = kept_wants, .take = kept_take, .self = p });
     p->graph = (struct graph){ .backend = m->backend,
                                .arena = &p->arena,
                                .hooks = &p->hooks,
@@ -227,19 +223,21 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
 struct listener {
     const struct probe *probe;
     void *state;
+    struct probe_env env;
 };
 
 static bool listener_wants(void *self, const struct site *site, int layer)
 {
     const struct listener *l = self;
-    return l->probe->wants(l->state, site, layer);
+    return probe_listens(l->probe, l->state, &l->env, site, layer);
 }
 
 static int listener_run(void *self, struct graph *g, const struct site *site,
                         struct site_args *args)
 {
     const struct listener *l = self;
-    return l->probe->run(l->state, g, site, args);
+    return l->probe->run ? l->probe->run(l->state, g, site, args)
+                         : look(g, args->x, site, args, l->probe->take, l->state);
 }
 
 static int check_needs(const struct probe *probe, const struct passing *p, struct err *err)
@@ -271,17 +269,18 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
             struct results *r, struct err *err)
 {
     struct passing p;
-    struct listener listener = { .probe = probe };
-    struct probe_env env = { .model = m->model,
-                             .settings = m->settings,
-                             .backend = m->backend,
-                             .options = m->options,
-                             .pictures = c->pictures,
-                             .picture_count = c->picture_count };
+    struct listener listener = { .probe = probe,
+                                 .env = { .model = m->model,
+                                          .settings = m->settings,
+                                          .backend = m->backend,
+                                          .options = m->options,
+                                          .pictures = c->pictures,
+                                          .picture_count = c->picture_count,
+                                          .sequence = &p.sequence } };
     int status = pass_begin(&p, m, c, err);
-    env.sequence = &p.sequence;
     if (status == 0) status = check_needs(probe, &p, err);
-    if (status == 0 && !(listener.state = probe->start(&env, err))) status = -1;
+    if (status == 0) status = probe_env_open(&listener.env, probe, err);
+    if (status == 0 && !(listener.state = probe->start(&listener.env, err))) status = -1;
     if (status == 0) {
         const struct hook finite = finite_hook();
         hooks_add(&p.hooks, &finite);
@@ -291,10 +290,11 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
     }
-    env.kept = p.kept;
+    listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
     if (status == 0) check_described(probe, r);
     if (listener.state) probe->release(listener.state);
+    probe_env_close(&listener.env);
     pass_end(&p);
     return status;
 }

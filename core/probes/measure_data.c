@@ -8,8 +8,8 @@
 #include "core/base/pace.h"
 #include "core/data/notices.h"
 #include "core/metrics/suite.h"
+#include "core/probes/kit.h"
 #include "core/probes/masks.h"
-#include "core/probes/rows.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
 

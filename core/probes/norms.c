@@ -13,8 +13,8 @@
 #include "core/base/dtype.h"
 #include "core/methods/calibration.h"
 #include "core/probes/interface.h"
+#include "core/probes/kit.h"
 #include "core/probes/probe.h"
-#include "core/probes/rows.h"
 #include "core/settings/settings.h"
 
 static const char *const word_none[] = { "none", NULL };

@@ -4,9 +4,9 @@
 // commands/probe.c makes a command of each. It sees one pass over a prompt and its answer
 // (core/probes/measure.h) and returns tables and maps; over a data set their means are taken.
 //
-// A probe's hook only reads: it looks at tensors (core/graph/look.h), whose numbers arrive on the
-// host while the pass continues. Probability matrices of queries by keys are never materialised:
-// probe_look_queries (core/probes/rows.h) computes single rows.
+// A probe only reads: it looks at tensors (core/graph/look.h), whose numbers arrive on the host
+// while the pass continues. core/probes/kit.h has what most probes need; attention is computed
+// there row by row, as matrices of queries by keys are never materialised.
 //
 // Room core/probes/: measurements of a pass: tables and maps over pictures, dumps, calibration
 // sums. Uses talk, methods, metrics, data, model and what they use.
@@ -30,7 +30,7 @@ enum probe_token {
     PROBE_TOKEN_ROW,     // one row of the sequence
 };
 
-enum { PROBE_LAYER_DEFAULT = -2, PROBE_LAYER_ALL = -1, PROBE_DIMS = 8 };
+enum { PROBE_LAYER_DEFAULT = -2, PROBE_LAYER_ALL = -1, PROBE_DIMS = 8, PROBE_SITES = 4 };
 
 struct probe_options {
     int layer;   // 0.., or PROBE_LAYER_*
@@ -59,6 +59,14 @@ struct probe_env {
     size_t picture_count;
     const struct sequence *sequence; // rows up to sequence->prompt are the prompt
     const bool *kept; // [S] visual tokens that pruning kept; NULL: none was dropped. Set at finish.
+    // What a person chose by options, or the probe by default.
+    int from, to;    // layers, the last included
+    int32_t *query;  // [queries] rows of the sequence whose attention is asked for, ascending
+    int64_t queries; // 0: the probe asks for none
+    int token;       // number that the first one's maps show; -1: their mean
+    // The visual tokens.
+    int32_t *number; // [N] which of them a row of the sequence is; -1: text
+    int64_t visual;  // S
 };
 
 // The end of every measuring command's usage and details.
@@ -96,9 +104,16 @@ struct probe {
     const char *scalar; // the table whose first number represents a sample; NULL: none
     bool encoder;       // listens while pictures are encoded
     bool times;         // the pass is also timed, with and without the methods
+    enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
+    bool one_layer;                                        // --layer all is refused
+    enum probe_token token; // without --token; ANSWER is LAST where nothing is answered
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
+    const struct site *sites[PROBE_SITES]; // where it listens, in the layers chosen
+    // Where it listens, if that is another choice. NULL: `sites`.
     bool (*wants)(void *state, const struct site *site, int layer);
+    // Takes x of each site on the host (struct hook), or, with `run`, does more there.
+    look_fn take;
     int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
     int (*finish)(void *state, struct results *r, struct err *err);
 };

@@ -2,13 +2,11 @@
 // and how many tokens each layer computes.
 #include <stdlib.h>
 
+#include "core/probes/kit.h"
 #include "core/probes/probe.h"
-#include "core/probes/rows.h"
 
 struct pruned {
     const struct probe_env *env;
-    int32_t *number;
-    int64_t visual;
     float *layers;  // [S] that compute the token
     int64_t *alive; // [L] visual tokens
 };
@@ -16,7 +14,6 @@ struct pruned {
 static void pruned_release(void *state)
 {
     struct pruned *s = state;
-    free(s->number);
     free(s->layers);
     free(s->alive);
     free(s);
@@ -31,15 +28,9 @@ static void *pruned_start(const struct probe_env *env, struct err *err)
     }
     struct pruned *s = xcalloc(1, sizeof *s);
     s->env = env;
-    s->number = probe_visual_numbers(env->sequence, &s->visual);
-    s->layers = xcalloc((size_t)s->visual + 1, sizeof *s->layers);
+    s->layers = xcalloc((size_t)env->visual + 1, sizeof *s->layers);
     s->alive = xcalloc((size_t)env->model->decoder.config.layers, sizeof *s->alive);
     return s;
-}
-
-static bool pruned_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_LAYER_IN;
 }
 
 static int pruned_take(void *state, const struct site *site, const struct site_args *args,
@@ -47,17 +38,12 @@ static int pruned_take(void *state, const struct site *site, const struct site_a
 {
     struct pruned *s = state;
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
-        const int32_t at = s->number[site_row(args, i)];
+        const int32_t at = s->env->number[site_row(args, i)];
         if (at < 0) continue;
         s->layers[at] += 1;
         s->alive[args->layer]++;
     }
     return 0;
-}
-
-static int pruned_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
-{
-    return look(g, args->x, site, args, pruned_take, state);
 }
 
 static int pruned_finish(void *state, struct results *r, struct err *err)
@@ -68,7 +54,7 @@ static int pruned_finish(void *state, struct results *r, struct err *err)
     for (int l = 0; l < s->env->model->decoder.config.layers; l++) {
         double *v = result_row(t, "%d", l);
         v[0] = (double)s->alive[l];
-        v[1] = (double)s->alive[l] / (double)s->visual;
+        v[1] = (double)s->alive[l] / (double)s->env->visual;
     }
     probe_maps(s->env, r, "pruned.layers", -1, -2, -2, s->layers);
     return 0;
@@ -95,7 +81,7 @@ const struct probe probe_pruned = {
     .results = pruned_results,
     .start = pruned_start,
     .release = pruned_release,
-    .wants = pruned_wants,
-    .run = pruned_run,
+    .sites = { SITE_LAYER_IN },
+    .take = pruned_take,
     .finish = pruned_finish,
 };

@@ -32,19 +32,13 @@ static void *redundancy_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool redundancy_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_FFN_IN || site == SITE_FFN_OUT;
-}
-
-static int redundancy_run(void *state, struct graph *g, const struct site *site,
-                          struct site_args *args)
+static int redundancy_take(void *state, const struct site *site, const struct site_args *args,
+                           struct err *err)
 {
     struct redundancy *s = state;
     for (int64_t i = 0; site == SITE_FFN_OUT && i < args->x->shape[0]; i++)
         (*(site_visual(args, i) ? &s->count[args->layer].visual : &s->count[args->layer].text))++;
-    const struct hook hook = ffn_sums_hook(s->sums);
-    return hook.run(hook.self, g, site, args);
+    return ffn_sums_take(s->sums, site, args, err);
 }
 
 static int redundancy_finish(void *state, struct results *r, struct err *err)
@@ -74,7 +68,7 @@ const struct probe probe_redundancy = {
     .results = redundancy_results,
     .start = redundancy_start,
     .release = redundancy_release,
-    .wants = redundancy_wants,
-    .run = redundancy_run,
+    .sites = { SITE_FFN_IN, SITE_FFN_OUT },
+    .take = redundancy_take,
     .finish = redundancy_finish,
 };

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/probes/kit.h"
 #include "core/probes/probe.h"
-#include "core/probes/rows.h"
 
 struct similarity {
     const struct probe_env *env;
@@ -46,11 +46,6 @@ static void *similarity_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-static bool similarity_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_LAYER_IN || site == SITE_FINAL;
-}
-
 static int similarity_take(void *state, const struct site *site, const struct site_args *args,
                            struct err *err)
 {
@@ -66,12 +61,6 @@ static int similarity_take(void *state, const struct site *site, const struct si
         s->there[l][row] = true;
     }
     return 0;
-}
-
-static int similarity_run(void *state, struct graph *g, const struct site *site,
-                          struct site_args *args)
-{
-    return look(g, args->x, site, args, similarity_take, state);
 }
 
 // Over the tokens alive at both.
@@ -128,7 +117,7 @@ const struct probe probe_similarity = {
     .results = similarity_results,
     .start = similarity_start,
     .release = similarity_release,
-    .wants = similarity_wants,
-    .run = similarity_run,
+    .sites = { SITE_LAYER_IN, SITE_FINAL },
+    .take = similarity_take,
     .finish = similarity_finish,
 };

@@ -26,16 +26,9 @@ static void sink_ratio_release(void *state)
 
 static void *sink_ratio_start(const struct probe_env *env, struct err *err)
 {
-    struct attention_sum *sum = attention_sum_new(env, PROBE_TOKEN_ANSWER, err);
-    if (!sum) return NULL;
     struct sink_ratio *s = xcalloc(1, sizeof *s);
-    *s = (struct sink_ratio){ env, sum, curvature_new(env) };
+    *s = (struct sink_ratio){ env, attention_sum_new(env), curvature_new(env) };
     return s;
-}
-
-static bool sink_ratio_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_VALUES || site == SITE_LAYER_IN || site == SITE_FINAL;
 }
 
 static int sink_ratio_run(void *state, struct graph *g, const struct site *site,
@@ -98,9 +91,10 @@ const struct probe probe_sink_ratio = {
     .scalar = "sink_ratio.total",
     .series = { "sink_ratio", { "strongest", "curvature" } },
     .results = sink_ratio_results,
+    .token = PROBE_TOKEN_ANSWER,
     .start = sink_ratio_start,
     .release = sink_ratio_release,
-    .wants = sink_ratio_wants,
+    .sites = { SITE_VALUES, SITE_LAYER_IN, SITE_FINAL },
     .run = sink_ratio_run,
     .finish = sink_ratio_finish,
 };

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "core/methods/calibration.h"
-#include "core/model/attend.h"
 #include "core/probes/probe.h"
 #include "core/settings/settings.h"
 
@@ -64,7 +63,7 @@ void sinks_top(const float *h, int64_t width, int dims[2])
 
 struct sinks_state {
     const struct probe_env *env;
-    int layer, dims[PROBE_DIMS], dim_count;
+    int dims[PROBE_DIMS], dim_count;
     double tau;
     double *phi, *contribution; // [N]; NaN: not alive, or later than the query
     int32_t query;
@@ -121,22 +120,16 @@ static int calibrated(struct sinks_state *s, struct err *err)
     float *dims;
     if (s->dim_count) return 0;
     if (sinks_calibrated(s->env->settings, s->env->model, &dims, err) < 0) return -1;
-    for (int i = 0; i < 2 && dims; i++) s->dims[s->dim_count++] = (int)dims[2 * s->layer + i];
+    for (int i = 0; i < 2 && dims; i++) s->dims[s->dim_count++] = (int)dims[2 * s->env->from + i];
     free(dims);
     return 0;
 }
 
 static void *sinks_start(const struct probe_env *env, struct err *err)
 {
-    const int layer = probe_layer(env, probe_middle(env->model), err);
-    if (layer < PROBE_LAYER_ALL || check_dims(env, err) < 0) return NULL;
-    if (layer < 0) {
-        err_set(err, "/sinks needs a single layer: --layer K");
-        return NULL;
-    }
+    if (check_dims(env, err) < 0) return NULL;
     struct sinks_state *s = xcalloc(1, sizeof *s);
     s->env = env;
-    s->layer = layer;
     s->dim_count = env->options->dim_count;
     memcpy(s->dims, env->options->dims, sizeof s->dims);
     s->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
@@ -147,12 +140,6 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
     if (calibrated(s, err) == 0) return s;
     sinks_release(s);
     return NULL;
-}
-
-static bool sinks_wants(void *state, const struct site *site, int layer)
-{
-    const struct sinks_state *s = state;
-    return (site == SITE_LAYER_IN || site == SITE_VALUES) && (layer < 0 || layer == s->layer);
 }
 
 static int add_phi(void *self, const struct site *site, const struct site_args *args,
@@ -180,19 +167,14 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
                             const float *probs)
 {
     struct sinks_state *s = self;
-    const int64_t keys = a->k->shape[0], shape[] = { a->q->shape[1], 1, keys };
-    struct arena_mark scratch = graph_scratch_begin(g);
+    const int64_t keys = a->k->shape[0];
     int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
     int64_t count = 0;
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
-    struct tensor *p = graph_upload(g, DTYPE_F32, 3, shape, probs);
-    struct tensor *norms = attend_contribution(
-        g, attention_output(&s->env->model->decoder.layer[a->layer]), p, a->v, index, count);
-    const float *c = norms ? rows_read(&s->rows, g, norms) : NULL;
+    const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
     for (int64_t j = 0; c && j < count; j++) s->contribution[site_key(a, index[j])] = (double)c[j];
     free(index);
-    graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -220,14 +202,11 @@ static double split_of(const struct sinks_state *s, int picture)
 
 static void put_maps(const struct sinks_state *s, struct results *r)
 {
-    int64_t visual;
-    int32_t *number = probe_visual_numbers(s->env->sequence, &visual);
-    float *map = xreallocarray(NULL, (size_t)visual + 1, sizeof *map);
+    float *map = probe_values(s->env, 1);
     for (int64_t i = 0; i < s->env->sequence->n; i++)
-        if (number[i] >= 0) map[number[i]] = (float)s->phi[i];
-    probe_maps(s->env, r, "sinks.phi", s->layer, -2, -2, map);
+        if (s->env->number[i] >= 0) map[s->env->number[i]] = (float)s->phi[i];
+    probe_maps(s->env, r, "sinks.phi", s->env->from, -2, -2, map);
     free(map);
-    free(number);
 }
 
 enum sink_kind { SINK_UNTYPED, SINK_DUMP, SINK_ANCHOR };
@@ -290,7 +269,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     t->log_y = true; // what parts them is found in log C
     const struct sink_counts n = put_tokens(s, split, t);
     t = results_table(r, "sinks", "what|value");
-    result_row(t, "layer")[0] = s->layer;
+    result_row(t, "layer")[0] = s->env->from;
     for (int i = 0; i < s->dim_count; i++)
         result_row(t, "sink dimension %d", i + 1)[0] = s->dims[i];
     result_row(t, "tau")[0] = s->tau;
@@ -327,9 +306,11 @@ const struct probe probe_sinks = {
         "are counted apart and have none. With --data the table of tokens has the rows of all\n"
         "samples. --figure also plots phi against C." PROBE_DETAILS,
     .results = sinks_results,
+    .layers = MIDDLE_LAYER,
+    .one_layer = true,
     .start = sinks_start,
     .release = sinks_release,
-    .wants = sinks_wants,
+    .sites = { SITE_LAYER_IN, SITE_VALUES },
     .run = sinks_run,
     .finish = sinks_finish,
 };

@@ -3,7 +3,7 @@
 #ifndef CORE_PROBES_SINKS_H
 #define CORE_PROBES_SINKS_H
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 
 // Value of sinks.tau; auto is 20 for D >= 1024 and 20 sqrt(D/4096) below (phi cannot exceed
 // sqrt(D)).

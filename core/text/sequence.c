@@ -142,3 +142,11 @@ void sequence_trim(struct sequence *s, int64_t n)
         for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = s->positions[axis * s->n + i];
     s->n = n;
 }
+
+int32_t *sequence_visual_numbers(const struct sequence *s, int64_t *visual)
+{
+    int32_t *number = xreallocarray(NULL, (size_t)s->n + 1, sizeof *number);
+    *visual = 0;
+    for (int64_t i = 0; i < s->n; i++) number[i] = s->picture[i] >= 0 ? (int32_t)(*visual)++ : -1;
+    return number;
+}

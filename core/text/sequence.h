@@ -68,5 +68,8 @@ int64_t sequence_longest(const struct sequence *s);
 int64_t sequence_query(const struct sequence *s);
 // Number of visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
+// Which visual token each row is, counted through the sequence: [n], -1 for text; the caller frees
+// it. *visual: their number.
+int32_t *sequence_visual_numbers(const struct sequence *s, int64_t *visual);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 #include "tests/toys/toys.h"
 
 // --- a probe: which rows pass each layer, as a matrix; words over the picture --------------------
@@ -28,12 +28,8 @@ static void count_release(void *state)
     free(c);
 }
 
-static bool count_wants(void *state, const struct site *site, int layer)
-{
-    return site == SITE_LAYER_IN;
-}
-
-static int count_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
+static int count_take(void *state, const struct site *site, const struct site_args *args,
+                      struct err *err)
 {
     struct count *c = state;
     const struct result_map *m = c->maps.maps;
@@ -50,7 +46,7 @@ static int count_finish(void *state, struct results *r, struct err *err)
     result_row(t, "all layers")[0] = c->rows;
     struct result_map *m = results_map(r, "toy.rows", c->maps.maps->rows, c->maps.maps->cols);
     memcpy(m->values, c->maps.maps->values, (size_t)(m->rows * m->cols) * sizeof *m->values);
-    const int64_t visual = sequence_visual_count(c->env->sequence, 0);
+    const int64_t visual = c->env->visual;
     float *values = xcalloc((size_t)visual + 1, sizeof *values);
     const char **words = xcalloc((size_t)visual + 1, sizeof *words);
     for (int64_t i = 0; i < visual; i++) words[i] = i % 2 ? "odd" : NULL, values[i] = (float)i;
@@ -76,8 +72,8 @@ const struct probe probe_toy = {
     .start = count_start,
     .results = count_results,
     .release = count_release,
-    .wants = count_wants,
-    .run = count_run,
+    .sites = { SITE_LAYER_IN },
+    .take = count_take,
     .finish = count_finish,
 };
 

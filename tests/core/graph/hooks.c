@@ -72,7 +72,8 @@ static bool goes_on(const struct site *site, enum deed deed, bool changes)
         struct graph g = { .hooks = &hooks };
         struct site_args args = given(site);
         close(STDERR_FILENO);
-        hooks_add(&hooks, &(struct hook){ everywhere, act, &deed, changes, false, false });
+        hooks_add(&hooks, &(struct hook){
+                              .wants = everywhere, .run = act, .self = &deed, .changes = changes });
         _exit(hooks_run(&g, site, &args) == 0 ? 0 : 1);
     }
     int status;

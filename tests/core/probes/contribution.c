@@ -1,5 +1,5 @@
 // tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference.
-#include "core/probes/rows.h"
+#include "core/probes/kit.h"
 #include "core/probes/sinks.h"
 #include "tests/core/probes/probe.h"
 

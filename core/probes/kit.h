@@ -1,7 +1,7 @@
-// core/probes/rows.h -- helpers of probes: rows on the host, attention of single query rows,
-// positions of visual tokens, angles, ranks.
-#ifndef CORE_PROBES_ROWS_H
-#define CORE_PROBES_ROWS_H
+// core/probes/kit.h -- what probes are made of: rows on the host, attention and contributions of
+// single query rows, maps over the visual tokens, cosines, ranks.
+#ifndef CORE_PROBES_KIT_H
+#define CORE_PROBES_KIT_H
 
 #include "core/base/tally.h"
 #include "core/graph/look.h"
@@ -28,18 +28,19 @@ double rank_correlation(const double *x, const double *y, size_t n);
 // 1979); NaN for fewer than two distinct values.
 double otsu_split(const double *x, size_t n);
 
-// Rows of the sequence that the options select as queries, ascending; `otherwise` replaces
-// PROBE_TOKEN_DEFAULT. The caller frees them; NULL with a message when there are none.
-int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
-                       struct err *err);
-// Token number shown with a map of these queries: that of the answer's token or of the row, -1:
-// mean. Of PROBE_TOKEN_EACH: of the first map; the others follow.
-int probe_token_number(const struct probe_env *env, enum probe_token otherwise);
-// The layer that the options select; `otherwise` replaces PROBE_LAYER_DEFAULT. -2 with a message.
-int probe_layer(const struct probe_env *env, int otherwise, struct err *err);
-// Does the model have the head that the options select?
-int probe_check_head(const struct probe_env *env, struct err *err);
+// Mean and deviation of the numbers that are not NaN.
+struct tally values_tally(const float *x, int64_t n);
+
+// Sets what the options choose in `env`, whose other fields are set. -1: the model or the sequence
+// does not have it.
+int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
+void probe_env_close(struct probe_env *env);
+// Does the probe listen there?
+bool probe_listens(const struct probe *probe, void *state, const struct probe_env *env,
+                   const struct site *site, int layer);
 int probe_middle(const struct model *m); // round(L/2), half to even
+// [layers, S] without a number (NaN) for each visual token; the caller frees it.
+float *probe_values(const struct probe_env *env, int layers);
 
 // Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose sequence rows
 // are in query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of its args
@@ -55,9 +56,12 @@ typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args 
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// Indices of the visual tokens, counted through the sequence: [N], -1 for text; the caller frees
-// them. *visual = S.
-int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual);
+// What each of these keys adds to the residual stream of a query of that layer whose probabilities
+// are probs [H,P] (C of the methods page, section 3): [count], in `host` until its next read. NULL:
+// there are none, or the graph has failed.
+const float *probe_contributions(struct graph *g, const struct model *m,
+                                 const struct site_args *args, const float *probs,
+                                 const int32_t *index, int64_t count, struct rows *host);
 
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,

@@ -1,5 +1,5 @@
-// core/probes/rows.c -- helpers shared by probes.
-#include "core/probes/rows.h"
+// core/probes/kit.c -- helpers shared by probes.
+#include "core/probes/kit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -51,6 +51,14 @@ double rows_cosine(const float *a, const float *b, int64_t n)
         bb += (double)b[i] * (double)b[i];
     }
     return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+struct tally values_tally(const float *x, int64_t n)
+{
+    struct tally t = { 0 };
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(x[i])) tally_add(&t, (double)x[i]);
+    return t;
 }
 
 // --- numbers -------------------------------------------------------------------------------------
@@ -128,78 +136,97 @@ double otsu_split(const double *x, size_t n)
 
 // --- what the options choose ---------------------------------------------------------------------
 
-static enum probe_token token_of(const struct probe_env *env, enum probe_token otherwise)
+static int choose_layers(struct probe_env *env, const struct probe *probe, struct err *err)
 {
-    const enum probe_token t = env->options->token;
-    return t == PROBE_TOKEN_DEFAULT ? otherwise : t;
+    const int layer = env->options->layer, layers = env->model->decoder.config.layers;
+    env->from = 0, env->to = layers - 1;
+    if (layer >= layers)
+        return err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
+    if (layer == PROBE_LAYER_ALL && probe->one_layer)
+        return err_set(err, "/%s needs a single layer: --layer K", probe->name);
+    if (layer >= 0) env->from = env->to = layer;
+    if (layer == PROBE_LAYER_DEFAULT && probe->layers == MIDDLE_LAYER)
+        env->from = env->to = probe_middle(env->model);
+    if (layer == PROBE_LAYER_DEFAULT && probe->layers == LAST_LAYER) env->from = env->to;
+    return 0;
 }
 
-int32_t *probe_queries(const struct probe_env *env, enum probe_token otherwise, int64_t *count,
-                       struct err *err)
+static int choose_queries(struct probe_env *env, const struct probe *probe, struct err *err)
 {
     const struct sequence *s = env->sequence;
     const int64_t answer = s->n - s->prompt, number = env->options->number;
+    enum probe_token token = env->options->token;
     int64_t from = s->prompt - 1;
-    *count = 1;
-    switch (token_of(env, otherwise)) {
+    if (probe->token == PROBE_TOKEN_DEFAULT) return 0;
+    if (token == PROBE_TOKEN_DEFAULT)
+        token = probe->token == PROBE_TOKEN_ANSWER && !answer ? PROBE_TOKEN_LAST : probe->token;
+    env->queries = 1;
+    switch (token) {
     case PROBE_TOKEN_DEFAULT:
-    case PROBE_TOKEN_LAST: break;
-    case PROBE_TOKEN_ANSWER:
+    case PROBE_TOKEN_LAST: env->token = (int)from; break;
     case PROBE_TOKEN_EACH:
+    case PROBE_TOKEN_ANSWER:
+        env->token = token == PROBE_TOKEN_EACH ? 0 : -1;
         from = s->prompt;
-        *count = answer;
+        env->queries = answer;
         break;
-    case PROBE_TOKEN_NUMBER: from = s->prompt + number; break;
-    case PROBE_TOKEN_ROW: from = number; break;
-    }
-    if (!*count) {
-        err_set(err, "there is no answer yet: ask something first, or use --token last");
-        return NULL;
-    }
-    if (number < 0 || from < 0 || from + *count > s->n) {
-        err_set(err,
-                "--token %s%lld does not exist: the answer has %lld tokens, the sequence %lld rows",
-                env->options->token == PROBE_TOKEN_ROW ? "row:" : "", (long long)number,
-                (long long)answer, (long long)s->n);
-        return NULL;
-    }
-    int32_t *query = xreallocarray(NULL, (size_t)*count, sizeof *query);
-    for (int64_t i = 0; i < *count; i++) query[i] = (int32_t)(from + i);
-    return query;
-}
-
-int probe_token_number(const struct probe_env *env, enum probe_token otherwise)
-{
-    switch (token_of(env, otherwise)) {
     case PROBE_TOKEN_NUMBER:
-    case PROBE_TOKEN_ROW: return (int)env->options->number;
-    case PROBE_TOKEN_LAST: return (int)env->sequence->prompt - 1;
-    case PROBE_TOKEN_EACH: return 0;
-    default: return -1;
+    case PROBE_TOKEN_ROW:
+        from = token == PROBE_TOKEN_ROW ? number : s->prompt + number;
+        env->token = (int)number;
+        break;
     }
+    if (!env->queries)
+        return err_set(err, "there is no answer yet: ask something first, or use --token last");
+    if (number < 0 || from < 0 || from + env->queries > s->n)
+        return err_set(
+            err,
+            "--token %s%lld does not exist: the answer has %lld tokens, the sequence %lld rows",
+            env->options->token == PROBE_TOKEN_ROW ? "row:" : "", (long long)number,
+            (long long)answer, (long long)s->n);
+    env->query = xreallocarray(NULL, (size_t)env->queries, sizeof *env->query);
+    for (int64_t i = 0; i < env->queries; i++) env->query[i] = (int32_t)(from + i);
+    return 0;
 }
 
-int probe_layer(const struct probe_env *env, int otherwise, struct err *err)
-{
-    const int layer = env->options->layer, layers = env->model->decoder.config.layers;
-    if (layer == PROBE_LAYER_DEFAULT) return otherwise;
-    if (layer < layers) return layer;
-    err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
-    return -2;
-}
-
-int probe_check_head(const struct probe_env *env, struct err *err)
+int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err)
 {
     const int64_t heads = env->model->decoder.config.heads;
-    if (env->options->head < heads) return 0;
-    return err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
-                   (int)heads - 1);
+    env->number = sequence_visual_numbers(env->sequence, &env->visual);
+    if (choose_layers(env, probe, err) < 0) return -1;
+    if (env->options->head >= heads)
+        return err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
+                       (int)heads - 1);
+    return choose_queries(env, probe, err);
+}
+
+void probe_env_close(struct probe_env *env)
+{
+    free(env->query);
+    free(env->number);
+}
+
+bool probe_listens(const struct probe *probe, void *state, const struct probe_env *env,
+                   const struct site *site, int layer)
+{
+    bool there = false;
+    if (probe->wants) return probe->wants(state, site, layer);
+    for (int i = 0; i < PROBE_SITES && probe->sites[i]; i++) there |= probe->sites[i] == site;
+    return there && (layer < 0 || (layer >= env->from && layer <= env->to));
 }
 
 int probe_middle(const struct model *m)
 {
     const int layers = m->decoder.config.layers, half = layers / 2;
     return layers % 2 ? half + half % 2 : half; // k + 1/2 goes to the even neighbour
+}
+
+float *probe_values(const struct probe_env *env, int layers)
+{
+    const int64_t count = env->visual * layers;
+    float *values = xreallocarray(NULL, (size_t)count + 1, sizeof *values);
+    for (int64_t i = 0; i < count; i++) values[i] = NAN;
+    return values;
 }
 
 // --- attention of single rows --------------------------------------------------------------------
@@ -310,15 +337,21 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     return status == 0 && graph_ok(g) ? 0 : -1;
 }
 
-// --- places --------------------------------------------------------------------------------------
-
-int32_t *probe_visual_numbers(const struct sequence *s, int64_t *visual)
+const float *probe_contributions(struct graph *g, const struct model *m,
+                                 const struct site_args *args, const float *probs,
+                                 const int32_t *index, int64_t count, struct rows *host)
 {
-    int32_t *number = xreallocarray(NULL, (size_t)s->n + 1, sizeof *number);
-    *visual = 0;
-    for (int64_t i = 0; i < s->n; i++) number[i] = s->picture[i] >= 0 ? (int32_t)(*visual)++ : -1;
-    return number;
+    const int64_t shape[] = { args->q->shape[1], 1, args->k->shape[0] };
+    const struct linear *o = attention_output(&m->decoder.layer[args->layer]);
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *p = count ? graph_upload(g, DTYPE_F32, 3, shape, probs) : NULL, *norms = NULL;
+    if (p) norms = attend_contribution(g, o, p, args->v, index, count); // [count]
+    const float *c = norms ? rows_read(host, g, norms) : NULL;
+    graph_scratch_end(g, scratch);
+    return c;
 }
+
+// --- places --------------------------------------------------------------------------------------
 
 enum { TILES = 64 };
 
