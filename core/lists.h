@@ -21,11 +21,11 @@
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
-    X(chat)    /* core/text/layouts.c */                                                           \
+    X(chat)    /* core/model/prompt.c */                                                            \
     X(data)    /* core/text/layouts.c */                                                           \
     X(ctx)     /* core/talk/conversation.c */                                                      \
-    X(image)   /* core/picture/preprocess.c */                                                     \
-    X(compute) /* core/graph/graph.c */                                                            \
+    X(image)   /* core/talk/conversation.c */                                                     \
+    X(compute) /* core/model/model.c */                                                            \
     X(kv)      /* core/model/kv.c */                                                               \
     X(weights) /* core/model/small.c */                                                            \
     X(adapter) /* core/adapter/adapters.c */                                                       \

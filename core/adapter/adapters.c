@@ -6,36 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
-
-static const char *const word_none[] = { "none", NULL };
-static const char *const whens[] = { "always", "pictures", NULL };
-
-const struct setting adapter_settings[] = {
-    { .key = "adapter",
-      .type = SETTING_PATH,
-      .def = "none",
-      .choices = word_none,
-      .stale = STALE_KV,
-      .help = "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none." },
-    { .key = "adapter.scale",
-      .type = SETTING_REAL,
-      .min = -100,
-      .max = 100,
-      .def = "1",
-      .stale = STALE_KV,
-      .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
-              "scaled." },
-    { .key = "adapter.when",
-      .type = SETTING_CHOICE,
-      .def = "always",
-      .choices = whens,
-      .stale = STALE_KV,
-      .help = "When the adapter is used: always, or only in conversations with a picture. Without "
-              "a picture the base model answers; the first picture applies the adapter and "
-              "recomputes the conversation.",
-      .also = "vision text-only language" },
-    { 0 },
-};
+#include "core/talk/conversation.h"
 
 // Spelled differently or not.
 static bool same_folder(const char *a, const char *b)
@@ -129,6 +100,100 @@ void adapters_release(struct adapters *s)
     free(s->list);
     *s = (struct adapters){ 0 };
 }
+
+// --- settings ------------------------------------------------------------------------------------
+
+// What taking it off makes stale.
+static enum setting_stale stale_of(const struct adapter *a)
+{
+    return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
+}
+
+// Reads the adapter: nothing has changed if that fails. 1: another one, or other weights of it.
+static int check_adapter(struct setting_env *env, struct err *err)
+{
+    const char *name = settings_text(env->settings, "adapter");
+    const bool none = !strcmp(name, "none");
+    env->adapter = NULL;
+    if (!env->adapters) return none || adapter_need(name, err) == 0 ? 1 : -1;
+    if (!none && !env->model) return adapter_need(name, err);
+    if (!none) {
+        env->adapter = adapters_open(env->adapters, name, env->anew, env->model, err);
+        if (!env->adapter) return -1;
+        settings_set(env->settings, "adapter", env->adapter->folder, NULL); // it may be a name
+    }
+    return env->adapter != env->adapters->active;
+}
+
+static enum setting_stale apply_adapter(const struct setting *row, const struct setting_env *env)
+{
+    const enum setting_stale was = stale_of(env->adapters->active), now = stale_of(env->adapter);
+    conversation_reset_methods(env->conversation); // they may keep what they made of the weights
+    if (env->stashed) conversation_reset_methods(env->stashed);
+    adapters_use(env->adapters, env->adapter, env->settings);
+    return was > now ? was : now;
+}
+
+// Answers record the hash of the adapter instead (core/adapter/provenance.c).
+static char *effective_adapter(const struct model *m, const struct backend *b,
+                               const struct settings *s)
+{
+    return NULL;
+}
+
+static enum setting_stale apply_scale(const struct setting *row, const struct setting_env *env)
+{
+    struct adapter *a = env->adapters->active;
+    if (!a || !adapter_has(a, ADAPTER_LORA)) return STALE_NOTHING;
+    adapter_scale(a, settings_real(env->settings, row->key));
+    return stale_of(a);
+}
+
+static enum setting_stale apply_when(const struct setting *row, const struct setting_env *env)
+{
+    struct adapter *a = env->adapters->active;
+    if (!a) return STALE_NOTHING;
+    adapter_with_pictures(a, settings_is(env->settings, row->key, "pictures"));
+    // With a picture both values mean the adapter.
+    const bool shown =
+        env->conversation->cached.pictures && (!env->stashed || env->stashed->cached.pictures);
+    return shown ? STALE_NOTHING : row->stale;
+}
+
+static const char *const word_none[] = { "none", NULL };
+static const char *const whens[] = { "always", "pictures", NULL };
+
+const struct setting adapter_settings[] = {
+    { .key = "adapter",
+      .type = SETTING_PATH,
+      .def = "none",
+      .choices = word_none,
+      .stale = STALE_KV,
+      .help = "Adapter in use: a folder, the name of a loaded adapter (/adapter list), or none.",
+      .check = check_adapter,
+      .apply = apply_adapter,
+      .effective = effective_adapter },
+    { .key = "adapter.scale",
+      .type = SETTING_REAL,
+      .min = -100,
+      .max = 100,
+      .def = "1",
+      .stale = STALE_KV,
+      .help = "Multiplies the LoRA scale (alpha / rank); weights that the adapter replaces are not "
+              "scaled.",
+      .apply = apply_scale },
+    { .key = "adapter.when",
+      .type = SETTING_CHOICE,
+      .def = "always",
+      .choices = whens,
+      .stale = STALE_KV,
+      .help = "When the adapter is used: always, or only in conversations with a picture. Without "
+              "a picture the base model answers; the first picture applies the adapter and "
+              "recomputes the conversation.",
+      .also = "vision text-only language",
+      .apply = apply_when },
+    { 0 },
+};
 
 // Extras of the adapter as deltas to write.
 static struct adapter_delta *extra_deltas(const struct adapter *a, size_t *count)

@@ -61,36 +61,28 @@ static char *file_value(const struct setting *row, const char *path)
     return named_hash(path, hex);
 }
 
-static char *date_value(const struct provenance_env *env)
+// What the value comes to here, a file's with its hash; NULL: nothing to record. The caller frees
+// it.
+static char *recorded(const struct provenance_env *env, const struct setting *row)
 {
-    struct prompt_options o;
-    if (!env->model || model_prompt(env->model, env->settings, true, &o, NULL) < 0 ||
-        !prompt_dated(&o))
-        return xstrdup(settings_find("chat.date")->def);
-    return prompt_date(&o);
-}
-
-// What the value comes to here; belongs to the caller.
-static char *effective(const struct provenance_env *env, const struct setting *row)
-{
-    const char *text = env->model ? model_meaning(env->model, env->backend, env->settings, row->key)
-                                  : settings_text(env->settings, row->key);
-    if (!strcmp(row->key, "chat.date")) return date_value(env);
-    return row->type == SETTING_PATH ? file_value(row, text) : xstrdup(text);
+    char *text = setting_effective(row, env->model, env->backend, env->settings);
+    if (!text || row->type != SETTING_PATH) return text;
+    char *file = file_value(row, text);
+    free(text);
+    return file;
 }
 
 static bool counts(const struct setting *row, const struct settings *s, enum setting_stale from)
 {
     const struct method *method = method_of(row->key);
-    return row->stale >= from && strcmp(row->key, "adapter") != 0 &&
-           (!method || method_on(method, s));
+    return row->stale >= from && (!method || method_on(method, s));
 }
 
 static void add_changed(struct provenance *p, const struct provenance_env *env,
                         const struct setting *row)
 {
-    char *value = effective(env, row);
-    if (strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
+    char *value = recorded(env, row);
+    if (value && strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
     free(value);
 }
 
@@ -114,9 +106,8 @@ void provenance_of(struct provenance *p, const struct provenance_env *env, enum 
 
 void provenance_of_job(struct provenance *p, const struct provenance_env *env)
 {
-    struct settings *s = settings_copy(env->settings);
+    struct settings *s = prompt_undated(env->settings);
     const struct provenance_env undated = { env->model, env->adapter, env->backend, s };
-    if (settings_is(s, "chat.date", "today")) settings_set(s, "chat.date", "any day", NULL);
     provenance_of(p, &undated, STALE_NEXT);
     settings_free(s);
 }

@@ -41,7 +41,7 @@ static int read_side(struct comparing_job *c, int side, int argc, char **argv, s
     if (status == 0 && used == argc)
         status = err_set(err, "a comparison needs SETTINGS | SETTINGS | DATA");
     if (status == 0 && (status = proposal_check(p, said.list, said.count, err)) == 0)
-        c->title[side] = compare_title(title.length ? title.data : "now", &said, p->settings);
+        c->title[side] = compare_title(title.length ? title.data : "now", &said, p->env.settings);
     preset_values_release(&said);
     buf_release(&title);
     return status < 0 ? -1 : used;
@@ -89,7 +89,7 @@ static int use(void *self, const struct settings *s, struct method_tensors *tens
                struct err *err)
 {
     struct comparing_job *c = self;
-    struct adapter *a = c->side[s == c->side[1].settings].adapter;
+    struct adapter *a = c->side[s == c->side[1].env.settings].env.adapter;
     adapters_use(&c->adapters, a, s);
     *tensors = adapter_tensors(a);
     return 0;
@@ -143,8 +143,8 @@ static void find_provenance(struct comparing_job *c, struct provenance *p)
     const struct job *j = c->job;
     *p = (struct provenance){ 0 };
     for (int k = 0; k < 2; k++) {
-        const struct provenance_env env = { j->model, c->side[k].adapter, j->backend,
-                                            c->side[k].settings };
+        const struct provenance_env env = { j->model, c->side[k].env.adapter, j->backend,
+                                            c->side[k].env.settings };
         struct provenance side;
         provenance_of_scores(&side, &env);
         provenance_join(p, prefix[k], &side);
@@ -164,7 +164,7 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
     const struct compare_data_request r = {
         .request = { .model = j->model,
                      .backend = j->backend,
-                     .settings = { c->side[0].settings, c->side[1].settings },
+                     .settings = { c->side[0].env.settings, c->side[1].env.settings },
                      .use = use,
                      .self = c,
                      .cancel = &j->cancel },
@@ -193,11 +193,11 @@ static int compare(struct comparing_job *c, const struct provenance *provenance,
 
 static struct proposal proposal_of(const struct job *j, struct adapters *adapters)
 {
-    return (struct proposal){ .from = j->settings,
-                              .model = j->model,
-                              .backend = j->backend,
-                              .adapters = adapters,
-                              .all = true };
+    return (
+        struct proposal){ .from = j->settings,
+                          .env = { .model = j->model, .backend = j->backend, .adapters = adapters },
+                          .all = true,
+                          .loaded = true };
 }
 
 static int run(struct job *j, struct err *err)

@@ -55,10 +55,12 @@ static int measure_model(struct engine *e, struct measuring m, const char *folde
     conversation_set_model(&c, other);
     m.model = other;
     m.tensors = (struct method_tensors){ 0 };
-    struct proposal p = { .from = m.settings, .model = other, .backend = e->backend, .all = true };
+    struct proposal p = { .from = m.settings,
+                          .env = { .model = other, .backend = e->backend },
+                          .all = true };
     int status = check_vocabulary(e, other, err);
     if (status == 0) status = proposal_check(&p, &(struct change){ "adapter", "none" }, 1, err);
-    m.settings = p.settings;
+    m.settings = p.env.settings;
     if (status == 0 && !request->data)
         status = conversation_copy(&c, &e->conversation, e->conversation.message_count, err);
     if (status == 0) status = measure_one(e, &m, &c, request, r, err);

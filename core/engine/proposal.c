@@ -1,174 +1,112 @@
-// core/engine/proposal.c -- checks settings: their values, the adapter they name, and the methods
-// that use them.
+// core/engine/proposal.c -- checks proposed settings: their spelling, their rows' own checks, then
+// the methods that use them.
 #include "core/engine/proposal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/probes/norms.h"
-#include "core/probes/sinks.h"
 
-bool changes_name(const struct change *list, size_t count, const char *key)
+// These rows, a method's or a single one, cannot be as proposed: -1, unless the engine goes on
+// without them. Those asked for then stay as they were, others get their defaults.
+static int refuse(struct proposal *p, const struct setting *rows, int count, const struct err *why,
+                  struct err *err)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(list[i].key, key)) return true;
-    return false;
-}
-
-static int set_fault(struct proposal *p, const struct setting *rows, int count)
-{
-    p->fault = rows;
-    p->fault_count = rows ? count : 0;
-    return -1;
-}
-
-static int set_values(struct proposal *p, const struct change *list, size_t count, struct err *err)
-{
-    for (size_t i = 0; i < count; i++)
-        if (settings_set(p->settings, list[i].key, list[i].value, err) < 0)
-            return set_fault(p, settings_find(list[i].key), 1);
-    return 0;
-}
-
-// --- values that only the core can check ---------------------------------------------------------
-
-static int check_template(const struct proposal *p, struct err *err)
-{
-    const char *name = settings_text(p->settings, "chat.template");
-    struct buf b = { 0 };
-    if (!strcmp(name, "auto") || layout_find(name)) return 0;
-    for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
-    err_set(err, "no chat template '%s': use auto%s", name, b.data ? b.data : "");
-    buf_release(&b);
-    return -1;
-}
-
-static int check_sinks(const struct proposal *p, struct err *err)
-{
-    float *dims = NULL;
-    const int status = p->model ? sinks_calibrated(p->settings, p->model, &dims, err) : 0;
-    free(dims);
-    return status;
-}
-
-static int check_norms(const struct proposal *p, struct err *err)
-{
-    float *norms = NULL;
-    const int status = p->model ? norms_calibrated(p->settings, p->model, &norms, err) : 0;
-    free(norms);
-    return status;
-}
-
-// Can the model read a small picture for so many visual tokens?
-static int check_max_tokens(const struct proposal *p, struct err *err)
-{
-    const int64_t most = preprocess_limit(p->settings).most;
-    struct picture alone = { 0 }, beside = { 0 };
-    if (!most || !p->model || !model_sees(p->model)) return 0;
-    model_place_picture(p->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
-    model_place_picture(p->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
-    const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
-    if (least <= most) return 0;
-    return err_set(err,
-                   "image.max_tokens: a picture costs at least %lld visual tokens with this model",
-                   (long long)least);
-}
-
-static const struct {
-    const char *key;
-    int (*check)(const struct proposal *p, struct err *err);
-} checks[] = {
-    { "chat.template", check_template },
-    { "image.max_tokens", check_max_tokens },
-    { "sinks.calibration", check_sinks },
-    { "norms.calibration", check_norms },
-};
-
-static int check_values(struct proposal *p, const struct change *list, size_t count,
-                        struct err *err)
-{
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-        if ((p->loaded || changes_name(list, count, checks[i].key)) && checks[i].check(p, err) < 0)
-            return set_fault(p, settings_find(checks[i].key), 1);
-    return 0;
-}
-
-// --- the adapter and the methods -----------------------------------------------------------------
-
-static int find_adapter(struct proposal *p, struct err *err)
-{
-    const char *name = settings_text(p->settings, "adapter");
-    const bool anew = p->anew;
-    p->anew = false;
-    p->adapter = NULL;
-    if (!strcmp(name, "none")) return 0;
-    if (!p->model || !p->adapters) return adapter_need(name, err);
-    p->adapter = adapters_open(p->adapters, name, anew, p->model, err);
-    if (!p->adapter) return -1;
-    settings_set(p->settings, "adapter", p->adapter->folder, NULL); // it may have been a name
-    return 0;
+    const int first = settings_index(rows->key);
+    struct buf keys = { 0 }; // those asked for
+    for (int i = 0; i < count; i++)
+        if (p->asked[first + i]) buf_printf(&keys, "%s%s", keys.length ? ", " : "", rows[i].key);
+    bool goes_on = keys.length ? p->restored : p->resets, other = keys.length;
+    for (int i = 0; i < count; i++) {
+        const char *key = rows[i].key;
+        const char *value = keys.length ? settings_text(p->from, key) : rows[i].def;
+        other |= strcmp(settings_text(p->env.settings, key), value) != 0;
+        settings_set(p->env.settings, key, value, NULL);
+        p->asked[first + i] = false;
+    }
+    char *text = keys.length ? xasprintf("cannot restore %s: %s", keys.data, why->text)
+                 : count > 1
+                     ? xasprintf("%s; these settings are reset to their defaults", why->text)
+                     : xasprintf("%s; %s is now %s", why->text, rows->key, rows->def);
+    names_add(&p->told, text, NULL);
+    free(text);
+    buf_release(&keys);
+    return goes_on && other ? 0 : err_set(err, "%s", why->text);
 }
 
 static int check_method(const struct proposal *p, const struct method *m, bool agree,
                         struct err *err)
 {
-    const struct method_env env = { .model = p->model,
-                                    .backend = p->backend,
-                                    .settings = p->settings,
-                                    .tensors = adapter_tensors(p->adapter),
+    const struct method_env env = { .model = p->env.model,
+                                    .backend = p->env.backend,
+                                    .settings = p->env.settings,
+                                    .tensors = adapter_tensors(p->env.adapter),
                                     .training = p->training };
-    if (!p->model) return methods_possible(m, p->settings, err);
+    if (!p->env.model) return methods_possible(m, p->env.settings, err);
     if (methods_check(m, &env, err) < 0) return -1;
     return agree && methods_inconsistent(m, &env, err) ? -1 : 0;
 }
 
-static int row_count(const struct setting *rows)
+static int check(struct proposal *p, const struct change *list, size_t count, struct err *err)
 {
-    int n = 0;
-    while (rows[n].key) n++;
-    return n;
-}
-
-static bool names_method(const struct change *list, size_t count, const struct method *m)
-{
-    for (size_t i = 0; i < count; i++)
-        if (method_of(list[i].key) == m) return true;
-    return false;
-}
-
-// Checks the methods whose settings are named, and with another adapter all of them, because they
-// may lack their parameters.
-static int check_methods(struct proposal *p, const struct change *list, size_t count, bool others,
-                         struct err *err)
-{
+    const struct setting *row;
     const struct method *m;
+    struct err why;
+    for (size_t i = 0; i < count; i++) {
+        const int index = settings_index(list[i].key);
+        if (index < 0) return settings_unknown(list[i].key, err);
+        p->asked[index] = true;
+        if (settings_set(p->env.settings, list[i].key, list[i].value, &why) < 0 &&
+            refuse(p, settings_row(index), 1, &why, err) < 0)
+            return -1;
+    }
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (!row->check || (!p->asked[i] && !p->loaded)) continue;
+        int status;
+        while ((status = row->check(&p->env, &why)) < 0)
+            if (refuse(p, row, 1, &why, err) < 0) return -1;
+        p->again[i] = status > 0;
+        p->other |= status > 0;
+    }
+    // With another adapter all methods: they may lack their parameters.
     for (int i = 0; (m = method_at(i)); i++) {
-        const bool named = p->all || names_method(list, count, m);
-        if ((named || others) && check_method(p, m, named && !p->single, err) < 0)
-            return set_fault(p, m->settings, row_count(m->settings));
+        const int first = settings_index(m->settings->key);
+        int rows = 0;
+        bool named = p->all;
+        for (; m->settings[rows].key; rows++) named |= p->asked[first + rows];
+        if (!named && !p->other) continue;
+        while (check_method(p, m, named && !p->single, &why) < 0) {
+            if (refuse(p, m->settings, rows, &why, err) < 0) return -1;
+            p->other = true; // methods may need each other
+        }
     }
     return 0;
 }
 
 int proposal_check(struct proposal *p, const struct change *list, size_t count, struct err *err)
 {
-    const bool adapter = p->all || changes_name(list, count, "adapter");
+    struct adapters *adapters = p->env.adapters;
+    const size_t kept = adapters ? adapters->count : 0;
+    p->env.settings = settings_copy(p->from);
+    p->env.adapter = adapters ? adapters->active : NULL;
+    p->asked = xcalloc((size_t)settings_count(), sizeof *p->asked);
+    p->again = xcalloc((size_t)settings_count(), sizeof *p->again);
+    const int status = check(p, list, count, err);
+    if (status == 0) return 0;
+    while (adapters && adapters->count > kept) // read in vain
+        adapters_drop(adapters, adapters->list[adapters->count - 1]);
     proposal_release(p);
-    p->settings = settings_copy(p->from);
-    p->adapter = p->adapters ? p->adapters->active : NULL;
-    int status = set_values(p, list, count, err);
-    if (status == 0) status = check_values(p, list, count, err);
-    if (status == 0 && adapter && find_adapter(p, err) < 0)
-        status = set_fault(p, settings_find("adapter"), 1);
-    if (status == 0) status = check_methods(p, list, count, adapter, err);
-    if (status < 0) proposal_release(p);
-    return status;
+    return -1;
 }
 
 void proposal_release(struct proposal *p)
 {
-    settings_free(p->settings);
-    p->settings = NULL;
-    p->adapter = NULL;
+    settings_free(p->env.settings);
+    free(p->asked);
+    free(p->again);
+    names_release(&p->told);
+    p->env.settings = NULL;
+    p->env.adapter = NULL;
+    p->asked = p->again = NULL;
+    p->other = false;
 }

@@ -11,22 +11,6 @@
 #include "core/graph/tape.h"
 #include "core/settings/settings.h"
 
-static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
-
-const struct setting compute_settings[] = {
-    { .key = "compute.matmul",
-      .type = SETTING_CHOICE,
-      .def = "auto",
-      .choices = matmul_modes,
-      .stale = STALE_VISUAL,
-      .help =
-          "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
-          "device supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and "
-          "on a CPU where bf16 is faster if the weights are bf16 or quantised in blocks.",
-      .also = "precision bf16 f32" },
-    { 0 },
-};
-
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
     // Weights in blocks lose less to bf16 than to their blocks.

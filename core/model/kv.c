@@ -11,17 +11,6 @@ enum { KV_STEP = 256 }; // rows
 
 static const char *const dtypes[] = { "auto", "f32", "bf16", NULL };
 
-const struct setting kv_settings[] = {
-    { .key = "kv.dtype",
-      .type = SETTING_CHOICE,
-      .def = "auto",
-      .choices = dtypes,
-      .stale = STALE_KV,
-      .help = "Precision of the KV cache: f32, or bf16 for half the memory; auto is f32 on the CPU "
-              "and bf16 on a GPU." },
-    { 0 },
-};
-
 enum dtype kv_dtype(const struct backend *b, const struct settings *s)
 {
     if (!s) return DTYPE_F32;
@@ -29,6 +18,25 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s)
         settings_is(s, "kv.dtype", "auto") ? b->own_memory : settings_is(s, "kv.dtype", "bf16");
     return rounded ? DTYPE_BF16 : DTYPE_F32;
 }
+
+static char *effective_dtype(const struct model *m, const struct backend *b,
+                             const struct settings *s)
+{
+    if (!m) return xstrdup(settings_text(s, "kv.dtype"));
+    return xstrdup(kv_dtype(b, s) == DTYPE_BF16 ? "bf16" : "f32");
+}
+
+const struct setting kv_settings[] = {
+    { .key = "kv.dtype",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = dtypes,
+      .stale = STALE_KV,
+      .help = "Precision of the KV cache: f32, or bf16 for half the memory; auto is f32 on the CPU "
+              "and bf16 on a GPU.",
+      .effective = effective_dtype },
+    { 0 },
+};
 
 static void layer_set(struct kv_layer *l, struct kv_row row)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/cancel.h"
+#include "core/base/event.h"
 #include "core/model/families/pooling.h"
 #include "core/model/small.h"
 #include "core/model/unread.h"
@@ -320,55 +321,45 @@ void model_pass(const struct model *m, bool pictures)
     if (m->listener.pass) m->listener.pass(m->listener.self, pictures);
 }
 
-// Does the reference take a rendered prompt as it is? A processor, and so a model that sees, adds
-// BOS where the template has not written it, as llama.cpp does where a file says so;
-// apply_chat_template of a text model's tokenizer does not.
-static bool writes_begin(const struct model *m)
-{
-    return !model_sees(m) && !m->checkpoint->gguf_count;
-}
-
-int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
-                 struct prompt_options *options, struct err *err)
-{
-    const char *name = settings_text(s, "chat.template");
-    const bool own = !strcmp(name, "auto");
-    const struct layout *layout = own ? m->layout : layout_find(name);
-    if (!layout) return err_set(err, "no chat template '%s' (see /help templates)", name);
-    if (own && m->template_problem && layout == layout_find("plain"))
-        return err_set(err,
-                       "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
-                       "like it: choose one with /set chat.template (see /help templates)",
-                       m->name, m->template_problem);
-    *options = (struct prompt_options){
-        .template = own ? m->template : NULL,
-        .layout = layout,
-        .chat_template = m->checkpoint->chat_template,
-        .date = settings_text(s, "chat.date"),
-        .picture_before = m->family->picture_before ? m->family->picture_before : "",
-        .picture_after = m->family->picture_after ? m->family->picture_after : "",
-        .placeholder = m->placeholder,
-        .vocab = m->decoder.config.vocab,
-        .plain_data = settings_is(s, "data.special_tokens", "text"),
-        .written = own && m->template && writes_begin(m),
-        .generation_prompt = generation_prompt,
-    };
-    return 0;
-}
-
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s)
 {
     return graph_arithmetic(graph_matmul(b, s, m->dtype));
 }
 
-const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
-                          const char *key)
+static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
+
+// bf16 on a device without it is not an error: sessions and scripts may come from other devices.
+static enum setting_stale apply_matmul(const struct setting *row, const struct setting_env *env)
 {
-    if (!strcmp(key, "compute.matmul")) return model_arithmetic(m, b, s);
-    if (!strcmp(key, "kv.dtype")) return kv_dtype(b, s) == DTYPE_BF16 ? "bf16" : "f32";
-    return settings_text(s, key);
+    if (settings_is(env->settings, row->key, "bf16") && !backend_multiplies_bf16(env->backend))
+        sinks_notice(
+            env->sinks,
+            "compute.matmul = bf16: this device has no bf16 matrix products; computing in f32");
+    return row->stale;
 }
+
+static char *effective_matmul(const struct model *m, const struct backend *b,
+                              const struct settings *s)
+{
+    return xstrdup(m ? model_arithmetic(m, b, s) : settings_text(s, "compute.matmul"));
+}
+
+const struct setting compute_settings[] = {
+    { .key = "compute.matmul",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = matmul_modes,
+      .stale = STALE_VISUAL,
+      .help =
+          "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
+          "device supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and "
+          "on a CPU where bf16 is faster if the weights are bf16 or quantised in blocks.",
+      .also = "precision bf16 f32",
+      .apply = apply_matmul,
+      .effective = effective_matmul },
+    { 0 },
+};
 
 void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
 {

@@ -94,11 +94,9 @@ void model_pass(const struct model *m, bool pictures);
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 
-// Effective value of a setting for this model on that device: `auto` resolved where model or device
-// decide (compute.matmul, kv.dtype), else the value as typed. Stored answers, measurements and runs
-// record and compare this.
-const char *model_meaning(const struct model *m, const struct backend *b, const struct settings *s,
-                          const char *key);
+// The same settings for work that may be resumed another day: today's date is "any day".
+struct settings *prompt_undated(const struct settings *s);
+
 // Precision of its matrix products under these settings: "f32", "bf16".
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);

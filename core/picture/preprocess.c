@@ -12,35 +12,6 @@
 
 #include "core/settings/settings.h"
 
-static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
-
-const struct setting image_settings[] = {
-    { .key = "image.resize_order",
-      .type = SETTING_CHOICE,
-      .def = "pillow13",
-      .choices = resize_orders,
-      .stale = STALE_VISUAL,
-      .help = "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
-    { .key = "image.max_tokens",
-      .type = SETTING_INTEGER,
-      .max = 1e6,
-      .def = "0",
-      .unit = "tokens",
-      .stale = STALE_VISUAL,
-      .help = "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: "
-              "as the model's folder says." },
-    { .key = "image.downsample",
-      .type = SETTING_REAL,
-      .min = 0.001,
-      .max = 1,
-      .def = "1",
-      .stale = STALE_VISUAL,
-      .help = "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
-              "resolution read a smaller picture; for other encoders, tokens are averaged over "
-              "grid cells." },
-    { 0 },
-};
-
 enum resize_order preprocess_order(const struct settings *s)
 {
     return settings_is(s, "image.resize_order", "pillow12") ? RESIZE_PILLOW12 : RESIZE_PILLOW13;

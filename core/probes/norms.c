@@ -19,6 +19,14 @@
 
 static const char *const word_none[] = { "none", NULL };
 
+static int check_calibration(struct setting_env *env, struct err *err)
+{
+    float *norms = NULL;
+    const int status = env->model ? norms_calibrated(env->settings, env->model, &norms, err) : 0;
+    free(norms);
+    return status;
+}
+
 const struct setting norms_settings[] = {
     { .key = "norms.calibration",
       .type = SETTING_PATH,
@@ -26,7 +34,8 @@ const struct setting norms_settings[] = {
       .choices = word_none,
       .stale = STALE_MEASURED,
       .help = "Calibration file written by /calibrate norms; /norms shows its means beside the "
-              "conversation's." },
+              "conversation's.",
+      .check = check_calibration },
     { 0 },
 };
 

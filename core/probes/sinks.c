@@ -16,6 +16,14 @@
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 
+static int check_calibration(struct setting_env *env, struct err *err)
+{
+    float *dims = NULL;
+    const int status = env->model ? sinks_calibrated(env->settings, env->model, &dims, err) : 0;
+    free(dims);
+    return status;
+}
+
 const struct setting sinks_settings[] = {
     { .key = "sinks.tau",
       .type = SETTING_REAL,
@@ -31,7 +39,8 @@ const struct setting sinks_settings[] = {
       .choices = word_none,
       .stale = STALE_MEASURED,
       .help = "Calibration file written by /calibrate sinks, with the sink dimensions; none uses "
-              "the first token's." },
+              "the first token's.",
+      .check = check_calibration },
     { 0 },
 };
 

@@ -1,14 +1,11 @@
 // core/settings/settings.c -- the combined tables of settings, and sets of values.
 #include "core/settings/settings.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "core/base/mem.h"
-#include "core/settings/settings_values.h"
 
 static const struct setting *const *lists; // NULL-terminated
 
@@ -66,6 +63,12 @@ const struct setting *settings_find(const char *key)
     return find(key, &row) < 0 ? NULL : row;
 }
 
+int settings_index(const char *key)
+{
+    const struct setting *row;
+    return find(key, &row);
+}
+
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;
@@ -108,91 +111,21 @@ void settings_free(struct settings *s)
     free(s);
 }
 
-// The word of `words` that was typed, in any case of letters; NULL if none.
-static const char *word_find(const char *const *words, const char *typed)
+void settings_swap(struct settings *a, struct settings *b)
 {
-    for (; words && *words; words++)
-        if (!strcasecmp(*words, typed)) return *words;
-    return NULL;
-}
-
-void settings_words(struct buf *b, const char *const *words)
-{
-    for (const char *const *w = words; *w; w++) buf_printf(b, "%s%s", w == words ? "" : ", ", *w);
-}
-
-static int refuse_choice(const struct setting *row, const char *value, struct err *err)
-{
-    struct buf b = { 0 };
-    settings_words(&b, row->choices);
-    err_set(err, "%s cannot be '%s': choose one of %s", row->key, value, b.data);
-    buf_release(&b);
-    return -1;
-}
-
-static char *spell_number(const struct setting *row, const char *value, struct err *err)
-{
-    bool whole = row->type == SETTING_INTEGER;
-    char *end;
-    const double x = strtod(value, &end) + 0.0; // -0 is 0
-    if (*value && !*end && x >= row->min && x <= row->max && (!whole || x == floor(x)))
-        return whole ? xasprintf("%.0f", x) : xasprintf("%.15g", x);
-    struct buf b = { 0 };
-    if (row->choices) {
-        buf_puts(&b, " or ");
-        settings_words(&b, row->choices);
+    for (int i = 0; i < a->count; i++) {
+        if (!strcmp(a->text[i], b->text[i])) continue;
+        char *text = a->text[i];
+        a->text[i] = b->text[i];
+        b->text[i] = text;
     }
-    err_set(err, "%s cannot be '%s': use a %s from %.16g to %.16g%s", row->key, value,
-            whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
-    buf_release(&b);
-    return NULL;
 }
 
-// "" and "off" mean none if that is a value; a trailing / is not part of a folder's name.
-static char *spell_path(const struct setting *row, const char *value)
+char *setting_effective(const struct setting *row, const struct model *model,
+                        const struct backend *backend, const struct settings *s)
 {
-    const char *none = word_find(row->choices, "none");
-    size_t length = strlen(value);
-    if (none && (!length || !strcasecmp(value, "off"))) return xstrdup(none);
-    while (length > 1 && value[length - 1] == '/') length--;
-    return xstrndup(value, length);
-}
-
-static const char *const words_on[] = { "on", "true", "yes", "1", NULL };
-static const char *const words_off[] = { "off", "false", "no", "0", NULL };
-
-// The plain spelling of a typed value; NULL with a message when it is not allowed.
-static char *spell(const struct setting *row, const char *value, struct err *err)
-{
-    const char *word = word_find(row->choices, value);
-    if (word) return xstrdup(word);
-    switch (row->type) {
-    case SETTING_FLAG:
-        if (word_find(words_on, value)) return xstrdup("on");
-        if (word_find(words_off, value)) return xstrdup("off");
-        err_set(err, "%s cannot be '%s': use on or off", row->key, value);
-        return NULL;
-    case SETTING_INTEGER:
-    case SETTING_REAL: return spell_number(row, value, err);
-    case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
-    case SETTING_TEXT: return xstrdup(value);
-    case SETTING_PATH: return spell_path(row, value);
-    case SETTING_LIST: return list_spell(row, value, err);
-    case SETTING_REALS: return reals_spell(row, value, err);
-    }
-    BUG("setting %s has no type", row->key);
-}
-
-char *settings_stored(const char *key, const char *value)
-{
-    const struct setting *row = settings_find(key);
-    char *end;
-    const double share = strtod(value, &end); // which is none
-    const bool number = isfinite(share) && end != value && !*end;
-    const bool path =
-        row && row->type == SETTING_PATH && !number && !word_find(row->choices, value);
-    char *whole = path ? realpath(value, NULL) : NULL;
-    return whole ? whole : xstrdup(value);
+    if (row->effective) return row->effective(model, backend, s);
+    return xstrdup(settings_text(s, row->key));
 }
 
 bool settings_group(const char *name)
@@ -218,7 +151,7 @@ int settings_set(struct settings *s, const char *key, const char *value, struct 
     const struct setting *row;
     const int index = find(key, &row);
     if (index < 0) return settings_unknown(key, err);
-    char *text = spell(row, value, err);
+    char *text = setting_spell(row, value, err);
     if (!text) return -1;
     free(s->text[index]);
     s->text[index] = text;

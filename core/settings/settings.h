@@ -18,6 +18,14 @@
 
 #include "core/base/err.h"
 
+struct adapter;
+struct adapters;
+struct backend;
+struct conversation;
+struct model;
+struct settings;
+struct sinks;
+
 enum setting_type {
     SETTING_FLAG,    // on | off
     SETTING_INTEGER, // min..max
@@ -46,6 +54,18 @@ enum setting_stale {
     STALE_PROMPT,   // the prompt's text, and therefore keys and values
 };
 
+// What settings act on. Each room knows its own part; NULL: there is none.
+struct setting_env {
+    struct settings *settings; // the values that are checked or applied
+    const struct backend *backend;
+    struct model *model;
+    struct adapters *adapters; // loaded for the model
+    struct adapter *adapter;   // the one that `adapter` selects, once that is checked
+    bool anew;                 // reads that adapter's folder even if it is loaded
+    struct conversation *conversation, *stashed;
+    struct sinks *sinks;
+};
+
 struct setting {
     const char *key; // "sample.top_p"
     enum setting_type type;
@@ -56,6 +76,17 @@ struct setting {
     enum setting_stale stale;
     const char *help; // one sentence
     const char *also; // other words that people look for, separated by blanks; NULL: none
+
+    // Consequences of a value of the right type, beside the code that they concern. NULL: none.
+    // Can it be, in this state? -1 says why not; 1: it can, and is to be applied even if it is
+    // spelled as before.
+    int (*check)(struct setting_env *env, struct err *err);
+    // Acts on the new value; returns what that makes stale (NULL: `stale`).
+    enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
+    // What it comes to here (`auto`), for comparing and recording; the caller frees it. `model` may
+    // be NULL. A result of NULL: something else is recorded instead (NULL: the value).
+    char *(*effective)(const struct model *model, const struct backend *backend,
+                       const struct settings *s);
 };
 
 // The arrays of all subjects, ended by NULL; they must last as long as the program.
@@ -65,8 +96,15 @@ void settings_hand_over(const struct setting *const *all);
 int settings_count(void);
 const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
+int settings_index(const char *key);                  // -1 if unknown
 // The known key nearest to the typed one, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
+// Canonical spelling of a typed value; the caller frees it. NULL with a message that says what is
+// allowed.
+char *setting_spell(const struct setting *row, const char *value, struct err *err);
+// The row's effective value in `s`, or NULL (`effective`); the caller frees it.
+char *setting_effective(const struct setting *row, const struct model *model,
+                        const struct backend *backend, const struct settings *s);
 // The value as stored in sessions, which may be resumed in another folder: an existing path becomes
 // absolute. The caller frees it.
 char *settings_stored(const char *key, const char *value);
@@ -76,11 +114,11 @@ bool settings_group(const char *name);
 int settings_unknown(const char *key, struct err *err);
 
 // A set of values; new ones hold the defaults. Copies are independent (immutable snapshots).
-struct settings;
-
 struct settings *settings_new(void);
 struct settings *settings_copy(const struct settings *s); // NULL: the defaults
 void settings_free(struct settings *s);
+// Exchanges the values that differ.
+void settings_swap(struct settings *a, struct settings *b);
 
 // Checks the value against the row and stores it in canonical spelling, the only one that readers
 // see (no adapter is "none", whatever was typed). -1 with a message that says what is allowed; the

@@ -1,13 +1,32 @@
-// core/settings/settings_values.c -- settings that hold lists: layers (2-5,22-29 or 60%-80%) and
-// numbers.
+// core/settings/settings_values.c -- canonical spelling of typed values, and lists: layers
+// (2-5,22-29 or 60%-80%) and numbers.
 //
 // Without a model, a list of layers is checked for its form, ascending order and duplicates. The
 // number of layers determines which layers it names (settings_layers).
-#include "core/settings/settings_values.h"
+#include "core/settings/settings.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "core/base/mem.h"
+
+// The word of `words` that was typed, in any case of letters; NULL if none.
+static const char *word_find(const char *const *words, const char *typed)
+{
+    for (; words && *words; words++)
+        if (!strcasecmp(*words, typed)) return *words;
+    return NULL;
+}
+
+// "a, b"
+static void words_list(struct buf *b, const char *const *words)
+{
+    for (const char *const *w = words; *w; w++) buf_printf(b, "%s%s", w == words ? "" : ", ", *w);
+}
+
+// --- lists ---------------------------------------------------------------------------------------
 
 enum { LAYERS_MOST = 100000 }; // no model has more: a larger number is a typing error
 
@@ -67,7 +86,7 @@ static char *or_words(const struct setting *row)
     struct buf b = { 0 };
     if (row->choices) {
         buf_puts(&b, ", or ");
-        settings_words(&b, row->choices);
+        words_list(&b, row->choices);
     }
     return buf_take(&b);
 }
@@ -81,7 +100,7 @@ static void refuse_list(const struct setting *row, const char *value, struct err
     free(words);
 }
 
-char *list_spell(const struct setting *row, const char *value, struct err *err)
+static char *list_spell(const struct setting *row, const char *value, struct err *err)
 {
     struct buf b = { 0 };
     struct span span, former = { .to = -1 };
@@ -119,8 +138,10 @@ static int64_t span_middle(const struct span *s, int64_t layers)
     return (int64_t)((s->from + s->to) / 200 * (double)layers);
 }
 
-int list_layers(const char *key, const char *text, int64_t layers, bool *set, struct err *err)
+int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
+                    struct err *err)
 {
+    const char *text = settings_text(s, key);
     int64_t count = 0, least = 0, nearest = 0;
     memset(set, 0, (size_t)layers * sizeof *set);
     for (const char *p = text; *p;) {
@@ -144,12 +165,6 @@ int list_layers(const char *key, const char *text, int64_t layers, bool *set, st
     // Ranges of shares so narrow that they fall between two layers.
     set[nearest] = true;
     return 1;
-}
-
-int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
-                    struct err *err)
-{
-    return list_layers(key, settings_text(s, key), layers, set, err);
 }
 
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer)
@@ -179,7 +194,7 @@ static double *reals_read(const struct setting *row, const char *text, size_t *c
     return NULL;
 }
 
-char *reals_spell(const struct setting *row, const char *value, struct err *err)
+static char *reals_spell(const struct setting *row, const char *value, struct err *err)
 {
     struct buf b = { 0 };
     size_t count;
@@ -202,4 +217,79 @@ double *settings_reals(const struct settings *s, const char *key, size_t *count)
     double *list = row ? reals_read(row, settings_text(s, key), count) : NULL;
     if (!list) BUG("%s is not a list of numbers", key);
     return list;
+}
+
+// --- all types -----------------------------------------------------------------------------------
+
+static int refuse_choice(const struct setting *row, const char *value, struct err *err)
+{
+    struct buf b = { 0 };
+    words_list(&b, row->choices);
+    err_set(err, "%s cannot be '%s': choose one of %s", row->key, value, b.data);
+    buf_release(&b);
+    return -1;
+}
+
+static char *spell_number(const struct setting *row, const char *value, struct err *err)
+{
+    bool whole = row->type == SETTING_INTEGER;
+    char *end;
+    const double x = strtod(value, &end) + 0.0; // -0 is 0
+    if (*value && !*end && x >= row->min && x <= row->max && (!whole || x == floor(x)))
+        return whole ? xasprintf("%.0f", x) : xasprintf("%.15g", x);
+    struct buf b = { 0 };
+    if (row->choices) {
+        buf_puts(&b, " or ");
+        words_list(&b, row->choices);
+    }
+    err_set(err, "%s cannot be '%s': use a %s from %.16g to %.16g%s", row->key, value,
+            whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
+    buf_release(&b);
+    return NULL;
+}
+
+// "" and "off" mean none if that is a value; a trailing / is not part of a folder's name.
+static char *spell_path(const struct setting *row, const char *value)
+{
+    const char *none = word_find(row->choices, "none");
+    size_t length = strlen(value);
+    if (none && (!length || !strcasecmp(value, "off"))) return xstrdup(none);
+    while (length > 1 && value[length - 1] == '/') length--;
+    return xstrndup(value, length);
+}
+
+static const char *const words_on[] = { "on", "true", "yes", "1", NULL };
+static const char *const words_off[] = { "off", "false", "no", "0", NULL };
+
+char *setting_spell(const struct setting *row, const char *value, struct err *err)
+{
+    const char *word = word_find(row->choices, value);
+    if (word) return xstrdup(word);
+    switch (row->type) {
+    case SETTING_FLAG:
+        if (word_find(words_on, value)) return xstrdup("on");
+        if (word_find(words_off, value)) return xstrdup("off");
+        err_set(err, "%s cannot be '%s': use on or off", row->key, value);
+        return NULL;
+    case SETTING_INTEGER:
+    case SETTING_REAL: return spell_number(row, value, err);
+    case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
+    case SETTING_TEXT: return xstrdup(value);
+    case SETTING_PATH: return spell_path(row, value);
+    case SETTING_LIST: return list_spell(row, value, err);
+    case SETTING_REALS: return reals_spell(row, value, err);
+    }
+    BUG("setting %s has no type", row->key);
+}
+
+char *settings_stored(const char *key, const char *value)
+{
+    const struct setting *row = settings_find(key);
+    char *end;
+    const double share = strtod(value, &end); // which is none
+    const bool number = isfinite(share) && end != value && !*end;
+    const bool path =
+        row && row->type == SETTING_PATH && !number && !word_find(row->choices, value);
+    char *whole = path ? realpath(value, NULL) : NULL;
+    return whole ? whole : xstrdup(value);
 }

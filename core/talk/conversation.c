@@ -125,6 +125,60 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
     place_waiting(c);
 }
 
+static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
+
+// Can the model read a small picture for so many visual tokens?
+static int check_max_tokens(struct setting_env *env, struct err *err)
+{
+    const int64_t most = preprocess_limit(env->settings).most;
+    struct picture alone = { 0 }, beside = { 0 };
+    if (!most || !env->model || !model_sees(env->model)) return 0;
+    model_place_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
+    model_place_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
+    const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
+    if (least <= most) return 0;
+    return err_set(err,
+                   "image.max_tokens: a picture costs at least %lld visual tokens with this model",
+                   (long long)least);
+}
+
+static enum setting_stale apply_limit(const struct setting *row, const struct setting_env *env)
+{
+    conversation_limit_pictures(env->conversation, env->settings);
+    if (env->stashed) conversation_limit_pictures(env->stashed, env->settings);
+    return row->stale;
+}
+
+const struct setting image_settings[] = {
+    { .key = "image.resize_order",
+      .type = SETTING_CHOICE,
+      .def = "pillow13",
+      .choices = resize_orders,
+      .stale = STALE_VISUAL,
+      .help = "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
+    { .key = "image.max_tokens",
+      .type = SETTING_INTEGER,
+      .max = 1e6,
+      .def = "0",
+      .unit = "tokens",
+      .stale = STALE_VISUAL,
+      .help = "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: "
+              "as the model's folder says.",
+      .check = check_max_tokens,
+      .apply = apply_limit },
+    { .key = "image.downsample",
+      .type = SETTING_REAL,
+      .min = 0.001,
+      .max = 1,
+      .def = "1",
+      .stale = STALE_VISUAL,
+      .help = "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
+              "resolution read a smaller picture; for other encoders, tokens are averaged over "
+              "grid cells.",
+      .apply = apply_limit },
+    { 0 },
+};
+
 // "": not known yet.
 static const char *fingerprint(const struct model *m)
 {

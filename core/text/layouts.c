@@ -8,27 +8,6 @@
 
 #include "core/settings/settings.h"
 
-static const char *const word_auto[] = { "auto", NULL };
-static const char *const word_today[] = { "today", NULL };
-
-const struct setting chat_settings[] = {
-    { .key = "chat.template",
-      .type = SETTING_TEXT,
-      .def = "auto",
-      .choices = word_auto,
-      .stale = STALE_PROMPT,
-      .help = "Chat template: auto (the model folder's own) or a built-in one.",
-      .also = "prompt format" },
-    { .key = "chat.date",
-      .type = SETTING_TEXT,
-      .def = "today",
-      .choices = word_today,
-      .stale = STALE_PROMPT,
-      .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
-              "\"26 Jul 2024\"." },
-    { 0 },
-};
-
 static const char *const special_tokens[] = { "tokens", "text", NULL };
 
 const struct setting data_settings[] = {

@@ -259,10 +259,15 @@ static char *list_settings(const struct job *j, const char *but)
     struct buf b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (matters(row) && (!but || strcmp(row->key, but) != 0))
-            // The effective value: `auto` may mean another precision on another device.
+        if (matters(row) && (!but || strcmp(row->key, but) != 0)) {
+            // `auto` may mean another precision on another device.
+            char *choice = row->type == SETTING_CHOICE
+                               ? setting_effective(row, j->model, j->backend, j->settings)
+                               : NULL;
             buf_printf(&b, "%s=%s\n", row->key,
-                       model_meaning(j->model, j->backend, j->settings, row->key));
+                       choice ? choice : settings_text(j->settings, row->key));
+            free(choice);
+        }
     return buf_take(&b);
 }
 

@@ -127,12 +127,13 @@ static bool same_value(const struct model *m, const char *key, const struct sett
 static int add_value(struct sweep *s, const char *text, struct proposal *p, struct err *err)
 {
     if (proposal_check(p, &(struct change){ s->key, text }, 1, err) < 0) return -1;
-    const struct value v = { p->settings, settings_text(p->settings, s->key), xstrdup(text),
+    const struct value v = { p->env.settings, settings_text(p->env.settings, s->key), xstrdup(text),
                              make_label(s, text) };
     int status = 0;
-    p->settings = NULL; // they are the value's
+    p->env.settings = NULL; // they are the value's
+    proposal_release(p);
     for (size_t i = 0; i < s->count && status == 0; i++)
-        if (same_value(p->model, s->key, s->values[i].settings, v.settings))
+        if (same_value(p->env.model, s->key, s->values[i].settings, v.settings))
             status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].typed);
     s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
     s->values[s->count++] = v;
@@ -252,7 +253,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     // Without a list of adapters the model is not changed.
     struct proposal p = { .from = settings,
-                          .model = (struct model *)(uintptr_t)model,
+                          .env = { .model = (struct model *)(uintptr_t)model },
                           .training = true };
     struct sweep s;
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;

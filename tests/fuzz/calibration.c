@@ -35,7 +35,7 @@ static void use_file(const char *path, struct model *m)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct change list[] = { { keys[i], path },
                                        { "ffn.approx", i ? "off" : "hadamard" } };
-        struct proposal p = { .from = s, .model = m, .backend = backend_cpu() };
+        struct proposal p = { .from = s, .env = { .model = m, .backend = backend_cpu() } };
         (void)proposal_check(&p, list, 2, &err);
         proposal_release(&p);
     }

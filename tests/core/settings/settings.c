@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "core/settings/settings_values.h"
+#include "core/base/mem.h"
+#include "core/settings/settings.h"
 
 static void every_row_is_complete_and_accepts_its_default(void **state)
 {
@@ -114,21 +115,16 @@ static void a_reset_brings_the_default_back(void **state)
     settings_free(s);
 }
 
-static const char *const words[] = { "auto", NULL };
-static const struct setting layer_row = { .key = "x.layers",
-                                          .type = SETTING_LIST,
-                                          .choices = words };
-
 // What a list of layers is kept as, and which layers of a model it names ("" for an error).
 static void check_layers(const char *typed, const char *kept, int layers, const char *named)
 {
     struct err err;
     bool set[64];
     struct buf b = { 0 };
-    char *text = list_spell(&layer_row, typed, &err);
-    if (!text) fail_msg("'%s': %s", typed, err.text);
-    assert_string_equal(text, kept);
-    const int count = list_layers("x.layers", text, layers, set, &err);
+    struct settings *s = settings_new();
+    if (settings_set(s, "ffn.layers", typed, &err) < 0) fail_msg("'%s': %s", typed, err.text);
+    assert_string_equal(settings_text(s, "ffn.layers"), kept);
+    const int count = settings_layers(s, "ffn.layers", layers, set, &err);
     int listed = 0;
     for (int i = 0; count >= 0 && i < layers; i++)
         if (set[i]) {
@@ -139,7 +135,7 @@ static void check_layers(const char *typed, const char *kept, int layers, const 
     char *list = buf_take(&b);
     assert_string_equal(count < 0 ? "refused" : list, named);
     free(list);
-    free(text);
+    settings_free(s);
 }
 
 static void lists_of_layers_name_layers(void **state)
@@ -172,9 +168,9 @@ static void bad_lists_are_refused(void **state)
                                        "3,3", "5,2", "2-5,5", "50%-50%", "1;2",  "nan" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct err err;
-        char *text = list_spell(&layer_row, bad[i], &err);
+        char *text = setting_spell(settings_find("ffn.layers"), bad[i], &err);
         if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
-        assert_non_null(strstr(err.text, "x.layers cannot be"));
+        assert_non_null(strstr(err.text, "ffn.layers cannot be"));
     }
 }
 
@@ -183,11 +179,11 @@ static void lists_of_numbers_are_checked(void **state)
     const struct setting row = { .key = "x.keep", .type = SETTING_REALS, .min = 0, .max = 1 };
     static const char *const bad[] = { "", "0.5,", "0.5 0.2", "1.5", "nan", "0.5,,1", "a" };
     struct err err;
-    char *text = reals_spell(&row, "0.50 ,1e-1,1", &err);
+    char *text = setting_spell(&row, "0.50 ,1e-1,1", &err);
     assert_string_equal(text, "0.5,0.1,1");
     free(text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        text = reals_spell(&row, bad[i], &err);
+        text = setting_spell(&row, bad[i], &err);
         if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "from 0 to 1"));
     }

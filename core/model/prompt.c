@@ -1,0 +1,92 @@
+// core/model/prompt.c -- how a model's prompts are written: its chat template and the date.
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/model/families/family.h"
+#include "core/settings/settings.h"
+
+// Does the reference take a rendered prompt as it is? A processor, and so a model that sees, adds
+// BOS where the template has not written it, as llama.cpp does where a file says so;
+// apply_chat_template of a text model's tokenizer does not.
+static bool writes_begin(const struct model *m)
+{
+    return !model_sees(m) && !m->checkpoint->gguf_count;
+}
+
+int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
+                 struct prompt_options *options, struct err *err)
+{
+    const char *name = settings_text(s, "chat.template");
+    const bool own = !strcmp(name, "auto");
+    const struct layout *layout = own ? m->layout : layout_find(name);
+    if (!layout) return err_set(err, "no chat template '%s' (see /help templates)", name);
+    if (own && m->template_problem && layout == layout_find("plain"))
+        return err_set(err,
+                       "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
+                       "like it: choose one with /set chat.template (see /help templates)",
+                       m->name, m->template_problem);
+    *options = (struct prompt_options){
+        .template = own ? m->template : NULL,
+        .layout = layout,
+        .chat_template = m->checkpoint->chat_template,
+        .date = settings_text(s, "chat.date"),
+        .picture_before = m->family->picture_before ? m->family->picture_before : "",
+        .picture_after = m->family->picture_after ? m->family->picture_after : "",
+        .placeholder = m->placeholder,
+        .vocab = m->decoder.config.vocab,
+        .plain_data = settings_is(s, "data.special_tokens", "text"),
+        .written = own && m->template && writes_begin(m),
+        .generation_prompt = generation_prompt,
+    };
+    return 0;
+}
+
+static const char *const word_auto[] = { "auto", NULL };
+static const char *const word_today[] = { "today", NULL };
+
+static int check_template(struct setting_env *env, struct err *err)
+{
+    const char *name = settings_text(env->settings, "chat.template");
+    struct buf b = { 0 };
+    if (!strcmp(name, "auto") || layout_find(name)) return 0;
+    for (int i = 0; layout_name(i); i++) buf_printf(&b, ", %s", layout_name(i));
+    err_set(err, "no chat template '%s': use auto%s", name, b.data ? b.data : "");
+    buf_release(&b);
+    return -1;
+}
+
+// The day, if the prompt has one.
+static char *effective_date(const struct model *m, const struct backend *b,
+                            const struct settings *s)
+{
+    struct prompt_options o;
+    if (!m || model_prompt(m, s, true, &o, NULL) < 0 || !prompt_dated(&o)) return xstrdup("today");
+    return prompt_date(&o);
+}
+
+struct settings *prompt_undated(const struct settings *s)
+{
+    struct settings *copy = settings_copy(s);
+    if (settings_is(s, "chat.date", "today")) settings_set(copy, "chat.date", "any day", NULL);
+    return copy;
+}
+
+const struct setting chat_settings[] = {
+    { .key = "chat.template",
+      .type = SETTING_TEXT,
+      .def = "auto",
+      .choices = word_auto,
+      .stale = STALE_PROMPT,
+      .help = "Chat template: auto (the model folder's own) or a built-in one.",
+      .also = "prompt format",
+      .check = check_template },
+    { .key = "chat.date",
+      .type = SETTING_TEXT,
+      .def = "today",
+      .choices = word_today,
+      .stale = STALE_PROMPT,
+      .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
+              "\"26 Jul 2024\".",
+      .effective = effective_date },
+    { 0 },
+};
