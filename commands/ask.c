@@ -1,5 +1,5 @@
 // commands/ask.c -- /ask: one question, or a file of them, here or as a job.
-#include "core/eval/ask_job.h"
+#include "core/eval/ask.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,22 +39,19 @@ static void report_end(const struct shell *shell, const struct ask_report *repor
 
 static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct ask_options o;
-    struct ask_report report;
-    if (ask_options_read(&o, argc, argv, err) < 0) return -1;
+    struct ask_work w = { .progress = report_progress, .self = shell };
+    if (ask_options_read(&w.options, argc, argv, err) < 0) return -1;
     char *system = system_text(shell->engine);
-    struct ask_request request = ask_options_request(&o);
-    request.engine = shell->engine;
-    if (!request.system) request.system = system;
-    request.progress = report_progress;
-    request.self = shell;
-    const int status = ask_run(&request, &report, err);
-    if (status == 0) {
-        report_end(shell, &report, o.out);
-        ask_report_release(&report);
-    }
+    if (!w.options.system) w.options.system = system;
+    struct grid g = grid_of_engine(shell->engine);
+    g.self = &w;
+    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)));
+    const int status = grid_run(&g, &ask_plan, err);
+    if (status >= 0) report_end(shell, &w.report, w.options.out);
+    ask_report_release(&w.report);
+    grid_release(&g);
     free(system);
-    return status;
+    return status < 0 ? -1 : 0;
 }
 
 // --- as a job ------------------------------------------------------------------------------------

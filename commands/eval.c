@@ -6,14 +6,11 @@
 #include <string.h>
 
 #include "commands/jobs.h"
-#include "core/adapter/adapters.h"
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
-#include "core/base/pace.h"
 #include "core/base/tally.h"
 #include "core/eval/evaluate_job.h"
-#include "core/sets/submit.h"
 #include "sessions/jobs.h"
 
 enum { SHOWN = 20 };
@@ -226,11 +223,8 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 
 struct here {
     struct shell *shell;
-    struct pace pace;
     double told;
-    int64_t number;
     struct answers answers;
-    struct submission *submission; // NULL: not asked for
     // What /eval show shows again.
     struct event_score *scores;
     size_t score_count, room;
@@ -276,12 +270,12 @@ static void here_release(struct here *h)
     job_results_free(h->results, h->result_count);
 }
 
-static bool report(void *self, const struct evaluated *e)
+static bool report(struct evaluate_work *w, const struct evaluated *e)
 {
-    struct here *h = self;
+    struct here *h = w->self;
     const double now = clock_seconds();
     if (e->metric && !e->skipped) {
-        const struct event_score score = { .index = h->number,
+        const struct event_score score = { .index = w->number,
                                            .id = e->id,
                                            .prompt = e->prompt,
                                            .answer = *e->answer ? e->answer : e->found,
@@ -291,10 +285,8 @@ static bool report(void *self, const struct evaluated *e)
         add_answer(&h->answers, &score, NULL);
         keep_score(h, &score);
     }
-    if (h->submission) submission_add(h->submission, e->index, evaluated_answer(e));
-    h->number++; // those that could not be scored too
     if (now - h->told >= 0.2) {
-        sinks_progress(h->shell->sinks, &h->pace, "evaluating", (double)e->done, (double)e->count);
+        sinks_progress(h->shell->sinks, &w->pace, "evaluating", (double)e->done, (double)e->count);
         h->told = now;
     }
     return !engine_cancelled(h->shell->engine);
@@ -302,8 +294,9 @@ static bool report(void *self, const struct evaluated *e)
 
 static bool reading(void *self, int64_t done, int64_t count)
 {
-    struct here *h = self;
-    sinks_progress(h->shell->sinks, &h->pace, "matching answers", (double)done, (double)count);
+    struct evaluate_work *w = self;
+    const struct here *h = w->self;
+    sinks_progress(h->shell->sinks, &w->pace, "matching answers", (double)done, (double)count);
     return !engine_cancelled(h->shell->engine);
 }
 
@@ -335,46 +328,34 @@ static void keep_here(struct here *h, const struct evaluate_options *o, const st
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }
 
+// Takes *o.
 static int evaluate_here(struct shell *shell, struct evaluate_options *o, int argc, char **argv,
                          struct err *err)
 {
-    struct engine *engine = shell->engine;
-    struct evaluation e;
-    struct dataset data;
-    struct here h = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
+    struct here h = { .shell = shell, .told = clock_seconds() };
+    struct evaluate_work w = { .options = *o,
+                               .report = report,
+                               .reading = reading,
+                               .self = &h,
+                               .pace = pace_from(0),
+                               .data.file = -1 };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
-    if (evaluate_options_open(o, &data, reading, &h, err) < 0) return -1;
-    if (evaluate_options_check_submission(o, err) < 0) {
-        dataset_close(&data);
-        return -1;
-    }
-    if (o->submit) h.submission = submission_new();
-    struct evaluate_request request = evaluate_options_request(o);
-    request.model = engine_model(engine);
-    request.backend = engine_backend(engine);
-    request.settings = engine_settings(engine);
-    request.tensors = adapter_tensors(engine_adapters(engine)->active);
-    request.data = &data;
-    struct data_notices notices = data_notices_new(request.settings);
-    request.notices = &notices;
-    request.report = report;
-    request.self = &h;
-    request.cancel = engine_cancel_flag(engine);
+    struct grid g = grid_of_engine(shell->engine);
+    *o = (struct evaluate_options){ 0 };
+    g.self = &w;
+    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)));
     begin_answers(&h.answers);
-    int status = evaluate_run(&request, &e, err);
-    if (status == 0) {
-        show_here(&h, o, &e);
-        keep_here(&h, o, &e, argc, argv);
-        if (!e.cancelled && o->submit)
-            status = submission_write(h.submission, o->submit, &data, o->set, o->way,
-                                      engine_model(engine)->name, err);
-        if (e.cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e.samples);
-        evaluation_release(&e);
+    int status = grid_run(&g, &evaluate_plan, err);
+    if (status >= 0) {
+        const struct evaluation *e = &w.result;
+        show_here(&h, &w.options, e);
+        keep_here(&h, &w.options, e, argc, argv);
+        if (e->cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e->samples);
+        if (status == 0) status = evaluate_work_submit(&w, err);
     }
-    submission_free(h.submission);
-    data_notices_release(&notices);
     here_release(&h);
-    dataset_close(&data);
+    evaluate_work_release(&w);
+    grid_release(&g);
     return status;
 }
 

@@ -15,11 +15,12 @@
 #include "core/talk/conversation.h"
 #include "core/text/tokenizer_parts.h"
 
-// Of so many samples in a row a rank has its share in a row.
-enum { IN_A_ROW = 4 };
-
 struct asking {
-    const struct ask_request *r;
+    const struct ask_work *w;
+    const struct ask_options *o;
+    struct engine *engine;
+    struct ranks *ranks;
+    bool resumed; // a job that ran before: with --again, its lines may be in --out
     struct provenance provenance;
     struct ask_data data;
     struct ask_output output;
@@ -43,8 +44,8 @@ struct capture {
 
 static int state_now(const struct asking *a, struct provenance *p, struct err *err)
 {
-    if (engine_provenance(a->r->engine, STALE_NEXT, p, err) < 0) return -1;
-    if (a->r->system) provenance_add(p, "system message", a->r->system);
+    if (engine_provenance(a->engine, STALE_NEXT, p, err) < 0) return -1;
+    if (a->o->system) provenance_add(p, "system message", a->o->system);
     return 0;
 }
 
@@ -99,14 +100,14 @@ static void put_pictures(const struct conversation *c, cJSON *line)
 // Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
 static const struct stages *stages_of(const struct asking *a)
 {
-    return engine_model(a->r->engine)->decoder.stages;
+    return engine_model(a->engine)->decoder.stages;
 }
 
 static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJSON *line,
                            struct err *err)
 {
-    struct engine *e = a->r->engine;
-    const char *system = a->r->system;
+    struct engine *e = a->engine;
+    const char *system = a->o->system;
     engine_clear(e);
     if (system && d->messages[0].role != ROLE_SYSTEM && engine_system(e, system, err) < 0)
         return -1;
@@ -125,14 +126,14 @@ static void note_sample(struct asking *a, const cJSON *json)
     const bool read = json && sample_read(&s, json, a->data.set.folder, NULL) == 0;
     if (!json) return;
     data_notices_leave_choices(&s);
-    data_notices_sample(&a->notices, engine_model(a->r->engine)->tokenizer, &s,
+    data_notices_sample(&a->notices, engine_model(a->engine)->tokenizer, &s,
                         read ? DATA_PROMPT : 0);
     sample_release(&s);
 }
 
 static void note_pictures(struct asking *a, const struct dialogue *d)
 {
-    const struct conversation *c = engine_conversation(a->r->engine);
+    const struct conversation *c = engine_conversation(a->engine);
     data_notices_shown(&a->notices, d, c->pictures, (size_t)c->picture_count);
 }
 
@@ -175,7 +176,7 @@ static int changed(const struct capture *c, struct err *err)
     return err_set(err,
                    "stopped because a setting changed during the run: %s; '%s' keeps the answers "
                    "so far: restore the setting to continue, or choose another --out",
-                   c->change.text, c->a->r->out);
+                   c->change.text, c->a->o->out);
 }
 
 // The message may name a file whose name is not UTF-8.
@@ -191,7 +192,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
 {
     struct err why = { 0 };
     struct capture c = { .a = a, .line = cJSON_CreateObject() };
-    struct sinks *sinks = engine_sinks(a->r->engine);
+    struct sinks *sinks = engine_sinks(a->engine);
     cJSON_AddRawToObject(c.line, "id", q->key);
     *sinks = (struct sinks){ 0 };
     sinks_add(sinks, (struct sink){ capture_emit, &c });
@@ -207,71 +208,42 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     a->report.failed += answered < 0;
     a->report.answered += answered == 0 && !c.cancelled;
     a->report.cut[c.cut]++;
-    ranks_did(a->r->ranks, 1);
+    ranks_did(a->ranks, 1);
     cJSON_Delete(c.line);
     return status;
 }
 
 // --- rounds --------------------------------------------------------------------------------------
 
-// Writes the lines of all ranks: those of rank 0 are of the first samples of the round.
-static int write_round(struct asking *a, struct err *err)
-{
-    struct ranks *ranks = a->r->ranks;
-    struct buf all = { 0 };
-    for (int k = 0; k < ranks_count(ranks); k++) {
-        const bool own = k == ranks_number(ranks);
-        size_t size = own ? a->round.length : 0;
-        ranks_share(ranks, &size, sizeof size, k);
-        char *text = own ? a->round.data : xmalloc(size + 1);
-        ranks_share(ranks, text, size, k);
-        if (size) buf_add(&all, text, size);
-        if (!own) free(text);
-    }
-    int status = 0;
-    if (all.length && ranks_number(ranks) == 0)
-        status = ask_output_write(&a->output, all.data, all.length, err);
-    buf_release(&all);
-    buf_clear(&a->round);
-    return status;
-}
-
 // Another rank answers it.
 static void note_other(struct asking *a, const struct ask_question *q)
 {
-    cJSON *json =
-        ranks_number(a->r->ranks) == 0 ? dataset_json(&a->data.set, q->index, NULL) : NULL;
+    cJSON *json = ranks_number(a->ranks) == 0 ? dataset_json(&a->data.set, q->index, NULL) : NULL;
     note_sample(a, json);
     cJSON_Delete(json);
 }
 
-// Samples `todo[from..to)`, of which this rank has its share.
-static int run_round(struct asking *a, const int64_t *todo, int64_t from, int64_t to,
-                     struct err *err)
-{
-    const int64_t ranks = ranks_count(a->r->ranks), number = ranks_number(a->r->ranks);
-    int status = 0;
-    for (int64_t i = from; i < to && status == 0 && !a->report.stopped; i++)
-        if (stages_of(a) || (i - from) / IN_A_ROW % ranks == number)
-            status = run_sample(a, &a->data.list[todo[i]], err);
-        else
-            note_other(a, &a->data.list[todo[i]]);
-    // A cancelled job of several ranks ends them all: nobody waits for its lines.
-    if (status < 0 || (a->report.stopped && a->r->ranks)) return status;
-    return write_round(a, err);
-}
-
+// Samples `todo`, of which this rank has its share. Rank 0 writes the lines of all ranks, after
+// each round.
 static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, struct err *err)
 {
-    const int64_t most = a->r->ranks ? (int64_t)IN_A_ROW * ranks_count(a->r->ranks) : 1;
+    const int ranks = ranks_count(a->ranks), number = ranks_number(a->ranks);
     struct pace pace = pace_from(0);
     int status = 0;
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
-        const int64_t to = steps - i < most ? steps : i + most;
-        status = run_round(a, todo, i, to, err);
-        i = to;
+        if (stages_of(a) || grid_deals(i, ranks, number))
+            status = run_sample(a, &a->data.list[todo[i]], err);
+        else
+            note_other(a, &a->data.list[todo[i]]);
+        const bool ends = ++i == steps || !a->ranks || grid_ends_round(i, ranks);
+        // A cancelled job of several ranks ends them all: nobody waits for its lines.
+        if (status < 0 || !ends || (a->report.stopped && a->ranks)) continue;
+        grid_gather(a->ranks, &a->round);
+        if (a->round.length && number == 0)
+            status = ask_output_write(&a->output, a->round.data, a->round.length, err);
+        buf_clear(&a->round);
         if (status == 0 && !a->report.stopped)
-            a->report.stopped = !a->r->progress(a->r->self, &pace, i, steps) && i < steps;
+            a->report.stopped = !a->w->progress(a->w->self, &pace, i, steps) && i < steps;
     }
     return status;
 }
@@ -279,19 +251,13 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
 // Every rank has read the pictures of its own samples.
 static void share_animations(struct asking *a)
 {
-    struct ranks *ranks = a->r->ranks;
     struct names *own = &a->notices.animations;
-    for (int k = 1; k < ranks_count(ranks); k++) {
-        struct buf all = { 0 };
-        for (size_t i = 0; k == ranks_number(ranks) && i < own->count; i++)
-            buf_add(&all, own->list[i], strlen(own->list[i]) + 1);
-        size_t size = all.length;
-        ranks_share(ranks, &size, sizeof size, k);
-        char *text = k == ranks_number(ranks) ? buf_take(&all) : xmalloc(size + 1);
-        ranks_share(ranks, text, size, k);
-        for (size_t at = 0; at < size; at += strlen(text + at) + 1) names_add(own, text + at, NULL);
-        free(text);
-    }
+    struct buf all = { 0 };
+    for (size_t i = 0; i < own->count; i++) buf_add(&all, own->list[i], strlen(own->list[i]) + 1);
+    grid_gather(a->ranks, &all);
+    for (size_t at = 0; at < all.length; at += strlen(all.data + at) + 1)
+        names_add(own, all.data + at, NULL);
+    buf_release(&all);
 }
 
 // Every rank has counted its own.
@@ -301,7 +267,7 @@ static void add_up(struct asking *a)
     if (stages_of(a)) return; // of all
     double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
     for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
-    ranks_sum_doubles(a->r->ranks, sums, 2 + CUTS);
+    ranks_sum_doubles(a->ranks, sums, 2 + CUTS);
     r->answered = (int64_t)sums[0];
     r->failed = (int64_t)sums[1];
     for (int i = 0; i < CUTS; i++) r->cut[i] = (int64_t)sums[2 + i];
@@ -324,15 +290,15 @@ char *ask_temporary(const char *out)
 static int open_outputs(struct asking *a, struct ask_output *former, char **temporary,
                         struct err *err)
 {
-    const struct ask_request *r = a->r;
-    if (!r->again) return ask_output_open(&a->output, r->out, &a->provenance, err);
-    if (ask_output_open(former, r->out, NULL, err) < 0) return -1;
-    char *beside = ask_temporary(r->out);
-    if (!former->count || (r->resumed && access(beside, F_OK) < 0)) {
+    const char *out = a->o->out;
+    if (!a->o->again) return ask_output_open(&a->output, out, &a->provenance, err);
+    if (ask_output_open(former, out, NULL, err) < 0) return -1;
+    char *beside = ask_temporary(out);
+    if (!former->count || (a->resumed && access(beside, F_OK) < 0)) {
         free(beside);
         ask_output_release(former);
         former->file = -1;
-        return ask_output_open(&a->output, r->out, &a->provenance, err);
+        return ask_output_open(&a->output, out, &a->provenance, err);
     }
     *temporary = beside;
     a->output.temporary = true;
@@ -343,8 +309,8 @@ static int open_outputs(struct asking *a, struct ask_output *former, char **temp
 static int put_in_place(struct asking *a, const char *temporary, struct err *err)
 {
     const struct ask_report *r = &a->report;
-    char *real = realpath(a->r->out, NULL);
-    const char *out = real ? real : a->r->out;
+    char *real = realpath(a->o->out, NULL);
+    const char *out = real ? real : a->o->out;
     int status = 0;
     a->report.waits = r->there + r->answered + r->failed != a->data.set.count;
     if (!r->waits && rename(temporary, out) < 0)
@@ -360,26 +326,26 @@ static int64_t list_todo(struct asking *a, int64_t **todo)
     *todo = xcalloc((size_t)a->data.set.count + 1, sizeof **todo);
     for (int64_t i = 0; i < a->data.set.count; i++)
         if (!a->data.list[i].done) (*todo)[n++] = i;
-    if (a->r->limit && a->r->limit < n) n = a->r->limit;
-    ranks_share(a->r->ranks, &n, sizeof n, 0);
-    ranks_share(a->r->ranks, *todo, (size_t)n * sizeof **todo, 0);
-    ranks_share(a->r->ranks, &a->report.there, sizeof a->report.there, 0);
-    ranks_share(a->r->ranks, &a->report.errors, sizeof a->report.errors, 0);
+    if (a->o->limit && a->o->limit < n) n = a->o->limit;
+    ranks_share(a->ranks, &n, sizeof n, 0);
+    ranks_share(a->ranks, *todo, (size_t)n * sizeof **todo, 0);
+    ranks_share(a->ranks, &a->report.there, sizeof a->report.there, 0);
+    ranks_share(a->ranks, &a->report.errors, sizeof a->report.errors, 0);
     return n;
 }
 
 static int open_files(struct asking *a, struct ask_output *former, char **temporary,
                       struct err *err)
 {
-    if (ask_data_read(&a->data, a->r->data, a->r->images, err) < 0) return -1;
-    if (ranks_number(a->r->ranks) > 0) return 0;
+    if (ask_data_read(&a->data, a->o->data, a->o->images, err) < 0) return -1;
+    if (ranks_number(a->ranks) > 0) return 0;
     if (open_outputs(a, former, temporary, err) < 0) return -1;
     if (a->output.earlier)
         sinks_notice(
-            engine_sinks(a->r->engine),
+            engine_sinks(a->engine),
             "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
             "template and preprocessor: make sure that they are as they were",
-            a->r->out);
+            a->o->out);
     if ((a->report.there = ask_mark_done(&a->data, &a->output, err)) < 0) return -1;
     for (size_t i = 0; i < a->output.count; i++) a->report.errors += !a->output.lines[i].pictures;
     return 0;
@@ -399,16 +365,21 @@ static int none_answered(const struct asking *a, struct err *err)
         return err_set(err,
                        "no question is answered: all %zu lines of '%s' are errors of an earlier "
                        "run; --again asks all questions again",
-                       r->errors, a->r->out);
+                       r->errors, a->o->out);
     return err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
-                   (long long)r->failed, a->r->out, r->why.text);
+                   (long long)r->failed, a->o->out, r->why.text);
 }
 
-int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err)
+static int ask(struct grid *g, size_t cell, struct err *err)
 {
-    struct asking a = { .r = r,
+    struct ask_work *w = g->self;
+    struct asking a = { .w = w,
+                        .o = &w->options,
+                        .engine = g->engine,
+                        .ranks = g->job ? g->job->ranks : NULL,
+                        .resumed = g->job && g->job->resumed,
                         .output = { .file = -1 },
-                        .notices = data_notices_new(engine_settings(r->engine)) };
+                        .notices = data_notices_new(g->cells[cell].settings) };
     struct ask_output former = { .file = -1 };
     char *temporary = NULL;
     int64_t *todo = NULL, steps = 0;
@@ -416,17 +387,17 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     int status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
         steps = list_todo(&a, &todo);
-        a.said = *engine_sinks(r->engine);
-        engine_stash(r->engine);
+        a.said = *engine_sinks(a.engine);
+        engine_stash(a.engine);
         status = run_samples(&a, todo, steps, err);
-        engine_unstash(r->engine);
+        engine_unstash(a.engine);
     }
-    if (status == 0 && !(a.report.stopped && engine_cancelled(r->engine))) add_up(&a);
+    if (status == 0 && !(a.report.stopped && engine_cancelled(a.engine))) add_up(&a);
     if (status == 0 && lacks_answers(&a.report)) status = none_answered(&a, err);
     if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
-    *report = a.report;
-    if (status == 0 && !a.report.stopped && ranks_number(r->ranks) == 0)
-        report->notices = data_notices_text(&a.notices);
+    w->report = a.report;
+    if (status == 0 && !a.report.stopped && ranks_number(a.ranks) == 0)
+        w->report.notices = data_notices_text(&a.notices);
     data_notices_release(&a.notices);
     ask_data_release(&a.data);
     ask_output_release(&a.output);
@@ -435,8 +406,10 @@ int ask_run(const struct ask_request *r, struct ask_report *report, struct err *
     buf_release(&a.round);
     free(temporary);
     free(todo);
-    return status;
+    return status == 0 && a.report.stopped ? JOB_STOPPED : status;
 }
+
+const struct grid_plan ask_plan = { .run = ask };
 
 void ask_report_release(struct ask_report *report)
 {

@@ -1,9 +1,12 @@
-// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`.
+// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`. An
+// evaluation without a metric, as a plan of a grid.
 //
-//   const struct ask_request request = { .engine = e, .data = "questions.json",
-//                                        .out = "answers.jsonl", .progress = tell, .self = me };
-//   struct ask_report report;
-//   if (ask_run(&request, &report, &err) < 0) ...
+//   struct grid g = grid_of_engine(e);                 // its model and settings; a job sets g.job
+//   struct ask_work w = { .progress = tell, .self = me };
+//   if (ask_options_read(&w.options, argc, argv, &err) < 0) ...
+//   g.self = &w;
+//   grid_add(&g, NULL, settings);
+//   int status = grid_run(&g, &ask_plan, &err);        // w.report
 //
 // Appends one JSON line per sample to `out`, durable once written, and skips samples that are
 // already there (core/eval/ask_file.h). A broken sample becomes a line with "error". Each line
@@ -16,24 +19,24 @@
 #ifndef CORE_EVAL_ASK_H
 #define CORE_EVAL_ASK_H
 
-#include "core/engine/engine.h"
 #include "core/eval/cut.h"
-#include "core/ranks/ranks.h"
+#include "core/eval/grid.h"
 
-struct ask_request {
-    struct engine *engine; // with model and settings
+#define ASK_USAGE \
+    "--data FILE --out FILE.jsonl [--images DIR] [--limit N] [--system TEXT] [--again]"
+
+// As typed: borrowed from argv.
+struct ask_options {
     const char *data, *out;
-    const char *images;  // folder of relative picture paths; NULL = that of data
-    const char *system;  // for samples without a system message; NULL: none
-    int64_t limit;       // number of new samples; 0 = all
-    bool again;          // answers all samples again into a file beside `out`, which replaces it
-                         // once complete
-    bool resumed;        // a job that ran before: with `again`, its lines may be in `out`
-    struct ranks *ranks; // NULL: this process alone
-    // Called after each sample, with ranks in all of them after each round; false stops.
-    bool (*progress)(void *self, struct pace *pace, int64_t step, int64_t steps);
-    void *self;
+    const char *images; // folder of relative picture paths; NULL = that of data
+    const char *system; // for samples without a system message; NULL: none
+    int64_t limit;      // number of new samples; 0 = all
+    bool again;         // answers all samples again into a file beside `out`, which replaces it
+                        // once complete
 };
+
+int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *err);
+bool ask_is_option(const char *word);
 
 struct ask_report {
     int64_t answered, failed; // new lines
@@ -46,9 +49,16 @@ struct ask_report {
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };
 
-// -1 also when a setting changed during the run, or --out has errors alone: what was written
+struct ask_work {
+    struct ask_options options;
+    // Called after each sample, with ranks in all of them after each round; false stops.
+    bool (*progress)(void *self, struct pace *pace, int64_t step, int64_t steps);
+    void *self;
+    struct ask_report report; // out
+};
+// Fails also when a setting changed during the run, or --out has errors alone: what was written
 // stays.
-int ask_run(const struct ask_request *r, struct ask_report *report, struct err *err);
+extern const struct grid_plan ask_plan;
 void ask_report_release(struct ask_report *report);
 // The name of the file that --again writes first; belongs to the caller.
 char *ask_temporary(const char *out);

@@ -1,7 +1,7 @@
 // core/eval/ask_job.c -- the job `ask`: answers every question of a data file.
 //
 // The lines of --out are its state: a resumed job skips the samples that are there.
-#include "core/eval/ask_job.h"
+#include "core/eval/ask.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,8 +10,6 @@
 
 #include "core/adapter/provenance.h"
 #include "core/data/dataset.h"
-#include "core/jobs/job.h"
-#include "core/jobs/job_data.h"
 #include "core/model/model.h"
 #include "core/settings/changes.h"
 
@@ -67,16 +65,6 @@ int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *e
     }
     if (o->data && o->out) return 0;
     return err_set(err, "usage: /ask " ASK_USAGE);
-}
-
-struct ask_request ask_options_request(const struct ask_options *o)
-{
-    return (struct ask_request){ .data = o->data,
-                                 .out = o->out,
-                                 .images = o->images,
-                                 .system = o->system,
-                                 .limit = o->limit,
-                                 .again = o->again };
 }
 
 // In the shell, before the job exists: reports an unreadable data set at once.
@@ -136,44 +124,37 @@ static int set_all(struct engine *e, const struct settings *s, struct err *err)
     return status;
 }
 
-static int answer_all(struct job *j, struct engine *e, const struct ask_options *o, struct err *err)
+static void report_end(struct job *j, const struct ask_work *w)
 {
-    struct watch watch = { j, e };
-    struct ask_request request = ask_options_request(o);
-    struct ask_report report_of;
-    request.engine = e;
-    request.resumed = j->resumed;
-    request.ranks = j->ranks;
-    request.progress = report;
-    request.self = j;
-    engine_between(e, between, &watch);
-    if (ask_run(&request, &report_of, err) < 0) return -1;
-    if (report_of.stopped) return JOB_STOPPED;
-    char *text = ask_report_text(&report_of, o->out);
-    ask_report_release(&report_of);
+    const char *out = w->options.out;
+    char *text = ask_report_text(&w->report, out), *beside = ask_temporary(out);
     job_log(j, "%s", text);
     job_result(j, "answers", "%s", text);
+    if (w->report.waits) job_result(j, "incomplete", "the new answers are in '%s'", beside);
+    free(beside);
     free(text);
-    if (report_of.waits) {
-        char *beside = ask_temporary(o->out);
-        job_result(j, "incomplete", "the new answers are in '%s'", beside);
-        free(beside);
-    }
-    return 0;
 }
 
 static int run(struct job *j, struct err *err)
 {
-    struct ask_options o;
+    struct ask_work w = { .progress = report, .self = j };
     struct sinks sinks = { 0 }; // an answer's events are lines of the file
-    if (ask_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    if (job_data_same(j->ranks, o.data, NULL, err) < 0) return -1;
+    if (ask_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
+    if (job_data_same(j->ranks, w.options.data, NULL, err) < 0) return -1;
     struct engine *e = engine_new(j->backend, &sinks);
     job_watch(j); // the engine's flag is set between tokens only
+    struct watch watch = { j, e };
     engine_adopt(e, j->model);
     j->model = NULL; // the engine's
+    engine_between(e, between, &watch);
+    struct grid g = grid_of_engine(e);
+    g.job = j;
+    g.self = &w;
+    grid_add(&g, NULL, settings_copy(j->settings));
     int status = set_all(e, j->settings, err);
-    if (status == 0) status = answer_all(j, e, &o, err);
+    if (status == 0 && (status = grid_run(&g, &ask_plan, err)) == 0) report_end(j, &w);
+    ask_report_release(&w.report);
+    grid_release(&g);
     engine_free(e);
     return status;
 }

@@ -12,12 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapter/adapters.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/jobs/identity.h"
-#include "core/jobs/job.h"
-#include "core/jobs/job_data.h"
 #include "core/jobs/memory.h"
 #include "core/sets/submit.h"
 #include "core/talk/batch.h"
@@ -200,110 +197,76 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return status;
 }
 
-// --- the state -----------------------------------------------------------------------------------
-
-struct running {
-    struct job *job;
-    struct evaluation *e;
-    FILE *state;
-    int64_t number;             // questions told so far: the index of the next score
-    int64_t first;              // samples of earlier processes
-    int64_t told;               // the last sample whose pictures were written
-    int64_t marred;             // the last of them that is counted as skipped
-    const struct dataset *data; // whose pictures are compared; NULL: the answers are given
-    struct data_notices notices;
-    struct submission *submission; // answers for --submit; NULL: not asked for
-    struct pace pace;
-    bool stop;
-    struct err lost; // why the state cannot be written
-};
+// --- what is kept --------------------------------------------------------------------------------
 
 // A sample counts once, however many of its questions could not be scored.
-static void note_skipped(struct running *r, const cJSON *line, int64_t done)
+static void note_skipped(struct evaluate_work *w, const cJSON *line, int64_t done)
 {
     const cJSON *why = json_get(line, "skipped");
-    if (done != r->marred) r->e->skipped++;
-    r->marred = done;
-    if (!r->e->why && cJSON_IsString(why)) r->e->why = xstrdup(why->valuestring);
+    if (done != w->marred) w->result.skipped++;
+    w->marred = done;
+    if (!w->result.why && cJSON_IsString(why)) w->result.why = xstrdup(why->valuestring);
 }
 
 // {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
-static void note_line(struct running *r, const cJSON *line, int64_t done)
+static bool take_line(void *self, const cJSON *line)
 {
+    struct evaluate_work *w = self;
+    struct evaluation *e = &w->result;
     const int64_t index = json_whole(json_get(line, "index"), -1);
     const char *answer = cJSON_GetStringValue(json_get(line, "answer"));
-    if (r->submission && index >= 0) submission_add(r->submission, index, answer);
     const char *group = cJSON_GetStringValue(json_get(line, "group"));
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
                 *score = json_get(line, "score"), *class = json_get(line, "class");
     const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
-    if (m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class)) {
-        evaluation_note(r->e, &(struct evaluated){ .metric = m,
-                                                   .kind = kind->valuestring,
-                                                   .group = group ? group : "",
-                                                   .score = score->valuedouble,
-                                                   .class = class->valueint });
-        const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
-        if (cut > CUT_NONE && cut < CUTS) r->e->cut[cut]++;
-        r->e->lost += json_whole(json_get(line, "lost"), 0);
-        const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
-        if (thought > THOUGHT_NONE && thought < THOUGHTS) r->e->thoughts[thought]++;
-        const cJSON *batch = json_get(line, "batch");
-        if (cJSON_IsNumber(batch) && batch->valueint > r->e->batch && batch->valueint <= BATCH_MOST)
-            r->e->batch = batch->valueint;
-    } else {
-        note_skipped(r, line, done);
+    w->first = json_whole(json_get(line, "done"), 0);
+    w->number++;
+    if (w->submission && index >= 0) submission_add(w->submission, index, answer);
+    if (!(m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))) {
+        note_skipped(w, line, w->first);
+        return true;
     }
-}
-
-// Where pictures are counted, if the model sees them.
-static struct data_notices *seen(struct running *r)
-{
-    return model_sees(r->job->model) ? &r->notices : NULL;
-}
-
-static bool take_line(void *self, const cJSON *line)
-{
-    struct running *r = self;
-    r->first = json_whole(json_get(line, "done"), 0);
-    note_line(r, line, r->first);
-    r->number++;
+    evaluation_note(e, &(struct evaluated){ .metric = m,
+                                            .kind = kind->valuestring,
+                                            .group = group ? group : "",
+                                            .score = score->valuedouble,
+                                            .class = class->valueint });
+    const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
+    if (cut > CUT_NONE && cut < CUTS) e->cut[cut]++;
+    e->lost += json_whole(json_get(line, "lost"), 0);
+    const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
+    if (thought > THOUGHT_NONE && thought < THOUGHTS) e->thoughts[thought]++;
+    const cJSON *batch = json_get(line, "batch");
+    if (cJSON_IsNumber(batch) && batch->valueint > e->batch && batch->valueint <= BATCH_MOST)
+        e->batch = batch->valueint;
     return true;
 }
 
-static int open_state(struct running *r, const struct dataset *data, const char *answers,
-                      struct adapter *adapter, struct err *err)
+// Where pictures are counted, if the model sees them.
+static struct data_notices *seen(struct evaluate_work *w)
 {
-    const struct job *j = r->job;
-    const struct provenance_env env = { j->model, adapter, j->backend, j->settings };
-    struct provenance now;
-    char *path = xasprintf("%s/scores.jsonl", j->state);
-    const struct job_data of = { .path = path,
-                                 .data = data->path,
-                                 .provenance = &now,
-                                 .hash = eval_set_hash(data),
-                                 .answers = answers,
-                                 .pictures = r->data,
-                                 .seen = seen(r) };
-    provenance_of_scores(&now, &env);
-    r->state = job_data_open(&of, j->resumed, take_line, r, err);
-    provenance_release(&now);
-    free(path);
-    return r->state ? 0 : -1;
+    return model_sees(w->grid->model) ? &w->notices : NULL;
+}
+
+// Are the answers the model's, to pictures that it sees? Ranking asks it even where answers are
+// given.
+static bool shows_pictures(const struct evaluate_options *o)
+{
+    return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);
 }
 
 // Only the first question of a sample says.
-static void put_pictures(struct running *r, const struct evaluated *e, cJSON *line)
+static void put_pictures(struct evaluate_work *w, const struct evaluated *e, cJSON *line)
 {
     char hex[HASH_HEX] = "";
-    if (!r->data || e->done == r->told) return;
-    identity_add_pictures_at(r->data, e->index, hex, seen(r));
+    if (!shows_pictures(&w->options) || e->done == w->told) return;
+    identity_add_pictures_at(&w->data, e->index, hex, seen(w));
     cJSON_AddNumberToObject(line, "at", (double)e->index);
     cJSON_AddStringToObject(line, "pictures", hex);
-    r->told = e->done;
+    w->told = e->done;
 }
 
-static int write_state(struct running *r, const struct evaluated *e)
+static int write_line(struct evaluate_work *w, const struct evaluated *e)
 {
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "done", (double)e->done);
@@ -321,73 +284,27 @@ static int write_state(struct running *r, const struct evaluated *e)
         if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);
         if (e->thought) cJSON_AddNumberToObject(line, "thought", e->thought);
         // Another machine may share passes otherwise when the job goes on there.
-        if (r->e->batch > 1) cJSON_AddNumberToObject(line, "batch", r->e->batch);
+        if (w->result.batch > 1) cJSON_AddNumberToObject(line, "batch", w->result.batch);
     }
-    put_pictures(r, e, line);
+    put_pictures(w, e, line);
     const char *answer = evaluated_answer(e);
-    if (r->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
-    if (r->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
-    if (job_data_add(r->state, line)) return 0;
-    return err_set(&r->lost, "cannot write the job's state: %s", strerror(errno));
-}
-
-// --- telling -------------------------------------------------------------------------------------
-
-enum { LOGGED = 20 }; // samples that could not be scored
-
-static void report_score(struct running *r, const struct evaluated *e)
-{
-    const struct event_score score = { .index = r->number,
-                                       .id = e->id,
-                                       .prompt = e->prompt,
-                                       .answer =
-                                           e->metric->way == METRIC_RANKS ? e->found : e->answer,
-                                       .reference = e->reference,
-                                       .group = *e->kind ? e->kind : NULL,
-                                       .score = e->score };
-    job_score(r->job, &score);
+    if (w->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
+    if (w->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
+    if (job_data_add(w->state, line)) return 0;
+    return err_set(&w->lost, "cannot write the job's state: %s", strerror(errno));
 }
 
 static bool report(void *self, const struct evaluated *e)
 {
-    struct running *r = self;
-    if (e->skipped && r->e->skipped < LOGGED)
-        job_log(r->job, "sample %s was not scored: %s", e->id, e->skipped);
-    else if (!e->skipped)
-        report_score(r, e);
-    if (r->state && write_state(r, e) < 0) return false;
-    if (r->submission) submission_add(r->submission, e->index, evaluated_answer(e));
-    job_progress(r->job, &r->pace, (double)e->done, (double)e->count, NAN);
-    job_step(r->job, r->number++);
-    r->stop = job_stopped(r->job) != JOB_GO;
-    return !r->stop;
+    struct evaluate_work *w = self;
+    if (w->state && write_line(w, e) < 0) return false;
+    if (w->submission) submission_add(w->submission, e->index, evaluated_answer(e));
+    const bool more = w->report(w, e);
+    w->number++;
+    return more;
 }
 
-// Every rank matches all answers, and cannot know yet that the others read the same data: they do
-// not stop together here.
-static bool reading(void *self, int64_t done, int64_t count)
-{
-    struct running *r = self;
-    job_progress(r->job, &r->pace, (double)done, (double)count, NAN);
-    r->stop = !r->job->ranks && job_stopped(r->job) != JOB_GO;
-    return !r->stop;
-}
-
-static void put_result(void *self, const char *key, const char *value)
-{
-    job_result(self, key, "%s", value);
-}
-
-static int report_results(struct running *r, const struct evaluate_options *o,
-                          const struct dataset *data, struct err *err)
-{
-    evaluate_options_report(o, r->job->settings, put_result, r->job);
-    evaluation_report(r->e, put_result, r->job);
-    if (!o->submit) return 0;
-    job_result(r->job, "submission", "%s", o->submit);
-    return submission_write(r->submission, o->submit, data, o->set, o->way, r->job->model->name,
-                            err);
-}
+// --- the plan ------------------------------------------------------------------------------------
 
 // Which layers each rank has computed, and what that took of its memory.
 static void report_stages(struct job *j)
@@ -406,72 +323,139 @@ static void report_stages(struct job *j)
     free(all);
 }
 
+static int evaluate(struct grid *g, size_t cell, struct err *err)
+{
+    struct evaluate_work *w = g->self;
+    struct evaluate_options *o = &w->options;
+    struct job *j = g->job;
+    struct ranks *ranks = j ? j->ranks : NULL;
+    const bool first = ranks_number(ranks) == 0;
+    struct evaluate_request request = { 0 };
+    struct method_tensors tensors;
+    struct hooks hooks = { 0 };
+    w->grid = g;
+    w->notices = data_notices_new(g->cells[cell].settings);
+    w->result.total = evaluate_options_request(o).total;
+    if (o->submit) w->submission = submission_new();
+
+    // The model, the set and what was kept of them: the same for all ranks.
+    if (grid_use(g, cell, &tensors, err) < 0) return -1;
+    if (evaluate_options_open(o, &w->data, w->reading, w, err) < 0)
+        return w->stopped ? JOB_STOPPED : -1;
+    if (job_data_same(ranks, o->data, eval_set_hash(&w->data), err) < 0) return -1;
+    if (first && evaluate_options_check_submission(o, err) < 0) return -1;
+    if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
+    const struct job_data of = { .data = w->data.path,
+                                 .hash = eval_set_hash(&w->data),
+                                 .answers = o->answers,
+                                 .pictures = shows_pictures(o) ? &w->data : NULL,
+                                 .seen = seen(w) };
+    if (j && first && !(w->state = grid_keep(g, "scores.jsonl", of, take_line, w, err))) return -1;
+    ranks_share(ranks, &w->first, sizeof w->first, 0);
+
+    request = evaluate_options_request(o);
+    request.model = g->model;
+    request.backend = g->backend;
+    request.settings = g->cells[cell].settings;
+    request.tensors = tensors;
+    request.data = &w->data;
+    request.notices = first ? &w->notices : NULL;
+    request.first = w->first;
+    request.report = report;
+    request.self = w;
+    request.cancel = j ? &j->cancel : engine_cancel_flag(g->engine);
+    request.ranks = g->model->decoder.stages ? NULL : ranks;
+    if (j) {
+        job_hooks(j, &hooks);
+        request.hooks = &hooks;
+        job_rewind(j, w->number);
+    }
+    w->pace = pace_from((double)w->first);
+    const int status = evaluate_run(&request, &w->result, err);
+    if (j && !w->result.cancelled) report_stages(j);
+    if (!first) return 0; // what came of it is rank 0's, which knows of earlier samples
+    if (status < 0) return -1;
+    if (*w->lost.text) return err_set(err, "%s", w->lost.text);
+    return w->result.cancelled ? JOB_STOPPED : 0;
+}
+
+const struct grid_plan evaluate_plan = { .run = evaluate };
+
+int evaluate_work_submit(const struct evaluate_work *w, struct err *err)
+{
+    const struct evaluate_options *o = &w->options;
+    if (!o->submit) return 0;
+    return submission_write(w->submission, o->submit, &w->data, o->set, o->way,
+                            w->grid->model->name, err);
+}
+
+void evaluate_work_release(struct evaluate_work *w)
+{
+    dataset_close(&w->data);
+    if (w->state) fclose(w->state);
+    submission_free(w->submission);
+    data_notices_release(&w->notices);
+    evaluation_release(&w->result);
+    evaluate_options_release(&w->options);
+}
+
 // --- the job -------------------------------------------------------------------------------------
 
-static int evaluate(struct running *r, const struct evaluate_options *o, const struct dataset *data,
-                    struct adapter *adapter, struct err *err)
+enum { LOGGED = 20 }; // samples that could not be scored
+
+static bool report_question(struct evaluate_work *w, const struct evaluated *e)
 {
-    struct job *j = r->job;
-    struct hooks hooks = { 0 };
-    job_hooks(j, &hooks);
-    struct evaluate_request request = evaluate_options_request(o);
-    request.model = j->model;
-    request.backend = j->backend;
-    request.settings = j->settings;
-    request.hooks = &hooks;
-    request.tensors = adapter_tensors(adapter);
-    request.data = data;
-    request.notices = ranks_number(j->ranks) == 0 ? &r->notices : NULL;
-    request.first = r->first;
-    request.report = report;
-    request.self = r;
-    request.cancel = &j->cancel;
-    request.ranks = j->model->decoder.stages ? NULL : j->ranks;
-    r->pace = pace_from((double)r->first);
-    job_rewind(j, r->number);
-    int status = evaluate_run(&request, r->e, err);
-    if (!r->e->cancelled) report_stages(j);
-    if (ranks_number(j->ranks) > 0)
-        status = 0; // what came of it is rank 0's, which knows of earlier samples
-    else if (status == 0 && *r->lost.text)
-        status = err_set(err, "%s", r->lost.text);
-    else if (status == 0 && r->e->cancelled)
-        status = JOB_STOPPED;
-    else if (status == 0)
-        status = report_results(r, o, data, err);
-    return status;
+    struct job *j = w->grid->job;
+    const struct event_score score = { .index = w->number,
+                                       .id = e->id,
+                                       .prompt = e->prompt,
+                                       .answer = e->metric && e->metric->way == METRIC_RANKS
+                                                     ? e->found
+                                                     : e->answer,
+                                       .reference = e->reference,
+                                       .group = *e->kind ? e->kind : NULL,
+                                       .score = e->score };
+    if (!e->skipped)
+        job_score(j, &score);
+    else if (w->result.skipped < LOGGED)
+        job_log(j, "sample %s was not scored: %s", e->id, e->skipped);
+    job_progress(j, &w->pace, (double)e->done, (double)e->count, NAN);
+    job_step(j, w->number);
+    return job_stopped(j) == JOB_GO;
+}
+
+// Every rank matches all answers, and cannot know yet that the others read the same data: they do
+// not stop together here.
+static bool reading(void *self, int64_t done, int64_t count)
+{
+    struct evaluate_work *w = self;
+    struct job *j = w->grid->job;
+    job_progress(j, &w->pace, (double)done, (double)count, NAN);
+    w->stopped = !j->ranks && job_stopped(j) != JOB_GO;
+    return !w->stopped;
+}
+
+static void put_result(void *self, const char *key, const char *value)
+{
+    job_result(self, key, "%s", value);
 }
 
 static int run(struct job *j, struct err *err)
 {
-    struct evaluate_options o;
-    struct evaluation e = { 0 };
-    struct running r = { .job = j, .e = &e, .notices = data_notices_new(j->settings) };
-    struct dataset data = { .file = -1 };
-    struct adapter *adapter = NULL;
-    if (evaluate_options_read(&o, j->argc, j->argv, err) < 0) return -1;
-    e.total = evaluate_options_request(&o).total;
-    if (o.submit) r.submission = submission_new();
-    int status = adapter_apply_settings(&adapter, j->model, j->settings, err);
-    if (status == 0 && (status = evaluate_options_open(&o, &data, reading, &r, err)) < 0 && r.stop)
-        status = JOB_STOPPED;
-    if (status == 0) status = job_data_same(j->ranks, o.data, eval_set_hash(&data), err);
-    if (status == 0 && ranks_number(j->ranks) == 0)
-        status = evaluate_options_check_submission(&o, err);
-    if (status == 0 && o.answers) status = job_data_same(j->ranks, o.answers, NULL, err);
-    // Ranking asks the model even where answers are given.
-    if (!o.answers || (o.metric && o.metric->way == METRIC_RANKS)) r.data = &data;
-    if (status == 0 && ranks_number(j->ranks) == 0)
-        status = open_state(&r, &data, o.answers, adapter, err);
-    if (status == 0) ranks_share(j->ranks, &r.first, sizeof r.first, 0);
-    if (status == 0) status = evaluate(&r, &o, &data, adapter, err);
-    dataset_close(&data);
-    adapter_free(adapter);
-    if (r.state) fclose(r.state);
-    submission_free(r.submission);
-    data_notices_release(&r.notices);
-    evaluation_release(&e);
-    evaluate_options_release(&o);
+    struct evaluate_work w = { .report = report_question, .reading = reading, .data.file = -1 };
+    struct grid g = grid_of_job(j);
+    if (evaluate_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
+    g.self = &w;
+    grid_add(&g, NULL, settings_copy(j->settings));
+    int status = grid_run(&g, &evaluate_plan, err);
+    if (status == 0 && ranks_number(j->ranks) == 0) {
+        evaluate_options_report(&w.options, j->settings, put_result, j);
+        evaluation_report(&w.result, put_result, j);
+        if (w.options.submit) job_result(j, "submission", "%s", w.options.submit);
+        status = evaluate_work_submit(&w, err);
+    }
+    evaluate_work_release(&w);
+    grid_release(&g);
     return status;
 }
 

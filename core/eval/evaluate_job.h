@@ -1,14 +1,19 @@
-// core/eval/evaluate_job.h -- parses the arguments of an evaluation: for /eval and the job.
+// core/eval/evaluate_job.h -- an evaluation as a plan of a grid: for /eval and the job.
 //
-//   struct evaluate_options o;
-//   if (evaluate_options_read(&o, argc, argv, &err) < 0) ...
-//   struct evaluate_request request = evaluate_options_request(&o);
-//   request.model = ...                          // and data, settings, who is told
-//   evaluate_options_release(&o);
+//   struct grid g = grid_of_engine(e);
+//   struct evaluate_work w = { .report = tell, .self = me };
+//   if (evaluate_options_read(&w.options, argc, argv, &err) < 0) ...
+//   g.self = &w;
+//   grid_add(&g, NULL, settings);
+//   int status = grid_run(&g, &evaluate_plan, &err);
+//   ... w.result ...
+//   evaluate_work_release(&w);
+//   grid_release(&g);
 #ifndef CORE_EVAL_EVALUATE_JOB_H
 #define CORE_EVAL_EVALUATE_JOB_H
 
 #include "core/eval/evaluate.h"
+#include "core/eval/grid.h"
 #include "core/sets/set.h"
 
 #define EVALUATE_USAGE                                                                   \
@@ -49,5 +54,33 @@ int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              void (*put)(void *self, const char *key, const char *value),
                              void *self);
+
+struct evaluate_work {
+    struct evaluate_options options;
+    // Called after each question; false stops.
+    bool (*report)(struct evaluate_work *w, const struct evaluated *e);
+    evaluate_reading *reading; // of evaluate_options_open, called with the work; may be NULL
+    void *self;                // theirs
+    struct evaluation result;
+    int64_t number; // questions told so far, in earlier processes too: the index of the next
+    struct pace pace;
+    bool stopped; // out: by `reading`
+
+    struct grid *grid;
+    struct dataset data;
+    FILE *state;                   // of a job
+    struct submission *submission; // answers for --submit; NULL: not asked for
+    struct data_notices notices;
+    int64_t first;   // samples of earlier processes
+    int64_t told;    // the last sample whose pictures were written
+    int64_t marred;  // the last of an earlier process that is counted as skipped
+    struct err lost; // why the state cannot be written
+};
+// One cell, of whose samples a job keeps a line for each question; the last sample of an earlier
+// process is asked again.
+extern const struct grid_plan evaluate_plan;
+// Writes the file of --submit, if one is asked for.
+int evaluate_work_submit(const struct evaluate_work *w, struct err *err);
+void evaluate_work_release(struct evaluate_work *w);
 
 #endif

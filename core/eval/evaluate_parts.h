@@ -154,10 +154,7 @@ int evaluate_metric_number(const struct metric *m); // in metrics[]
 // Computes the totals of struct evaluation from the sums by kind.
 void evaluate_totals(struct evaluation *e);
 
-// evaluate_share.c. Of so many samples in a row one of a team has its share in a row: they may show
-// the same picture.
-enum { EVALUATE_IN_A_ROW = 4 };
-// Sample `number` of those that are chosen, from 0.
+// evaluate_share.c. Sample `number` of those that are chosen, from 0.
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // Has each of the team done its share of the round? A run resumed in the middle of a round finishes
 // that round first: only the shares of whole rounds, joined, are in the order of the samples.

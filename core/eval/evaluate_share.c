@@ -5,6 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/eval/evaluate_parts.h"
+#include "core/eval/grid.h"
 
 // The texts of a struct evaluated; NULL is a text too.
 enum { TEXTS = 9 };
@@ -101,12 +102,12 @@ void evaluate_unpack(struct evaluating *v, struct buf *kept)
 
 bool evaluate_is_mine(const struct evaluating *v, int64_t number)
 {
-    return number / EVALUATE_IN_A_ROW % v->team == v->number;
+    return grid_deals(number, v->team, v->number);
 }
 
 bool evaluate_ends_round(const struct evaluating *v)
 {
-    return v->done > v->shared && v->done % ((int64_t)EVALUATE_IN_A_ROW * v->team) == 0;
+    return v->done > v->shared && grid_ends_round(v->done, v->team);
 }
 
 void evaluate_end_sample(struct evaluating *v, bool bad)
@@ -119,29 +120,12 @@ void evaluate_end_sample(struct evaluating *v, bool bad)
     ranks_did(stages ? stages->ranks : v->r->ranks, 1);
 }
 
-// What every rank has packed, of rank 0 first.
-static void share_all(struct evaluating *v)
-{
-    struct ranks *r = v->r->ranks;
-    for (int k = 0; k < ranks_count(r); k++) {
-        struct buf all = { 0 };
-        if (k == ranks_number(r)) {
-            all = v->kept;
-            v->kept = (struct buf){ 0 };
-        }
-        ranks_share(r, &all.length, sizeof all.length, k);
-        if (k != ranks_number(r)) all.data = xmalloc(all.length + 1);
-        if (all.length) ranks_share(r, all.data, all.length, k);
-        evaluate_unpack(v, &all);
-        buf_release(&all);
-    }
-}
-
 void evaluate_share(struct evaluating *v, bool rest)
 {
     struct ranks *ranks = v->r->ranks;
     if (!ranks || v->stopped || !(rest ? v->done > v->shared : evaluate_ends_round(v))) return;
-    share_all(v);
+    grid_gather(ranks, &v->kept);
+    evaluate_unpack(v, &v->kept);
     ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
     v->shared = v->done;
 }
