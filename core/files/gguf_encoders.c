@@ -199,6 +199,9 @@ static void put_whole_blocks(struct encoder_config *e)
     if (!e->c.failed)
         e->c.failed =
             gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list, e->c.err) < 0;
+    if (!e->c.failed && !list) // of early converters
+        e->c.failed = gguf_list(e->c.file, "clip.vision.fullatt_block_indexes", false, 1000, &list,
+                                e->c.err) < 0;
     if (!e->c.failed && (uint64_t)blocks > e->c.file->tensor_count)
         e->c.failed = err_set(e->c.err,
                               "'clip.vision.block_count' is %lld, but the file has only "
@@ -258,6 +261,8 @@ static void read_qwen(struct encoder_config *e)
     put_sizes(e, "depth", "num_heads");
     only_act(e, "clip.use_silu", "clip.use_gelu");
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
+    gguf_expect(e->c.file, "clip.use_glu_mlp", 1); // of early converters
+    gguf_expect(e->c.file, "clip.use_rms_norm", 1);
     config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
     config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
     config_int(&e->c, "window_size", "window_size", 112);

@@ -149,7 +149,7 @@ static enum effect effect(const struct gguf *f, const struct gguf_entry *e)
     if (e->read) return NONE;
     if (architecture && (name = behind(e->key, architecture))) return effect_of(e, name);
     if ((name = behind(e->key, "tokenizer.ggml")))
-        return listed(harmless_of_tokenizer, name) ? NONE : UNKNOWN;
+        return listed(harmless_of_tokenizer, name) || is_neutral(e, 0) ? NONE : UNKNOWN;
     if (!(name = behind(e->key, "general.sampling"))) return NONE;
     return !strcmp(name, "sequence") || is_neutral(e, 0) ? NONE : UNKNOWN;
 }

@@ -240,7 +240,7 @@ gguf "" --set 'llama.vocab_size=569' --set 'llama.attention.value_length=16' --s
     --set 'llama.rope.scaling.original_context_length=32' --set 'llama.expert_count=0' --set 'llama.expert_used_count=0' \
     --set 'llama.tensor_data_layout="Meta AI original pth"' --set 'llama.logit_scale=1.0' --set 'qwen2.block_count=9' --set 'llama.attention.scale=0.0' \
     --set 'general.url="x"' --set 'general.file_type=7' --set 'general.quantization_version=2' --set 'quantize.imatrix.file="x"' \
-    --set 'tokenizer.ggml.fim_pre_token_id=7' --set 'tokenizer.ggml.padding_token_id=7' --set 'general.sampling.mirostat=0' \
+    --set 'tokenizer.ggml.fim_pre_token_id=7' --set 'tokenizer.ggml.padding_token_id=7' --set 'tokenizer.ggml.add_sep_token=false' --set 'general.sampling.mirostat=0' \
     --set 'llama.hidden_activation="silu"' --set 'llama.activation_sparsity_scale=[0.0, 0.0]'
 for set in llama.xyz=3 'llama.attention.xyz="a"' 'llama.xyz=[1, 2]' tokenizer.ggml.xyz=true general.sampling.xtc_probability=0.5; do
     rm -f "$work/m.gguf" && python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set "$set"
@@ -278,7 +278,8 @@ eyes llava-1.5 "metadata 'clip.vision.image_aspect_ratio' \"pad\", 'clip.vision.
 eyes llava-1.5 "!'clip.vision.is_deepstack_layers' is a list of 2, which is not supported" 'clip.vision.is_deepstack_layers=[false, true]'
 eyes llava-1.5 "!'clip.vision.attention.head_count_kv' is 1" clip.vision.attention.head_count_kv=1
 eyes llava-1.5 "!'clip.vision.attention.head_dim' is 3" clip.vision.attention.head_dim=3
-eyes qwen2.5-vl "" clip.vision.image_size=560 'clip.projector_type=null' 'clip.vision.projector_type="qwen2.5vl_merger"'
+eyes qwen2.5-vl "" clip.use_glu_mlp=true clip.use_rms_norm=true clip.use_gelu=false clip.has_qwen2vl_merger=true \
+    'clip.vision.fullatt_block_indexes=[1, 3]' clip.vision.n_wa_pattern=null clip.vision.image_size=560 'clip.projector_type=null' 'clip.vision.projector_type="qwen2.5vl_merger"'
 eyes qwen2.5-vl "!'clip.use_gelu' is true, which is not supported" clip.use_gelu=true
 eyes qwen2.5-vl "metadata 'clip.vision.attention.layer_norm_epsilon' 0.01" clip.vision.attention.layer_norm_epsilon=0.01
 eyes kimi-vl "" clip.vision.image_size=896
