@@ -484,6 +484,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     struct group g = new_group(setup, s, count_of(row));
     const int lock = place.folder ? take_lock(&place, "group", err) : -1;
     int status = lock >= 0 ? prepare(&g, row, place.folder, err) : -1;
+    if (lock >= 0 && status < 0) job_not_begun_write(place.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);
         job_import(s, row->id);

@@ -254,7 +254,42 @@ int job_last_words_open(const char *folder, int rank)
     char *path = words_path(folder, rank);
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     free(path);
+    // Its room is taken now: a full disk may be why the job ends.
+    if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0) errno = 0;
     return fd;
+}
+
+// These are of another file: last words of the process before are for the log of the next one.
+char *job_not_begun(const char *folder)
+{
+    char *path = xasprintf("%s/not-begun", folder), *why = file_read(path, 1 << 16, NULL, NULL);
+    free(path);
+    return why ? why : xstrdup("");
+}
+
+void job_not_begun_write(const char *folder, const struct err *err)
+{
+    char *path = xasprintf("%s/not-begun", folder);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && write(fd, err->text, strlen(err->text)) < 0) errno = 0; // it is for want of room
+    if (fd >= 0) close(fd);
+    free(path);
+}
+
+void job_not_begun_forget(const char *folder)
+{
+    char *path = xasprintf("%s/not-begun", folder);
+    unlink(path);
+    free(path);
+}
+
+void job_run_lost(const char *db, int64_t id, const struct err *err)
+{
+    char *folder = job_path(&(struct store){ .path = (char *)(uintptr_t)db }, id, NULL);
+    const int lock = job_lock(folder, id, "lock", NULL);
+    if (lock >= 0) job_not_begun_write(folder, err);
+    if (lock >= 0) close(lock);
+    free(folder);
 }
 
 // --- starting ------------------------------------------------------------------------------------
@@ -359,6 +394,9 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
     if (job_folder_make(s, row->id, settings_text(row->settings, "job.folder"), err) < 0) return -1;
     l.db = realpath(s->path, NULL);
     l.output = job_path(s, row->id, "output");
+    char *folder = job_path(s, row->id, NULL);
+    job_not_begun_forget(folder);
+    free(folder);
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
     snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
     make_environment(&l, row->settings);

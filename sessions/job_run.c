@@ -314,6 +314,12 @@ static int begin(struct runner *r, struct err *err)
     return 0;
 }
 
+// Its last words are the reason for shells, and for the process that watches the ranks.
+static void leave_words(const struct runner *r, const struct err *err)
+{
+    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // it was for want of room
+}
+
 static enum job_state end_state(struct runner *r, int status)
 {
     if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
@@ -341,9 +347,10 @@ static enum job_state end(struct runner *r, int status, struct err *err)
         err_set(err, "the end of the job's output could not be saved: %s", why.text);
     }
     const char *message = state == STATE_FAILED ? err->text : "";
-    if (job_desk_state(r->desk, state, message, &why) < 0 && state != STATE_FAILED) {
+    if (job_desk_state(r->desk, state, message, &why) < 0) {
+        if (state != STATE_FAILED) *err = why;
         state = STATE_FAILED;
-        *err = why;
+        leave_words(r, err); // for those who then find neither a process nor an end
     }
     return state;
 }
@@ -353,12 +360,6 @@ static int work(struct runner *r, struct err *err)
     if (prepare(r, err) < 0) return -1;
     r->ran = true;
     return r->job.kind->run(&r->job, err);
-}
-
-// Its last words are the reason for the process that watches the ranks.
-static void leave_words(const struct runner *r, const struct err *err)
-{
-    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // it was for want of room
 }
 
 static enum job_state end_beside(const struct runner *r, int status, const struct err *err)
@@ -417,6 +418,8 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
     } else if (setup->rank) {
         if (r.words < 0) r.words = job_last_words_open(desk->folder, ranks_number(r.job.ranks));
         leave_words(&r, err);
+    } else if (r.lock >= 0) {
+        job_not_begun_write(desk->folder, err);
     }
     cancel_unwatch(&r.job.cancel);
     leave_ranks(&r, *state == STATE_DONE);

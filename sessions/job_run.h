@@ -30,6 +30,8 @@ struct job_setup {
 };
 
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
+// The database could not be opened: leaves the reason where shells find it.
+void job_run_lost(const char *db, int64_t id, const struct err *err);
 int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 

@@ -258,9 +258,9 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // A process that never began left no message: this one is of the process before.
+    // Of a process that never began, message and last words are those of the process before.
     char *folder = job_path(s, row->id, NULL);
-    char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : xstrdup("");
+    char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : job_not_begun(folder);
     if (*words || row->state != STATE_RUNNING)
         set_message(row, words);
     else

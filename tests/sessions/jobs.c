@@ -645,6 +645,43 @@ static void a_database_that_is_lost_fails_the_job(void **state)
     store_close(s);
 }
 
+// Where the database takes nothing more, not even how the job ended, its folder keeps the reason.
+static void a_lost_database_does_not_hide_the_reason(void **state)
+{
+    static const char refuse[] = "CREATE TEMP TRIGGER %s BEFORE UPDATE ON jobs WHEN NEW.state %s "
+                                 "BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    struct store *s = open_store();
+    struct err err;
+    char *message;
+    static const char *const when[] = { "<> 'running'", "= 'running'" };
+    for (int begun = 1; begun >= 0; begun--) {
+        const int64_t id = add(s, "count", "3", "1", NULL);
+        struct store *job = open_store();
+        char *sql = sqlite3_mprintf(refuse, "full", when[!begun]);
+        assert_int_equal(sqlite3_exec(job->db, sql, NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_free(sql);
+        assert_int_equal(run_in(job, id, 0.3, &err), -1);
+        store_close(job);
+        assert_contains(err.text, "no room");
+        // As if its start had been some time ago.
+        if (!begun) sqlite3_exec(s->db, "UPDATE jobs SET asked = asked - 30", NULL, NULL, NULL);
+        assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
+        assert_contains(message, "no room");
+        free(message);
+        assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
+    }
+    // Nor where it cannot be opened.
+    const int64_t id = add(s, "count", "3", "1", NULL);
+    assert_int_equal(job_folder_make(s, id, "none", &err), 0);
+    err_set(&err, "it is no database");
+    job_run_lost(database, id, &err);
+    sqlite3_exec(s->db, "UPDATE jobs SET asked = asked - 30", NULL, NULL, NULL);
+    assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
+    assert_string_equal(message, "it is no database");
+    free(message);
+    store_close(s);
+}
+
 static void jobs_stand_still_while_a_shell_answers(void **state)
 {
     struct store *s = open_store();
@@ -721,6 +758,7 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_job_that_cannot_start_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_database_does_not_hide_the_reason, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
     };
