@@ -65,7 +65,7 @@ bool hint_key(const struct canvas *c, int x, int y, char name[32])
 {
     for (int i = c->hint_count; i-- > 0;) {
         struct area a = c->hints[i];
-        char row[ROW + 2];
+        char row[ROW + 2] = { 0 };
         int begin, end;
         if (a.width > ROW) a.width = ROW;
         if (y != a.y || x < a.x || x >= a.x + a.width) continue;

@@ -145,7 +145,8 @@ static void draw_words(struct canvas *c, struct area place, const struct map *m)
     const double high = (m->area[3] - m->area[1]) * place.height / m->rows;
     for (int i = 0; m->words && i < m->rows * m->cols; i++) {
         const double x = m->area[0] * place.width + i % m->cols * wide;
-        const double y = m->area[1] * place.height + (i / m->cols + 0.5) * high;
+        const int row = i / m->cols;
+        const double y = m->area[1] * place.height + (row + 0.5) * high;
         const int left = (int)x, right = (int)(x + wide);
         const struct area cell = { place.x + left, place.y + (int)y, right - left, 1 };
         if (m->words[i] && cell.width > 0) canvas_text(c, cell, 0, 0, STYLE_TEXT, m->words[i]);
