@@ -27,7 +27,8 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
             o->images = argv[++i];
         else if (!strncmp(argv[i], "--", 2))
             return err_set(err,
-                           "/train has no option '%s': /train DATA OUT [--images DIR] [--resume]",
+                           "/train has no option '%s': /train DATA OUT [--images DIR] [--resume]; "
+                           "/settings train lists the settings",
                            argv[i]);
         else if (!o->data)
             o->data = argv[i];

@@ -22,7 +22,7 @@ lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl
 check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
 data file and output folder are missing: /train DATA OUT
 '$work' holds other files: choose a new folder
-/train has no option '--fast': /train DATA OUT [--images DIR] [--resume]
+/train has no option '--fast': /train DATA OUT [--images DIR] [--resume]; /settings train lists the settings
 cannot read '$work': it is a folder, not a file
 cannot create '$work/no/where': there is no folder '$work/no/': create it first
 train.validation: cannot open '$work/none.jsonl': No such file or directory
