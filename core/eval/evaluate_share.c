@@ -33,6 +33,7 @@ static void put_texts(struct evaluated *e, const char *const *texts)
 // A pointer means nothing to another process: the metric's is its number, those of texts are there
 // or not.
 struct packed {
+    bool ends, bad; // the end of a sample, with nothing else; something of it could not be scored
     struct evaluated e;
     int metric; // -1: none
     bool has[TEXTS];
@@ -52,8 +53,15 @@ void evaluate_pack(struct buf *b, const struct evaluated *e)
         if (texts[i]) buf_add(b, texts[i], strlen(texts[i]) + 1);
 }
 
-// The end of a sample among what ranks send: no question has this number.
-enum { SAMPLE_ENDS = -1 };
+static void pack_end(struct buf *b, bool bad)
+{
+    struct packed p;
+    memset(&p, 0, sizeof p);
+    p.ends = true;
+    p.bad = bad;
+    p.metric = -1;
+    buf_add(b, &p, sizeof p);
+}
 
 void evaluate_count(struct evaluating *v, const struct evaluated *told)
 {
@@ -69,14 +77,6 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
 
-static void take_told(struct evaluating *v, const struct evaluated *told)
-{
-    if (told->turn == SAMPLE_ENDS)
-        v->e->skipped += told->class;
-    else if (!v->stopped)
-        evaluate_count(v, told);
-}
-
 static size_t unpack_one(struct evaluating *v, const char *at)
 {
     const char *texts[TEXTS] = { NULL };
@@ -90,7 +90,10 @@ static size_t unpack_one(struct evaluating *v, const char *at)
     }
     p.e.metric = p.metric >= 0 ? metrics[p.metric] : NULL;
     put_texts(&p.e, texts);
-    take_told(v, &p.e);
+    if (p.ends)
+        v->e->skipped += p.bad;
+    else if (!v->stopped)
+        evaluate_count(v, &p.e);
     return used;
 }
 
@@ -113,7 +116,7 @@ bool evaluate_ends_round(const struct evaluating *v)
 void evaluate_end_sample(struct evaluating *v, bool bad)
 {
     if (v->packs)
-        evaluate_pack(&v->kept, &(struct evaluated){ .turn = SAMPLE_ENDS, .class = bad });
+        pack_end(&v->kept, bad);
     else
         v->e->skipped += bad;
     const struct stages *stages = v->r->model->decoder.stages;
