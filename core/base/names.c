@@ -1,13 +1,27 @@
 // core/base/names.c -- a hash table from names to small numbers.
 #include "core/base/names.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+
+#include "core/base/clock.h"
+
+// Nobody who writes a file knows it: names that share a slot would make a table slow.
+static uint64_t seed;
+
+static void make_seed(void)
+{
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = (uint64_t)clock_seconds();
+}
 
 // FNV-1a.
 uint64_t names_hash(const char *name)
 {
-    uint64_t h = 14695981039346656037u;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_seed);
+    uint64_t h = 14695981039346656037u ^ seed;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h ^ h >> 32;
 }

@@ -26,7 +26,7 @@ bool names_find(const struct names *n, const char *name, size_t *number);
 // The first names, at most `most` of them: "a, b and 3 more".
 void names_put(struct buf *to, const struct names *n, size_t most);
 void names_release(struct names *n);
-// The hash that the table uses, for other tables of texts.
+// The hash that the table uses, for other tables of texts; another one in each process.
 uint64_t names_hash(const char *name);
 
 #endif
