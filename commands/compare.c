@@ -22,16 +22,12 @@ enum { SHOWN = 20 };
 
 struct asking {
     struct shell *shell;
-    struct settings *settings[2];
+    struct grid grid; // its cells are the sides
     char *title[2];
-    char *question; // NULL: none
-    const char *csv, *data, *images;
-    const struct metric *metric;
-    int64_t limit;
+    char *question;               // NULL: none
+    struct evaluate_options data; // which, and how it is asked
+    const char *csv;
     bool all_steps, text_begins, job;
-    const struct eval_set *set; // of --data; NULL: a data set
-    const struct set_way *way;
-    const char *suite;              // as typed
     struct preset_values values[2]; // of the sides, written out
     struct pace pace;
     double told;
@@ -47,37 +43,37 @@ static int take_csv(void *self, const char *value, struct err *err)
 
 static int take_data(void *self, const char *value, struct err *err)
 {
-    ((struct asking *)self)->data = value;
+    ((struct asking *)self)->data.data = value;
     return 0;
 }
 
 static int take_set(void *self, const char *value, struct err *err)
 {
-    return (((struct asking *)self)->set = eval_set_need(value, err)) ? 0 : -1;
+    return (((struct asking *)self)->data.set = eval_set_need(value, err)) ? 0 : -1;
 }
 
 static int take_suite(void *self, const char *value, struct err *err)
 {
-    ((struct asking *)self)->suite = value;
+    ((struct asking *)self)->data.suite = value;
     return 0;
 }
 
 static int take_images(void *self, const char *value, struct err *err)
 {
-    ((struct asking *)self)->images = value;
+    ((struct asking *)self)->data.images = value;
     return 0;
 }
 
 static int take_metric(void *self, const char *value, struct err *err)
 {
-    return (((struct asking *)self)->metric = metric_need(value, err)) ? 0 : -1;
+    return (((struct asking *)self)->data.metric = metric_need(value, err)) ? 0 : -1;
 }
 
 static int take_limit(void *self, const char *value, struct err *err)
 {
     long long n;
     if (option_integer(value, 1, INT64_MAX, &n, "--limit", err) < 0) return -1;
-    ((struct asking *)self)->limit = n;
+    ((struct asking *)self)->data.limit = n;
     return 0;
 }
 
@@ -124,7 +120,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     struct settings *s = engine_propose(a->shell->engine, v->list, v->count, err);
     if (!s) return err_in(err, "side %c", 'A' + side);
     for (int i = 0; i < used; i++) buf_printf(&title, "%s%s", i ? " " : "", argv[i]);
-    a->settings[side] = s;
+    grid_add(&a->grid, side ? "B" : "A", s);
     a->title[side] = compare_title(used > 0 ? title.data : "now", v, s);
     *argc = used;
     buf_release(&title);
@@ -144,13 +140,13 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     for (int i = at; i < argc; i++) buf_printf(&text, "%s%s", i > at ? " " : "", argv[i]);
     if (text.length) a->question = buf_take(&text);
     buf_release(&text);
-    if (a->data && a->question)
+    if (a->data.data && a->question)
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
-    if (!a->data && (a->metric || a->limit || a->images || a->job))
+    if (!a->data.data && (a->data.metric || a->data.limit || a->data.images || a->job))
         return err_set(err, "--metric, --limit, --images and --job need --data FILE");
-    if ((a->set && !a->data) || (a->suite && !a->set))
+    if ((a->data.set && !a->data.data) || (a->data.suite && !a->data.set))
         return err_set(err, "--set needs --data FILE, and --as needs --set NAME");
-    if (a->set && !(a->way = eval_set_way(a->set, a->suite, err))) return -1;
+    if (a->data.set && !(a->data.way = eval_set_way(a->data.set, a->data.suite, err))) return -1;
     if (a->job && a->csv)
         return err_set(
             err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");
@@ -201,26 +197,6 @@ static void show_progress(void *self, double done, double count)
     if (now - a->told < 0.2) return;
     sinks_progress(a->shell->sinks, &a->pace, "comparing", done, count);
     a->told = now;
-}
-
-static int use_side(void *self, const struct settings *s, struct method_tensors *tensors,
-                    struct err *err)
-{
-    return engine_lend(((struct asking *)self)->shell->engine, s, tensors, err);
-}
-
-static struct compare_request request_of(struct asking *a)
-{
-    struct engine *e = a->shell->engine;
-    return (struct compare_request){ .model = engine_model(e),
-                                     .backend = engine_backend(e),
-                                     .settings = { a->settings[0], a->settings[1] },
-                                     .from = engine_conversation(e),
-                                     .question = a->question,
-                                     .use = use_side,
-                                     .progress = show_progress,
-                                     .self = a,
-                                     .cancel = engine_cancel_flag(e) };
 }
 
 // Without a question the last one is asked again.
@@ -287,7 +263,11 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
 
 static int compare_question(struct asking *a, struct err *err)
 {
-    struct compare_request request = request_of(a);
+    struct compare_request request = { .grid = &a->grid,
+                                       .from = engine_conversation(a->shell->engine),
+                                       .question = a->question,
+                                       .progress = show_progress,
+                                       .self = a };
     struct results r = { 0 };
     struct comparison c;
     if (engine_watched(a->shell->engine)) request.watch = a->shell->sinks;
@@ -339,7 +319,7 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
-    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data);
+    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data.data);
     results_show(&r, a->shell->sinks);
     show_changed(a, d);
     compare_data_results_questions(&r, d);
@@ -375,27 +355,20 @@ static int write_questions(const struct asking *a, const struct compared_data *d
 
 static int compare_data(struct asking *a, struct err *err)
 {
-    struct dataset data;
-    struct compared_data d;
-    const int opened = a->set ? eval_set_open(&data, a->set, a->way, a->data, a->images, err)
-                              : dataset_open(&data, a->data, a->images, err);
-    if (opened < 0) return -1;
-    struct compare_data_request r = {
-        .request = request_of(a), .data = &data, .limit = a->limit, .metric = a->metric
+    struct compare_work w = { .options = a->data, .progress = show_progress, .self = a };
+    struct compared_data *d = &w.result;
+    a->grid.self = &w;
+    int status = grid_run(&a->grid, &compare_plan, err);
+    if (status < 0) return -1;
+    show_data(a, d);
+    status = a->csv ? write_questions(a, d, err) : 0;
+    const struct changed_source source = {
+        { a->title[0], a->title[1] }, a->data.data, a->data.images, a->data.set, a->data.way
     };
-    int status = compare_data_run(&r, &d, err);
-    if (status == 0) {
-        show_data(a, &d);
-        if (a->csv) status = write_questions(a, &d, err);
-        const struct changed_source source = {
-            { a->title[0], a->title[1] }, a->data, a->images, a->set, a->way
-        };
-        changed_keep(a->shell, &source, &d);
-        if (status == 0 && (d.stopped || d.evaluation[0].cancelled))
-            status = err_set(err, "stopped after %" PRId64 " samples", d.evaluation[1].samples);
-        compared_data_release(&d);
-    }
-    dataset_close(&data);
+    changed_keep(a->shell, &source, d);
+    if (status == 0 && (d->stopped || d->evaluation[0].cancelled))
+        status = err_set(err, "stopped after %" PRId64 " samples", d->evaluation[1].samples);
+    compared_data_release(d);
     return status;
 }
 
@@ -415,28 +388,28 @@ static int start_job(const struct asking *a, struct err *err)
         for (size_t i = 0; i < v->count; i++) {
             const char *key = v->list[i].key;
             add_word(&words, &count,
-                     xasprintf("%s=%s", key, settings_text(a->settings[side], key)));
+                     xasprintf("%s=%s", key, settings_text(a->grid.cells[side].settings, key)));
         }
         add_word(&words, &count, xstrdup("|"));
     }
-    add_word(&words, &count, xstrdup(a->data));
-    if (a->limit) {
+    add_word(&words, &count, xstrdup(a->data.data));
+    if (a->data.limit) {
         add_word(&words, &count, xstrdup("--limit"));
-        add_word(&words, &count, xasprintf("%" PRId64, a->limit));
+        add_word(&words, &count, xasprintf("%" PRId64, a->data.limit));
     }
-    if (a->metric) {
+    if (a->data.metric) {
         add_word(&words, &count, xstrdup("--metric"));
-        add_word(&words, &count, xstrdup(a->metric->name));
+        add_word(&words, &count, xstrdup(a->data.metric->name));
     }
-    if (a->set) {
+    if (a->data.set) {
         add_word(&words, &count, xstrdup("--set"));
-        add_word(&words, &count, xstrdup(a->set->name));
+        add_word(&words, &count, xstrdup(a->data.set->name));
         add_word(&words, &count, xstrdup("--as"));
-        add_word(&words, &count, xstrdup(a->way->suite));
+        add_word(&words, &count, xstrdup(a->data.way->suite));
     }
-    if (a->images) {
+    if (a->data.images) {
         add_word(&words, &count, xstrdup("--images"));
-        add_word(&words, &count, xstrdup(a->images));
+        add_word(&words, &count, xstrdup(a->data.images));
     }
     int status = command_check_needs(a->shell, NEEDS_STORE, err);
     if (status == 0) status = shell_start_job(a->shell, "compare", count, words, err);
@@ -449,16 +422,18 @@ static int start_job(const struct asking *a, struct err *err)
 
 static int compare_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct asking a = { .shell = shell, .pace = pace_from(0), .told = clock_seconds() };
+    struct asking a = { .shell = shell,
+                        .grid = grid_of_engine(shell->engine),
+                        .pace = pace_from(0),
+                        .told = clock_seconds() };
     int status = read_line(&a, argc, argv, err);
     if (status == 0 && a.job)
         status = start_job(&a, err);
     else if (status == 0)
-        status = a.data ? compare_data(&a, err) : compare_question(&a, err);
-    engine_lend(shell->engine, NULL, NULL, NULL);
+        status = a.data.data ? compare_data(&a, err) : compare_question(&a, err);
+    grid_release(&a.grid);
     for (int k = 0; k < 2; k++) {
         preset_values_release(&a.values[k]);
-        settings_free(a.settings[k]);
         free(a.title[k]);
     }
     free(a.question);

@@ -99,6 +99,11 @@ void compare_meter_end(struct compare_meter *m, const struct conversation *c,
 
 // --- one answer ----------------------------------------------------------------------------------
 
+static const struct settings *settings_of(const struct compare_request *r, int side)
+{
+    return r->grid->cells[side].settings;
+}
+
 struct listener {
     const struct compare_request *r;
     struct compared_side *side;
@@ -134,8 +139,8 @@ static int attach(const struct compare_request *r, struct conversation *c, int s
                   struct hooks *hooks, struct err *err)
 {
     struct method_tensors tensors = { 0 };
-    if (r->use(r->self, r->settings[side], &tensors, err) < 0) return -1;
-    return conversation_hooks(c, r->settings[side], tensors, hooks, err);
+    if (grid_use(r->grid, (size_t)side, &tensors, err) < 0) return -1;
+    return conversation_hooks(c, settings_of(r, side), tensors, hooks, err);
 }
 
 // Tells where the tokens look, if anybody watches.
@@ -144,8 +149,8 @@ static struct live *watch_side(const struct compare_request *r, const struct con
 {
     static const char *const names[] = { "compare.A", "compare.B" };
     if (!r->watch || !c->picture_count) return NULL;
-    struct live *live = live_new(names[side], r->model, r->settings[side], r->backend, c->pictures,
-                                 c->picture_count, r->watch);
+    struct live *live = live_new(names[side], r->grid->model, settings_of(r, side),
+                                 r->grid->backend, c->pictures, c->picture_count, r->watch);
     const struct hook hook = live_hook(live);
     hooks_add(hooks, &hook);
     return live;
@@ -157,8 +162,8 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
 {
     static const struct answer_options options = { 0 };
     const struct compare_request *r = l->r;
-    struct compare_meter meter = { .model = r->model };
-    struct hook hook = compare_meter_hook(&meter, r->settings[side]);
+    struct compare_meter meter = { .model = r->grid->model };
+    struct hook hook = compare_meter_hook(&meter, settings_of(r, side));
     struct sinks sinks = { 0 };
     struct hooks hooks;
     bool answered;
@@ -174,8 +179,8 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
     l->length = 0;
     sinks_add(&sinks, (struct sink){ listen, l });
     conversation_stale(c, STALE_VISUAL); // each side pays for all of it
-    const int status =
-        answer_run(c, r->settings[side], &hooks, r->cancel, &options, &sinks, &answered, err);
+    const int status = answer_run(c, settings_of(r, side), &hooks, grid_cancel(r->grid), &options,
+                                  &sinks, &answered, err);
     live_free(live);
     if (status < 0) return -1;
     if (!strcmp(l->side->stop, "cancelled")) return err_set(err, "stopped");
@@ -267,7 +272,7 @@ static int measure_distance(const struct compare_request *r, struct conversation
         out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
     if (attach(r, c, 1, &hooks, err) < 0) return -1;
     conversation_stale(c, STALE_KV); // the whole prompt in one pass, as the first side had it
-    if (compare_forced(c, r->settings[1], &hooks, r->cancel, full, &out->side[0].ids,
+    if (compare_forced(c, settings_of(r, 1), &hooks, grid_cancel(r->grid), full, &out->side[0].ids,
                        out->hellinger, out->best[1], err) < 0)
         return -1;
     for (int64_t t = 0; t < full->steps; t++) {
@@ -298,7 +303,8 @@ static int warm_up(const struct compare_request *r, struct conversation *c, stru
     struct hooks hooks;
     bool answered;
     if (attach(r, c, 0, &hooks, err) < 0) return -1;
-    return answer_run(c, r->settings[0], &hooks, r->cancel, &options, &silent, &answered, err);
+    return answer_run(c, settings_of(r, 0), &hooks, grid_cancel(r->grid), &options, &silent,
+                      &answered, err);
 }
 
 int compare_run(const struct compare_request *r, struct comparison *out, struct err *err)
@@ -308,14 +314,14 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     struct listener l = { .r = r, .c = &c };
     *out = (struct comparison){ .first = -1 };
     for (int k = 0; k < 2; k++)
-        l.count += (double)settings_integer(r->settings[k], "sample.max_tokens");
-    conversation_init(&c, r->backend);
-    conversation_set_model(&c, r->model);
+        l.count += (double)settings_integer(settings_of(r, k), "sample.max_tokens");
+    conversation_init(&c, r->grid->backend);
+    conversation_set_model(&c, r->grid->model);
     int status = copy_conversation(&c, r, err);
     if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
     for (int k = 0; k < 2 && status == 0; k++) {
         l.side = &out->side[k];
-        l.side->arithmetic = model_arithmetic(r->model, r->backend, r->settings[k]);
+        l.side->arithmetic = model_arithmetic(r->grid->model, r->grid->backend, settings_of(r, k));
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
     if (status == 0) find_first(out);

@@ -1,9 +1,9 @@
 // core/compare/compare.h -- one question under two sets of settings: where the answers differ, the
 // distance of their distributions, and the cost of each.
 //
-//   struct compare_request r = { .model = model, .backend = backend, .settings = { a, b },
-//                                .from = engine_conversation(e), .messages = 2,
-//                                .use = apply_adapter, .self = e };
+//   struct grid g = grid_of_engine(e);                       // two cells: the sides
+//   grid_add(&g, "A", a), grid_add(&g, "B", b);
+//   struct compare_request r = { .grid = &g, .from = engine_conversation(e), .messages = 2 };
 //   struct comparison c;
 //   if (compare_run(&r, &c, &err) < 0) ...
 //   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...
@@ -18,6 +18,7 @@
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H
 
+#include "core/eval/grid.h"
 #include "core/probes/hellinger.h"
 #include "core/talk/conversation.h"
 
@@ -52,21 +53,15 @@ struct comparison {
 };
 
 struct compare_request {
-    const struct model *model;
-    const struct backend *backend;
-    const struct settings *settings[2];
+    struct grid *grid;
     const struct conversation *from; // its first `messages` messages, and its pictures
     size_t messages;                 // without a question, the last of them is still unanswered
     const char *question;            // asked with the pending pictures of `from`; NULL: none
-    // Prepares the model for these settings (adapters) before a side is computed.
-    int (*use)(void *self, const struct settings *s, struct method_tensors *tensors,
-               struct err *err);
     void (*progress)(void *self, double done, double count); // may be NULL
     // Receives the attention map of each token of both answers: "compare.A" and "compare.B". NULL:
     // none.
     const struct sinks *watch;
     void *self;
-    const atomic_bool *cancel;
 };
 
 // -1 also if it was cancelled ("stopped").

@@ -10,8 +10,9 @@
 
 #include "core/base/random.h"
 #include "core/jobs/identity.h"
-#include "core/jobs/job_data.h"
 #include "core/sets/set.h"
+
+static const char kept[] = "compare.jsonl"; // in a job's folder
 
 struct side {
     struct comparing *comparing;
@@ -28,11 +29,14 @@ struct side {
 };
 
 struct comparing {
-    const struct compare_data_request *r;
+    struct grid *g;
+    const struct compare_work *w;
     struct compared_data *d;
+    struct dataset data;
     struct side side[2];
     int64_t done, all; // samples gone through, and all
-    FILE *state;
+    FILE *state;       // of a job
+    struct pace pace;
 };
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -170,7 +174,7 @@ static char *copy(const char *text)
 static bool report(void *self, const struct evaluated *e)
 {
     struct side *s = self;
-    const struct compare_request *r = &s->comparing->r->request;
+    const struct compare_work *w = s->comparing->w;
     struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
     s->open = false;
     a->index = e->index;
@@ -188,8 +192,8 @@ static bool report(void *self, const struct evaluated *e)
     a->prompt = copy(e->prompt);
     a->reference = copy(e->reference);
     a->answer = copy(a->answered ? e->answer : e->found);
-    if (r->progress) r->progress(r->self, (double)(e->done - (s->number == 0)), (double)e->count);
-    return !(r->cancel && atomic_load(r->cancel));
+    if (w->progress) w->progress(w->self, (double)(e->done - (s->number == 0)), (double)e->count);
+    return !atomic_load(grid_cancel(s->comparing->g));
 }
 
 // --- pairs ---------------------------------------------------------------------------------------
@@ -298,21 +302,9 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
     return status;
 }
 
-static int open_state(struct comparing *c, struct err *err)
+static int write_failed(const struct comparing *c, struct err *err)
 {
-    const struct compare_data_request *r = c->r;
-    if (!r->state) return 0;
-    const struct job_data of = {
-        .path = r->state,
-        .data = r->data->path,
-        .provenance = r->provenance,
-        .hash = eval_set_hash(r->data),
-        .pictures = r->data,
-        .seen = model_sees(r->request.model) ? &c->side[0].notices : NULL,
-        .whole = true,
-    };
-    c->state = job_data_open(&of, r->resumed, take_sample, c, err);
-    return c->state ? 0 : -1;
+    return err_set(err, "cannot write '%s/%s': %s", c->g->job->state, kept, strerror(errno));
 }
 
 static int write_state(struct comparing *c, struct err *err)
@@ -321,9 +313,9 @@ static int write_state(struct comparing *c, struct err *err)
     const size_t count[] = { c->side[0].count, c->side[1].count };
     if (!c->state || !count[0] || !count[1]) return 0;
     char pictures[HASH_HEX] = "";
-    identity_add_pictures_at(c->r->data, c->done - 1, pictures, NULL);
+    identity_add_pictures_at(&c->data, c->done - 1, pictures, NULL);
     if (job_data_add(c->state, compare_state_line(c->done, pictures, list, count))) return 0;
-    return err_set(err, "cannot write '%s': %s", c->r->state, strerror(errno));
+    return write_failed(c, err);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -357,72 +349,88 @@ static void sum_up(struct compared_data *d)
 static void open_side(struct comparing *c, int k)
 {
     struct side *s = &c->side[k];
-    const struct compare_request *r = &c->r->request;
+    const struct grid *g = c->g;
     s->comparing = c;
     s->number = k;
-    s->meter.model = r->model;
-    struct hook hook = compare_meter_hook(&s->meter, r->settings[k]);
+    s->meter.model = g->model;
+    struct hook hook = compare_meter_hook(&s->meter, g->cells[k].settings);
     hooks_add(&s->hooks, &hook);
     hook = step_logits_hook(&s->logits);
     if (k == 0) hooks_add(&s->hooks, &hook);
-    for (int i = 0; c->r->hooks && i < c->r->hooks->count; i++)
-        hooks_add(&s->hooks, &c->r->hooks->list[i]);
+    if (g->job) job_hooks(g->job, &s->hooks);
     s->request = (struct evaluate_request){
-        .model = r->model,
-        .backend = r->backend,
-        .settings = r->settings[k],
+        .model = g->model,
+        .backend = g->backend,
+        .settings = g->cells[k].settings,
         .hooks = &s->hooks,
         .tensors = s->tensors,
-        .data = c->r->data,
+        .data = &c->data,
         .first = c->done,
-        .limit = c->r->limit,
-        .metric = c->r->metric,
+        .limit = c->w->options.limit,
+        .metric = c->w->options.metric,
         .notices = &s->notices,
         .report = report,
         .answered = answered,
         .self = s,
-        .cancel = r->cancel,
+        .cancel = grid_cancel(g),
     };
+}
+
+// How many samples there are is known from the first one that is gone through here. False: stop.
+static bool report_sample(struct comparing *c)
+{
+    struct job *j = c->g->job;
+    if (!j || !c->all) return true;
+    job_progress(j, &c->pace, (double)c->done, (double)c->all, NAN);
+    job_step(j, c->done);
+    return job_stopped(j) == JOB_GO;
 }
 
 // One sample on both sides; false: that was all.
 static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
                        struct err *err)
 {
-    const struct compare_request *r = &c->r->request;
     *more = true;
     for (int k = 0; k < 2; k++) {
-        if (r->use(r->self, r->settings[k], &c->side[k].request.tensors, err) < 0) return -1;
+        if (grid_use(c->g, (size_t)k, &c->side[k].request.tensors, err) < 0) return -1;
         *more &= evaluate_next(v[k]);
         step_logits_clear(&c->side[0].logits); // of ranked choices
     }
     // One that was stopped in the middle is gone through again.
-    const bool cancelled = r->cancel && atomic_load(r->cancel);
+    const bool cancelled = atomic_load(grid_cancel(c->g));
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
-    // How many there are is known from the first sample that is gone through here.
-    const bool told = c->all && c->r->sampled;
-    if (cancelled || (told && !c->r->sampled(r->self, c->done, c->all))) {
+    if (cancelled || !report_sample(c)) {
         c->d->stopped = true;
         *more = false;
     }
     return 0;
 }
 
-int compare_data_run(const struct compare_data_request *r, struct compared_data *d, struct err *err)
+static int compare(struct grid *g, size_t cell, struct err *err)
 {
-    struct comparing c = { .r = r, .d = d };
+    struct compare_work *w = g->self;
+    struct compared_data *d = &w->result;
+    struct comparing c = { .g = g, .w = w, .d = d };
     struct evaluating *v[2];
     struct err later;
     bool more = true;
+    int status = 0;
     *d = (struct compared_data){ 0 };
-    for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(r->request.settings[k]);
-    int status = open_state(&c, err);
+    if (evaluate_options_open(&w->options, &c.data, NULL, NULL, err) < 0) return -1;
+    for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(g->cells[k].settings);
+    const struct job_data of = { .data = c.data.path,
+                                 .hash = eval_set_hash(&c.data),
+                                 .pictures = &c.data,
+                                 .seen = model_sees(g->model) ? &c.side[0].notices : NULL,
+                                 .whole = true };
+    if (g->job && !(c.state = grid_keep(g, kept, of, take_sample, &c, err))) status = -1;
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);
     for (int k = 0; k < 2; k++) {
         open_side(&c, k);
         v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
     }
+    c.pace = pace_from((double)c.done);
     while (more && status == 0) status = next_sample(&c, v, &more, err);
     for (int k = 0; k < 2; k++) {
         if (evaluate_close(v[k], status == 0 ? err : &later) < 0) status = -1;
@@ -430,14 +438,17 @@ int compare_data_run(const struct compare_data_request *r, struct compared_data 
         data_notices_release(&c.side[k].notices);
         free(c.side[k].list);
     }
-    if (c.state && fclose(c.state) && status == 0)
-        status = err_set(err, "cannot write '%s': %s", r->state, strerror(errno));
-    if (status == 0)
-        sum_up(d);
-    else
+    if (c.state && fclose(c.state) && status == 0) status = write_failed(&c, err);
+    dataset_close(&c.data);
+    if (status < 0) {
         compared_data_release(d);
-    return status;
+        return -1;
+    }
+    sum_up(d);
+    return d->stopped ? JOB_STOPPED : 0;
 }
+
+const struct grid_plan compare_plan = { .run = compare, .together = true };
 
 void compared_data_release(struct compared_data *d)
 {

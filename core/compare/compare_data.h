@@ -1,11 +1,10 @@
 // core/compare/compare_data.h -- a data set under two sets of settings: both scores, the confidence
 // interval of their difference, and the distance of the answers.
 //
-//   struct compare_data_request r = { .request = { model, backend, .settings = {a, b}, ... },
-//                                     .data = &dataset, .limit = 100 };
-//   struct compared_data d;
-//   if (compare_data_run(&r, &d, &err) < 0) ...
-//   compared_data_release(&d);
+//   struct compare_work w = { .options = options };          // a plan of a grid of two cells
+//   g.self = &w;
+//   int status = grid_run(&g, &compare_plan, &err);
+//   compared_data_release(&w.result);
 //
 // The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each generated
 // answer of the first is then fed to the second as in core/compare/compare.h. Differences are
@@ -16,22 +15,7 @@
 #define CORE_COMPARE_COMPARE_DATA_H
 
 #include "core/compare/compare.h"
-#include "core/eval/evaluate.h"
-
-struct compare_data_request {
-    struct compare_request request; // `from` and `question` are not used
-    const struct dataset *data;
-    int64_t limit;               // samples, 0: all
-    const struct metric *metric; // NULL: the metric of each sample
-    const struct hooks *hooks;   // another listener; NULL: none
-    // For jobs: a file that gets a line per sample; a resumed job continues after the last line.
-    // NULL: none.
-    const char *state;
-    const struct provenance *provenance; // of both sides
-    bool resumed;
-    // Called (with request.self) when both sides have processed a sample; false stops. May be NULL.
-    bool (*sampled)(void *self, int64_t done, int64_t count);
-};
+#include "core/eval/evaluate_job.h"
 
 // A question that both sides scored.
 struct compared_question {
@@ -75,10 +59,14 @@ struct compared_data {
     int64_t step_count;
 };
 
-// -1 when one side could score nothing. If cancelled, evaluation[k].cancelled is set and the rest
-// covers what was compared until then.
-int compare_data_run(const struct compare_data_request *r, struct compared_data *d,
-                     struct err *err);
+struct compare_work {
+    struct evaluate_options options; // borrowed: which set, and how it is asked
+    void (*progress)(void *self, double done, double count); // may be NULL
+    void *self;
+    struct compared_data result; // out, also of what was compared until it was stopped
+};
+// The cells are "A" and "B". A job keeps a line for each sample that both have gone through.
+extern const struct grid_plan compare_plan;
 void compared_data_release(struct compared_data *d);
 // The questions that a comparison has gone through so far, from its file `state`; *d has nothing
 // else.

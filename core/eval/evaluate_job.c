@@ -363,7 +363,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     request.first = w->first;
     request.report = report;
     request.self = w;
-    request.cancel = j ? &j->cancel : engine_cancel_flag(g->engine);
+    request.cancel = grid_cancel(g);
     request.ranks = g->model->decoder.stages ? NULL : ranks;
     if (j) {
         job_hooks(j, &hooks);

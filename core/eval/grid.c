@@ -46,6 +46,11 @@ int grid_use(struct grid *g, size_t cell, struct method_tensors *tensors, struct
     return 0;
 }
 
+const atomic_bool *grid_cancel(const struct grid *g)
+{
+    return g->job ? &g->job->cancel : engine_cancel_flag(g->engine);
+}
+
 // What the cells are computed with: with several, keys begin with a cell's name.
 static int find_provenance(struct grid *g, struct provenance *p, struct err *err)
 {

@@ -62,6 +62,8 @@ struct grid grid_of_engine(struct engine *e);
 void grid_add(struct grid *g, const char *name, struct settings *settings);
 // Applies the checkpoint of the cell to the model. `tensors` may be NULL.
 int grid_use(struct grid *g, size_t cell, struct method_tensors *tensors, struct err *err);
+// For passes in the grid's cells.
+const atomic_bool *grid_cancel(const struct grid *g);
 // Opens a file of the job's folder for what is kept of its cells (`of` without path and
 // provenance). NULL: they have changed since.
 FILE *grid_keep(struct grid *g, const char *file, struct job_data of, job_data_take *take,

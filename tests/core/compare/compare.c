@@ -7,12 +7,6 @@
 
 static const char *const models[] = { GOLDEN_SEEING };
 
-static int use(void *self, const struct settings *s, struct method_tensors *tensors,
-               struct err *err)
-{
-    return engine_lend(((struct golden *)self)->engine, s, tensors, err);
-}
-
 static struct settings *with(const struct golden *g, const char *const (*pairs)[2])
 {
     struct err err = { 0 };
@@ -21,29 +15,19 @@ static struct settings *with(const struct golden *g, const char *const (*pairs)[
     return s;
 }
 
-static struct compare_request request(struct golden *g)
-{
-    const struct conversation *c = engine_conversation(g->engine);
-    return (struct compare_request){ .model = engine_model(g->engine),
-                                     .backend = test_device(),
-                                     .from = c,
-                                     .messages = c->message_count,
-                                     .use = use,
-                                     .self = g };
-}
-
 static void compare_with(struct golden *g, const char *const (*pairs)[2], struct comparison *c)
 {
     struct err err = { 0 };
     static const char *const nothing[][2] = { { NULL } };
-    struct settings *a = with(g, nothing), *b = with(g, pairs);
-    struct compare_request r = request(g);
-    r.settings[0] = a;
-    r.settings[1] = b;
+    const struct conversation *from = engine_conversation(g->engine);
+    struct grid grid = grid_of_engine(g->engine);
+    grid_add(&grid, "A", with(g, nothing));
+    grid_add(&grid, "B", with(g, pairs));
+    const struct compare_request r = { .grid = &grid,
+                                       .from = from,
+                                       .messages = from->message_count };
     must(compare_run(&r, c, &err), &err);
-    must(engine_lend(g->engine, NULL, NULL, &err), &err);
-    settings_free(a);
-    settings_free(b);
+    grid_release(&grid);
 }
 
 // alpha of layers 1 and 2, the ones that are approximated.
