@@ -135,7 +135,7 @@ static enum effect effect_of(const struct gguf_entry *e, const char *name)
         if (!strcmp(name, computed[i].name))
             return is_neutral(e, computed[i].neutral) ? NONE : COMPUTED;
     if (!strcmp(name, "attention.causal"))
-        return is_number(e) && value_at(e, 0) != 0 ? NONE : COMPUTED;
+        return is_number(e) && !is_neutral(e, 0) ? NONE : COMPUTED;
     if (!strcmp(name, "hidden_activation"))
         return e->text && !strcmp(e->text, "silu") ? NONE : COMPUTED;
     if (!strcmp(name, "vision.image_aspect_ratio")) // others pad the picture

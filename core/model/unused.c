@@ -133,15 +133,14 @@ static const char *const harmless_keys[] = { "image_processor_type",
                                              "transformers_version",
                                              NULL };
 
-// Processors whose steps are computed here; others have steps and defaults of their own.
-static bool is_processor(const char *name)
+// Processors whose steps the family computes; others have steps and defaults of their own.
+static bool is_processor(const struct model *m, const char *name)
 {
-    static const char *const known[] = { "CLIP",     "Siglip",  "LlavaImage", "LlavaNext",
-                                         "LlavaOne", "Qwen2VL", "Qwen2_5_VL", "Glm4v",
-                                         "GotOcr2",  "Kimi",    "MoonViT",    "InternVL" };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strncmp(name, known[i], strlen(known[i]))) return true;
-    return false;
+    const struct vision_kind *kind = m->vision.config.kind;
+    const char *const *known =
+        kind->picture_keys ? kind->picture_processors : m->family->picture_processors;
+    while (*known && strncmp(name, *known, strlen(*known)) != 0) known++;
+    return *known != NULL;
 }
 
 static bool same_pixels(const struct picture_config *a, const struct picture_config *b)
@@ -210,7 +209,7 @@ static char *picture_notice(const struct model *m)
     struct buf b = { 0 };
     if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
-    if (cJSON_IsString(type) && !is_processor(type->valuestring)) put(&b, type);
+    if (cJSON_IsString(type) && !is_processor(m, type->valuestring)) put(&b, type);
     cJSON_ArrayForEach(item, json) if (!is_followed(m, item)) put(&b, item);
     if (!b.length) return NULL;
     char *text =

@@ -93,7 +93,8 @@ struct vision_kind {
     // NULL: it reads squares of image_size pixels, or its family has limits of its own.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
-    const char *const *picture_keys; // that this function reads, NULL-terminated
+    const char *const *picture_keys;       // that this function reads, NULL-terminated
+    const char *const *picture_processors; // beginnings of their names
     const char
         *patch_weight; // name of the patch embedding, by which the encoder is found in a file
     // Binds what the file has; v->layer is there.

@@ -185,6 +185,7 @@ const struct vision_kind vision_moon = {
     .model_types = (const char *const[]){ "moonvit", "kimi_k25_vision", NULL },
     .read = moon_read,
     .read_pictures = moon_read_pictures,
+    .picture_processors = (const char *const[]){ "Kimi", "MoonViT", NULL },
     .picture_keys =
         (const char *const[]){ PICTURE_SHARED_KEYS, "size", "in_token_limit", "max_patches",
                                "patch_size", "pad_input", "merge_kernel_size", "merge_size", NULL },

@@ -260,12 +260,25 @@ static int write_template(const struct join_texts *t, const char *folder, struct
     return status;
 }
 
+// The processor of an encoder from a model that cuts pictures into tiles, which LLaVA does not.
+static void without_tiles(cJSON *pictures, const cJSON *vision)
+{
+    static const char *const keys[] = { "image_grid_pinpoints", "aspect_ratio_setting", "do_pad" };
+    if (!json_get(pictures, keys[0])) return;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(pictures, keys[i]);
+    set(pictures, "image_processor_type",
+        cJSON_CreateString(has_class_token(vision) ? "CLIPImageProcessor"
+                                                   : "SiglipImageProcessor"));
+}
+
 static int write_pictures(const struct join_texts *t, const char *folder, struct err *err)
 {
     const cJSON *vision = json_get(t->config, "vision_config");
     const cJSON *patch = json_get(vision, "patch_size");
     cJSON *pictures = t->encoder->preprocessor ? cJSON_Duplicate(t->encoder->preprocessor, true)
                                                : cJSON_CreateObject();
+    without_tiles(pictures, vision);
     set(pictures, "processor_class", cJSON_CreateString("LlavaProcessor"));
     cJSON *processor = cJSON_CreateObject();
     cJSON_AddStringToObject(processor, "processor_class", "LlavaProcessor");

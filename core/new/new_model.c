@@ -224,6 +224,7 @@ static int write_generation(struct job *j, const struct new_tokenizer *t, struct
 void new_model_preprocessor(struct buf *b, const struct shape *s)
 {
     bool clip = s->tower == TOWER_CLIP;
+    const char *whole = clip ? "CLIP" : "Siglip", *tiled = clip ? "LlavaNext" : "LlavaOnevision";
     if (s->preprocessor) {
         buf_printf(b, "%s\n", s->preprocessor);
         return;
@@ -238,10 +239,10 @@ void new_model_preprocessor(struct buf *b, const struct shape *s)
     buf_puts(b, "  \"do_convert_rgb\": true,\n  \"do_normalize\": true,\n"
                 "  \"do_rescale\": true,\n  \"do_resize\": true,\n");
     buf_printf(b,
-               "  \"image_mean\": %s,\n  \"image_processor_type\": \"%s\",\n"
+               "  \"image_mean\": %s,\n  \"image_processor_type\": \"%sImageProcessor\",\n"
                "  \"image_std\": %s,\n",
                clip ? "[0.48145466, 0.4578275, 0.40821073]" : "[0.5, 0.5, 0.5]",
-               clip ? "CLIPImageProcessor" : "SiglipImageProcessor",
+               s->tiles ? tiled : whole,
                clip ? "[0.26862954, 0.26130258, 0.27577711]" : "[0.5, 0.5, 0.5]");
     buf_puts(b, "  \"processor_class\": \"LlavaProcessor\",\n  \"resample\": 3,\n"
                 "  \"rescale_factor\": 0.00392156862745098,\n");

@@ -146,6 +146,12 @@ for token in (0, 7, 35):
     y = linear("linear_2", [t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in linear("linear_1", x)])
     assert all(abs(a - b) <= 1e-3 + 1e-3 * abs(b) for a, b in zip(v[token * D:(token + 1) * D], y)), token
 P
+# Pictures are read whole, whatever the encoder's own model did with them.
+for encoder in llava-next llava-onevision; do
+    rm -rf "$work/whole"
+    vlmsh new --encoder $goldens/$encoder --decoder $goldens/llama-3.2 "$work/whole" >/dev/null 2>&1 || fail "$encoder"
+    same "$encoder's processor" "$(vlmsh "$work/whole" -c /info 2>&1 >/dev/null | grep 'not used')" ""
+done
 refused "does not divide the 12 patches" --encoder demo/model --decoder $goldens/qwen2 --merge 5 "$work/x"
 refused "merges its features itself" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 --merge 2 "$work/x"
 refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 0 "$work/x"

@@ -55,6 +55,7 @@ struct family {
     // Keys of preprocessor_config.json that it reads, NULL-terminated; its encoder's, if that has a
     // list (vision.h). NULL: text only.
     const char *const *picture_keys;
+    const char *const *picture_processors; // beginnings of "image_processor_type", likewise
     // A usual picture, for forecasts: pixels of its sides. NULL: text only.
     void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
     // Positions of its visual tokens; writes at most `most` tiles and returns their number. NULL:

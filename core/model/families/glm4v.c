@@ -115,6 +115,7 @@ const struct family family_glm4v = {
     .picture_after = "<|end_of_image|>",
     .templates_write_marks = true,
     .picture_tokens = native_picture_tokens,
+    .picture_processors = (const char *const[]){ "Glm4v", NULL },
     .picture_keys = native_picture_keys,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,

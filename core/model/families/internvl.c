@@ -266,6 +266,7 @@ const struct family family_internvl = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .picture_tokens = internvl_picture_tokens,
+    .picture_processors = (const char *const[]){ "GotOcr2", "InternVL", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "min_patches", "max_patches", NULL },
     .picture_usual = internvl_picture_usual,
     .picture_tiles = internvl_picture_tiles,

@@ -150,7 +150,9 @@ const struct family family_internvl_chat = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .picture_tokens = internvl_picture_tokens,
-    .picture_keys = (const char *const[]){ NULL }, // config.json has all that its code reads
+    // Its code reads nothing of preprocessor_config.json.
+    .picture_processors = (const char *const[]){ "", NULL },
+    .picture_keys = (const char *const[]){ NULL },
     .picture_usual = internvl_picture_usual,
     .picture_tiles = internvl_picture_tiles,
     .picture_read = internvl_picture_read,

@@ -138,6 +138,7 @@ const struct family family_llava = {
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_tokens = llava_picture_tokens,
+    .picture_processors = (const char *const[]){ "CLIP", "Siglip", "LlavaImage", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, NULL },
     .picture_usual = llava_picture_usual,
     .picture_tiles = llava_picture_tiles,

@@ -23,6 +23,7 @@ const struct family family_llava_next = {
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_tokens = anyres_tokens,
+    .picture_processors = (const char *const[]){ "LlavaNext", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
     .picture_usual = anyres_usual,
     .picture_newlines = anyres_newlines,

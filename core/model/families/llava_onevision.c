@@ -52,6 +52,7 @@ const struct family family_llava_onevision = {
     .module_prefix = FAMILY_MODULE_PREFIX,
     .several_differ = true,
     .picture_tokens = anyres_tokens,
+    .picture_processors = (const char *const[]){ "LlavaOne", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
     .picture_usual = anyres_usual,
     .picture_newlines = anyres_newlines,

@@ -121,6 +121,7 @@ const struct family family_qwen2_5_vl = {
     .picture_after = "<|vision_end|>",
     .templates_write_marks = true,
     .picture_tokens = native_picture_tokens,
+    .picture_processors = (const char *const[]){ "Qwen2VL", "Qwen2_5_VL", NULL },
     .picture_keys = native_picture_keys,
     .picture_usual = native_picture_usual,
     .picture_tiles = native_picture_tiles,
