@@ -16,6 +16,15 @@ void hooks_add(struct hooks *hooks, const struct hook *hook)
     hooks->list[hooks->count++] = *hook;
 }
 
+int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count)
+{
+    int32_t *rows = xreallocarray(NULL, (size_t)n + 1, sizeof *rows);
+    *count = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (site_visual(args, i) == visual) rows[(*count)++] = (int32_t)i;
+    return rows;
+}
+
 enum listener { ANYONE, METHOD, VALUE_METHOD };
 
 static bool listened(const struct graph *g, const struct site *site, int layer, enum listener who)

@@ -143,6 +143,10 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
 typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
                        struct err *err);
 
+// The rows of a pass of n rows that are visual tokens, or those that are text: [*count]; the caller
+// frees them.
+int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
+
 struct hook {
     // Does it listen at this site (layer -1: any)? Called often: must be fast.
     bool (*wants)(void *self, const struct site *site, int layer);

@@ -19,7 +19,7 @@ static int give(struct graph *g, struct asked *a, const void *stored)
     struct err err = { 0 };
     float *wide = NULL;
     a->x.data = (void *)(uintptr_t)stored;
-    if (a->x.dtype == DTYPE_F16 || a->x.dtype == DTYPE_BF16) {
+    if (a->x.dtype == DTYPE_F16 || a->x.dtype == DTYPE_BF16 || dtype_in_blocks(a->x.dtype)) {
         wide = xreallocarray(NULL, (size_t)tensor_count(&a->x) + 1, sizeof *wide);
         floats_from(wide, stored, a->x.dtype, (size_t)tensor_count(&a->x));
         a->x.data = wide;

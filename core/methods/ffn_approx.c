@@ -54,9 +54,7 @@ struct ffn_approx {
     int layers;          // L
     bool *chosen;        // [L]
     struct tensor alpha; // [L,D]; data NULL: skip
-    // Rows of the pass by kind, determined in each layer.
-    int32_t *text, *visual;
-    int64_t text_count, visual_count, room;
+    int32_t *text;       // rows of the pass whose FFN is computed, until the layer ends
 };
 
 static void ffn_release(void *state)
@@ -65,7 +63,6 @@ static void ffn_release(void *state)
     f->backend->release(f->alpha.data);
     free(f->chosen);
     free(f->text);
-    free(f->visual);
     free(f);
 }
 
@@ -174,35 +171,23 @@ static bool ffn_wants(void *state, const struct site *site, int layer)
     return layer < 0 || (layer < f->layers && f->chosen[layer]);
 }
 
-// Sorts the rows of the pass into text and visual.
-static void sort_rows(struct ffn_approx *f, const struct site_args *args)
-{
-    const int64_t n = args->x->shape[0];
-    if (n > f->room) {
-        f->text = xreallocarray(f->text, (size_t)n, sizeof *f->text);
-        f->visual = xreallocarray(f->visual, (size_t)n, sizeof *f->visual);
-        f->room = n;
-    }
-    f->text_count = f->visual_count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (site_visual(args, i))
-            f->visual[f->visual_count++] = (int32_t)i;
-        else
-            f->text[f->text_count++] = (int32_t)i;
-    }
-}
-
 static int ffn_run(void *state, struct graph *g, struct site_args *args)
 {
     struct ffn_approx *f = state;
-    sort_rows(f, args);
-    if (!f->visual_count) return 0;
-    args->only = f->text;
-    args->only_count = f->text_count;
-    if (!f->alpha.data) return 0;                                    // y = x: the rows stay
-    struct tensor *alpha = graph_rows(g, &f->alpha, args->layer, 1); // [1,D]
-    struct tensor *x = op_gather_rows(g, args->x, f->visual, f->visual_count);
-    args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), f->visual);
+    const int64_t n = args->x->shape[0];
+    int64_t count, text;
+    int32_t *visual = site_rows(args, n, true, &count);
+    if (count) {
+        free(f->text);
+        args->only = f->text = site_rows(args, n, false, &text);
+        args->only_count = text;
+    }
+    if (count && f->alpha.data) { // else y = x: the rows stay
+        struct tensor *alpha = graph_rows(g, &f->alpha, args->layer, 1); // [1,D]
+        struct tensor *x = op_gather_rows(g, args->x, visual, count);
+        args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), visual);
+    }
+    free(visual);
     return args->x ? 0 : -1;
 }
 

@@ -109,9 +109,6 @@ struct ira {
     bool printed;                   // the KL has no gradient by v itself
     double beta_most, warmup, beta; // at most, share of the steps, now
     uint64_t seed;
-    // Rows of the pass, determined in each layer.
-    int32_t *keys; // visual rows among the keys
-    int64_t key_room;
 };
 
 static void ira_release(void *state)
@@ -121,7 +118,6 @@ static void ira_release(void *state)
         for (int p = 0; p < PARAMS; p++) x->backend->release(x->layer[l].param[p].data);
     free(x->layer);
     free(x->chosen);
-    free(x->keys);
     free(x);
 }
 
@@ -140,25 +136,6 @@ static struct tensor param_shape(const struct decoder_config *c, int p)
     return t;
 }
 
-// Finds the trained tensor. 0 with *found NULL if there is none.
-static int find_param(const struct method_env *env, int layer, int p, const struct tensor **found,
-                      struct err *err)
-{
-    char name[48];
-    const struct tensor want = param_shape(&env->model->decoder.config, p);
-    param_name(name, layer, p);
-    const struct method_tensors *source = &env->tensors;
-    const struct tensor *t = *found = source->find ? source->find(source->self, name) : NULL;
-    if (!t || (t->dtype == DTYPE_F32 && t->rank == want.rank && t->shape[0] == want.shape[0] &&
-               (t->rank == 1 || t->shape[1] == want.shape[1])))
-        return 0;
-    return err_set(err,
-                   "%s of the adapter does not fit this model (%lld key/value heads of %lld): it "
-                   "was trained on another model",
-                   name, (long long)env->model->decoder.config.kv_heads,
-                   (long long)env->model->decoder.config.value_dim);
-}
-
 // The layers of ira.layers. Except in training, each needs a trained head.
 static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
 {
@@ -170,11 +147,11 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
                        env->model->name);
     for (int l = 0; l < layers; l++)
         for (int p = 0; p < PARAMS && chosen[l]; p++) {
-            const struct tensor *t;
+            const struct tensor want = param_shape(&env->model->decoder.config, p), *t;
             char name[48];
-            if (find_param(env, l, p, &t, err) < 0) return -1;
-            if (t || env->training || p == PRIOR || p == MEAN) continue;
             param_name(name, l, p);
+            if (method_trained(env, name, &want, &t, err) < 0) return -1;
+            if (t || env->training || p == PRIOR || p == MEAN) continue;
             return err_set(
                 err,
                 "ira.on needs trained parameters, but %s is missing: /set adapter to one trained "
@@ -202,23 +179,20 @@ static int fill_param(struct ira *x, const struct method_env *env, int layer, in
                       struct err *err)
 {
     struct tensor *t = &x->layer[layer].param[p];
-    const struct tensor *trained;
     void *data = t->data;
-    if (find_param(env, layer, p, &trained, err) < 0) return -1;
     *t = param_shape(&env->model->decoder.config, p);
-    backend_enter(x->backend, env->model->decoder.layer[layer].gpu);
-    t->data = data ? data : x->backend->alloc(tensor_bytes(t));
-    backend_enter(x->backend, 0);
-    if (!t->data) return err_set(err, "out of memory for the parameters of ira.layers");
-    float *host = xmalloc(tensor_bytes(t));
+    t->data = data;
     const int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++) host[i] = params[p].fresh;
-    if (p == BIAS) host[count - 1] = fresh_variance;
-    if (trained) x->backend->download(host, trained->data, tensor_bytes(t));
-    x->backend->upload(t->data, host, tensor_bytes(t));
-    free(host);
+    float *fresh = xreallocarray(NULL, (size_t)count, sizeof *fresh);
+    for (int64_t i = 0; i < count; i++) fresh[i] = params[p].fresh;
+    if (p == BIAS) fresh[count - 1] = fresh_variance;
     param_name(x->layer[layer].name[p], layer, p);
-    return 0;
+    backend_enter(x->backend, env->model->decoder.layer[layer].gpu);
+    if (!t->data) t->data = x->backend->alloc(tensor_bytes(t));
+    backend_enter(x->backend, 0);
+    const int status = method_fill(env, x->layer[layer].name[p], t, fresh, err);
+    free(fresh);
+    return status;
 }
 
 static void ira_progress(void *state, double share)
@@ -296,25 +270,10 @@ struct ira_values {
     float *gate;              // [S,Hkv] on the host
 };
 
-static void key_reserve(struct ira *x, int64_t n)
-{
-    if (n <= x->key_room) return;
-    x->keys = xreallocarray(x->keys, (size_t)n, sizeof *x->keys);
-    x->key_room = n;
-}
-
 // The first row of the sample that new row i belongs to.
 static int64_t sample_start(const struct site_args *a, int64_t i)
 {
     return site_sequence(a)->start ? site_sequence(a)->start[site_row(a, i)] : 0;
-}
-
-// Rows of keys or values, which a cache may hold as bf16.
-static struct tensor *gather_floats(struct graph *g, struct tensor *x, const int32_t *index,
-                                    int64_t n)
-{
-    x = op_gather_rows(g, x, index, n);
-    return x && x->dtype != DTYPE_F32 ? op_widen(g, x) : x;
 }
 
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
@@ -334,8 +293,8 @@ static int gate_sample(struct ira_values *p, int64_t from, int64_t to, int64_t c
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
-    struct tensor *asking = op_gather_rows(g, &q, text, queries); // [T, H, d]
-    struct tensor *asked = gather_floats(g, &k, keys, key_count); // [S', Hkv, d]
+    struct tensor *asking = op_gather_rows(g, &q, text, queries);    // [T, H, d]
+    struct tensor *asked = op_gather_floats(g, &k, keys, key_count); // [S', Hkv, d]
     struct tensor *t = graph_new2(g, DTYPE_F32, key_count, p->heads);
     free(text);
     free(keys);
@@ -493,7 +452,7 @@ static int change(struct ira_values *p, struct site_args *args, const int32_t *k
     struct ira_layer *w = &x->layer[args->layer];
     const bool noisy = x->training || x->sampling;
     const bool gated = noisy || learns(p) || hooks_wanted(g, SITE_KL, args->layer);
-    struct tensor *v = gather_floats(g, args->v, keys, p->rows); // [S, Hkv, d]
+    struct tensor *v = op_gather_floats(g, args->v, keys, p->rows); // [S, Hkv, d]
     struct tensor *flat = graph_view(g, v, 2, (int64_t[]){ p->rows * p->heads, p->dim });
     struct tensor *head = op_matmul(g, flat, &w->param[HEAD], &w->param[BIAS]); // [S*Hkv, d+1]
     struct tensor *gate = NULL, *noise = NULL;
@@ -515,13 +474,12 @@ static int ira_run(void *state, struct graph *g, struct site_args *args)
     const int64_t n = args->q->shape[0];
     struct ira_values p = { .x = x, .g = g, .args = args, .heads = args->v->shape[1] };
     p.dim = args->v->shape[2];
-    key_reserve(x, n);
-    for (int64_t i = 0; i < n; i++)
-        if (site_visual(args, i)) x->keys[p.rows++] = (int32_t)(args->past + i);
-    if (!p.rows) return 0;
-    p.gate = xreallocarray(NULL, (size_t)(p.rows * p.heads), sizeof *p.gate);
-    int status = change(&p, args, x->keys);
+    int32_t *keys = site_rows(args, n, true, &p.rows);
+    for (int64_t i = 0; i < p.rows; i++) keys[i] += (int32_t)args->past; // among the keys
+    p.gate = xreallocarray(NULL, (size_t)(p.rows * p.heads) + 1, sizeof *p.gate);
+    const int status = p.rows ? change(&p, args, keys) : 0;
     free(p.gate);
+    free(keys);
     return status;
 }
 
@@ -535,12 +493,9 @@ static double ira_flops(const struct settings *s, const struct decoder_config *c
                         const struct site *site, const struct site_args *args, bool visual)
 {
     if (site != SITE_VALUES || !visual) return 0;
-    bool *chosen = xcalloc((size_t)c->layers, sizeof *chosen);
-    const bool here =
-        settings_layers(s, "ira.layers", c->layers, chosen, NULL) > 0 && chosen[args->layer];
     const double heads = (double)args->v->shape[1], dim = (double)args->v->shape[2];
-    free(chosen);
-    return here ? 2 * heads * dim * (dim + 1) : 0;
+    return settings_has_layer(s, "ira.layers", c->layers, args->layer) ? 2 * heads * dim * (dim + 1)
+                                                                       : 0;
 }
 
 const struct method method_ira = {

@@ -92,22 +92,12 @@ static int norm_target(const struct backend *backend, const struct tensor *table
 static int norm_fill(struct tensor *t, const struct method_env *env, const char *name, int64_t n,
                      double value, struct err *err)
 {
-    const struct method_tensors *source = &env->tensors;
-    const struct tensor *trained = source->find ? source->find(source->self, name) : NULL;
-    if (trained && (trained->dtype != DTYPE_F32 || tensor_count(trained) != n))
-        return err_set(err,
-                       "%s of the adapter has %lld elements, but the model's hidden size is %lld",
-                       name, (long long)tensor_count(trained), (long long)n);
-    float *host = xreallocarray(NULL, (size_t)n, sizeof *host);
-    for (int64_t i = 0; i < n; i++) host[i] = (float)value;
-    if (trained) env->backend->download(host, trained->data, tensor_bytes(trained));
-    t->dtype = DTYPE_F32;
-    t->rank = 1;
-    t->shape[0] = n;
-    if (!t->data) t->data = env->backend->alloc(tensor_bytes(t));
-    if (t->data) env->backend->upload(t->data, host, tensor_bytes(t));
-    free(host);
-    return t->data ? 0 : err_set(err, "out of memory for %s", name);
+    float *fresh = xreallocarray(NULL, (size_t)n, sizeof *fresh);
+    for (int64_t i = 0; i < n; i++) fresh[i] = (float)value;
+    *t = (struct tensor){ .data = t->data, .dtype = DTYPE_F32, .rank = 1, .shape = { n } };
+    const int status = method_fill(env, name, t, fresh, err);
+    free(fresh);
+    return status;
 }
 
 static int norm_start(void **state, const struct method_env *env, struct err *err)

@@ -233,7 +233,7 @@ static void candidates_release(struct candidates *l)
 static int keep_diverse(struct graph *g, const struct candidates *l, int64_t count, bool *keep)
 {
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *x = op_widen(g, op_gather_rows(g, l->from, l->index, l->view.count)); // [S, D]
+    struct tensor *x = op_gather_floats(g, l->from, l->index, l->view.count); // [S, D]
     if (x) {
         float *host = xmalloc(tensor_bytes(x) + 1);
         g->backend->download(host, x->data, tensor_bytes(x));

@@ -51,6 +51,8 @@ struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
+// The same as f32, whatever x is (a cache may be rounded or quantised).
+struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Sums of rows: row i is the sum over k of weight[i*most+k] times row index[i*most+k] of x[N,D] ->
 // [n,D]. Host arrays; the weights are constants.
 struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,

@@ -29,6 +29,12 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
                        &(struct tape_step){ .backward = gather_backward, .in = { x, there } });
 }
 
+struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n)
+{
+    x = op_gather_rows(g, x, index, n);
+    return x && x->dtype != DTYPE_F32 ? op_widen(g, x) : x;
+}
+
 // in: x, the indices, the weights.
 static int blend_backward(struct graph *g, const struct tape_step *s)
 {

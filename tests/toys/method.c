@@ -36,22 +36,18 @@ static void toy_release(void *state)
 static int toy_start(void **state, const struct method_env *env, struct err *err)
 {
     const int64_t width = env->model->decoder.config.hidden;
-    const struct method_tensors *from = &env->tensors;
-    const struct tensor *trained = from->find ? from->find(from->self, "toy.gain") : NULL;
     struct toy *t = *state;
     if (!t) {
         *state = t = xcalloc(1, sizeof *t);
         t->backend = env->backend;
         t->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
-        t->gain.data = env->backend->alloc(tensor_bytes(&t->gain));
-        if (!t->gain.data) return err_set(err, "out of memory for toy.gain");
     }
-    float *host = xreallocarray(NULL, (size_t)width, sizeof *host);
-    for (int64_t i = 0; i < width; i++) host[i] = (float)settings_real(env->settings, "toy.factor");
-    if (trained) env->backend->download(host, trained->data, tensor_bytes(trained));
-    env->backend->upload(t->gain.data, host, tensor_bytes(&t->gain));
-    free(host);
-    return 0;
+    float *fresh = xreallocarray(NULL, (size_t)width, sizeof *fresh);
+    for (int64_t i = 0; i < width; i++)
+        fresh[i] = (float)settings_real(env->settings, "toy.factor");
+    const int status = method_fill(env, "toy.gain", &t->gain, fresh, err);
+    free(fresh);
+    return status;
 }
 
 static int toy_run(void *state, struct graph *g, struct site_args *args)

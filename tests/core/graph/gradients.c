@@ -48,6 +48,7 @@ static const struct check checks[] = {
     { "softmax", { "softmax_backward" }, 0, { { 3, 19 } }, 57, plain_softmax, run_softmax },
     { "embedding", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_embedding },
     { "gather_rows", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather },
+    { "gather_floats", { "gather_rows_backward" }, 0, { { 6, 9 } }, 45, plain_embedding, run_gather_floats },
     { "blend_rows", { "blend_rows_backward" }, 0, { { 6, 9 } }, 45, plain_blend, run_blend },
     { "scatter_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_scatter },
     { "put_rows", { "scatter_rows_backward" }, 0, { { 6, 9 }, { 3, 9 } }, 54, plain_scatter, run_put },

@@ -24,6 +24,12 @@ static struct tensor *run_gather(const struct check *c, struct graph *g, struct 
     return op_gather_rows(g, in[0], ids, 5);
 }
 
+static struct tensor *run_gather_floats(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    return op_gather_floats(g, in[0], ids, 5);
+}
+
 // Two rows for each of five, one of them twice.
 static const int32_t blended[] = { 1, 3, 0, 0, 5, 2, 1, 4, 3, 3 };
 static const float shares[] = { 0.25f, 0.75f, 1, -0.5f, 2, 0.125f, 0, 1, 0.3f, 0.6f };

@@ -1,7 +1,10 @@
 // tests/core/ops/ops.c -- core/ops/: results, refused shapes with a message, failures that pass
 // through.
 #include "core/ops/ops.h"
+#include "core/base/dtype.h"
+#include "core/graph/look.h"
 #include "core/graph/tape.h"
+#include "kernels/blocks.h"
 #include "tests/device.h"
 
 #include <setjmp.h>
@@ -145,6 +148,40 @@ static void test_rows(void **state)
 }
 
 // The sum is written over the first operand.
+// Rows of a rounded or quantised cache, as floats: on the device, and for a look.
+static int take_row(void *self, const struct site *site, const struct site_args *args,
+                    struct err *err)
+{
+    assert_int_equal(args->x->dtype, DTYPE_F32);
+    memcpy(self, args->x->data, 64 * sizeof(float));
+    return 0;
+}
+
+static void test_floats(void **state)
+{
+    static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0 };
+    static const int32_t index[] = { 2, 0 };
+    struct graph *g = &((struct fixture *)*state)->g;
+    struct tensor *x = make(g, 3, 64);
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const int64_t shape[] = { 3, 2, 32 };
+        struct tensor *stored = graph_new(g, dtypes[i], 3, shape);
+        float seen[64];
+        if (dtype_in_blocks(dtypes[i]))
+            blocks_pack(stored->data, dtypes[i], x->data, 3 * 64);
+        else
+            floats_to(stored->data, dtypes[i], x->data, 3 * 64);
+        const struct tensor *y = op_gather_floats(g, stored, index, 2);
+        assert_non_null(y);
+        assert_int_equal(y->dtype, DTYPE_F32);
+        assert_int_equal(look(g, stored, SITE_VALUES, &(struct site_args){ 0 }, take_row, seen), 0);
+        for (int k = 0; k < 64; k++) {
+            assert_float_equal(((float *)y->data)[k], ((float *)x->data)[128 + k], 0.02);
+            assert_float_equal(seen[k], ((float *)x->data)[k], 0.02);
+        }
+    }
+}
+
 static void test_add(void **state)
 {
     struct graph *g = &((struct fixture *)*state)->g;
@@ -160,6 +197,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failure_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_floats, setup, teardown),
         cmocka_unit_test_setup_teardown(test_add, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
