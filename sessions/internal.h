@@ -168,8 +168,6 @@ struct saved {
 // All current entries of a session, in order. The database may be damaged: everything is checked.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
-// The actual precision for a value of compute.matmul, if `auto` meant `arithmetic`.
-const char *saved_arithmetic(const char *matmul, const char *arithmetic);
 // The file's bytes: from the database, else from the file if it is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);

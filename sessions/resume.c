@@ -111,7 +111,7 @@ static void restore_arithmetic(struct engine *e, const struct saved *saved)
     const struct saved_entry *model = last_model(saved);
     const char *matmul = saved_value(saved, "compute.matmul");
     if (!model || !engine_model(e)) return;
-    const char *was = saved_arithmetic(matmul ? matmul : "auto", model->arithmetic);
+    const char *was = model_arithmetic_then(matmul ? matmul : "auto", model->arithmetic);
     if (!strcmp(was, engine_arithmetic(e))) return;
     if (strcmp(was, settings_text(engine_settings(e), "compute.matmul")) != 0 &&
         engine_set(e, "compute.matmul", was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))

@@ -37,12 +37,6 @@ void saved_release(struct saved *saved)
     *saved = (struct saved){ 0 };
 }
 
-const char *saved_arithmetic(const char *matmul, const char *arithmetic)
-{
-    if (!strcmp(arithmetic, "f32 only")) return "f32";
-    return strcmp(matmul, "auto") ? matmul : arithmetic;
-}
-
 static int read_ids(struct store *s, const struct saved *saved, sqlite3_stmt *q, int column,
                     struct ids *ids, struct err *err)
 {

@@ -4,12 +4,10 @@
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   given messages             /messages FILE beside the script; an answer to them: /answer
 //
-// Four things are pinned so that the prompt, the numbers and the draws are the same: sample.seed,
-// chat.date (the day of each answer where it was "today"), the length of an answer that was
-// cancelled, and compute.matmul (what `auto` meant there and then).
+// So that the prompt, the numbers and the draws are the same, it pins sample.seed, the length of an
+// answer that was cancelled, and what some settings came to there and then (setting.replay).
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/json.h"
 #include "core/files/checkpoint.h"
@@ -19,13 +17,9 @@
 struct script {
     struct exporting *x;
     struct buf *out;
-    cJSON *given;     // messages that wait to be written with /messages, or NULL
-    const char *date; // chat.date as the session has it
-    char *written;    // chat.date as the script has it
-    const char *max_tokens;
-    const char *matmul;     // compute.matmul as the session has it
-    const char *arithmetic; // what `auto` meant for the model
-    const char *computed;   // compute.matmul as the script has it, or NULL
+    cJSON *given;                       // messages that wait to be written with /messages, or NULL
+    struct settings *session, *written; // values as the session and the script have them
+    const char *arithmetic; // what compute.matmul auto means for the model; NULL: none yet
     bool after_user;        // the last message was the user's and not answered
 };
 
@@ -131,31 +125,19 @@ static int write_given(struct script *r, struct err *err)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// "26 Jul 2024": English whatever the locale, as the layouts that tell the date write it.
-static char *date_text(int64_t time)
+// Sets what the settings of the session come to now, for the answer that began then (0: for none).
+static void write_replayed(struct script *r, int64_t began)
 {
-    static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
-    time_t t = (time_t)time;
-    struct tm local;
-    if (!localtime_r(&t, &local) || local.tm_mon < 0 || local.tm_mon > 11) return xstrdup("today");
-    return xasprintf("%02d %s %d", local.tm_mday, months[local.tm_mon], local.tm_year + 1900);
-}
-
-static void pin_date(struct script *r, int64_t began)
-{
-    char *date = strcmp(r->date, "today") ? xstrdup(r->date) : date_text(began);
-    if (!r->written || strcmp(r->written, date)) command(r, "/set", "chat.date", date);
-    free(r->written);
-    r->written = date;
-}
-
-static void pin_arithmetic(struct script *r)
-{
-    const char *now = saved_arithmetic(r->matmul, r->arithmetic);
-    if (r->computed && !strcmp(r->computed, now)) return;
-    command(r, "/set", "compute.matmul", now);
-    r->computed = now;
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const char *set = settings_text(r->session, row->key);
+        char *value = row->replay ? row->replay(set, r->arithmetic, began) : NULL;
+        if (value && strcmp(value, settings_text(r->written, row->key)) != 0) {
+            command(r, "/set", row->key, value);
+            settings_set(r->written, row->key, value, NULL);
+        }
+        free(value);
+    }
 }
 
 static bool is_answer(const struct saved_entry *e)
@@ -170,13 +152,14 @@ static int write_answered(struct script *r, const struct saved_entry *answer,
 {
     bool cut = answer->stop && !strcmp(answer->stop, "cancelled");
     char *length = xasprintf("%zu", answer->message.ids.count ? answer->message.ids.count : 1);
-    pin_date(r, answer->began);
+    write_replayed(r, answer->began);
     if (cut) {
         comment(r, "the answer was stopped by the user", "");
         command(r, "/set", "sample.max_tokens", length);
     }
     int status = ask(r, question, err);
-    if (cut) command(r, "/set", "sample.max_tokens", r->max_tokens);
+    if (cut)
+        command(r, "/set", "sample.max_tokens", settings_text(r->session, "sample.max_tokens"));
     free(length);
     r->after_user = false;
     return status;
@@ -236,10 +219,12 @@ static void write_later(struct script *r, size_t *i)
     buf_printf(r->out, "/later %lld", (long long)tokens);
     for (;; ++*i) {
         const struct saved_entry *e = &saved->list[*i];
-        const bool matmul = !strcmp(e->key, "compute.matmul");
-        if (matmul) r->matmul = e->value;
-        if (matmul) r->computed = saved_arithmetic(e->value, r->arithmetic);
-        char *word = xasprintf("%s=%s", e->key, matmul ? r->computed : e->value);
+        const struct setting *row = settings_find(e->key);
+        char *value = row && row->replay ? row->replay(e->value, r->arithmetic, 0) : NULL;
+        char *word = xasprintf("%s=%s", e->key, value ? value : e->value);
+        settings_set(r->session, e->key, e->value, NULL);
+        settings_set(r->written, e->key, value ? value : e->value, NULL);
+        free(value);
         buf_putc(r->out, ' ');
         argument(r->out, word);
         free(word);
@@ -261,17 +246,13 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
         free(fingerprint);
         command(r, "/load", e->key, NULL);
         r->arithmetic = e->arithmetic;
-        pin_arithmetic(r);
+        write_replayed(r, 0);
         return 0;
     }
-    if (!strcmp(e->key, "compute.matmul")) {
-        r->matmul = e->value;
-        pin_arithmetic(r);
-        return 0;
-    }
-    if (!strcmp(e->key, "sample.max_tokens")) r->max_tokens = e->value;
-    if (!strcmp(e->key, "chat.date"))
-        r->date = e->value; // written with the next answer
+    const struct setting *row = settings_find(e->key);
+    settings_set(r->session, e->key, e->value, NULL);
+    if (row && row->replay)
+        write_replayed(r, 0);
     else
         command(r, "/set", e->key, e->value);
     return 0;
@@ -345,20 +326,16 @@ static void write_head(struct script *r)
     buf_puts(r->out, "# Paths are absolute: change them if the folder moves.\n"
                      "/clear\n"
                      "/reset all\n");
-    const struct setting *seed = settings_find("sample.seed");
-    if (seed) command(r, "/set", "sample.seed", seed->def);
+    command(r, "/set", "sample.seed", settings_find("sample.seed")->def);
     free(began);
 }
 
 int script_write(struct exporting *x, struct err *err)
 {
-    const struct setting *longest = settings_find("sample.max_tokens");
     struct script r = { .x = x,
                         .out = &x->text,
-                        .date = "today",
-                        .max_tokens = longest ? longest->def : "512",
-                        .matmul = "auto",
-                        .arithmetic = "f32" };
+                        .session = settings_new(), // as after /reset all
+                        .written = settings_new() };
     int status = 0;
     write_head(&r);
     for (size_t i = 0; i < x->saved->count && status == 0; i++) {
@@ -367,6 +344,7 @@ int script_write(struct exporting *x, struct err *err)
     }
     if (status == 0) status = write_given(&r, err);
     cJSON_Delete(r.given);
-    free(r.written);
+    settings_free(r.session);
+    settings_free(r.written);
     return status;
 }

@@ -312,9 +312,10 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
 // The colours of the least and the most. b: scratch.
 static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf *b)
 {
+    const char *ramp = settings_text(p->picture.settings, "screen.map");
     uint8_t low[3], high[3];
-    ramp_bytes(p->picture.ramp, 0, low);
-    ramp_bytes(p->picture.ramp, 1, high);
+    ramp_bytes(ramp, 0, low);
+    ramp_bytes(ramp, 1, high);
     put_colour(b, true, low, false);
     buf_printf(b, "  \033[0m = %.4g ... ", (double)h->min);
     put_colour(b, true, high, false);
@@ -333,14 +334,15 @@ static void show_heatmap(struct plain *p, const struct event *e)
     put_line(p, &p->out, STYLE_BOLD, title);
     const bool possible = p->out.escapes && plain_picture_possible(&p->picture, p->out.file);
     if (p->out.palette && (said->colours || said->true_colour)) p->out.palette = 256;
-    const bool coloured = p->out.palette && strcmp(p->picture.setting, "ascii") != 0;
+    const bool coloured =
+        p->out.palette && !settings_is(p->picture.settings, "screen.graphics", "ascii");
     if (possible) {
         begin_lines(p, &p->out);
         plain_picture_map(&p->picture, p->out.file, h);
         put_scale(p, h, &b);
     } else if (coloured && p->out.palette == 256) {
-        put_blocks(&b, h, p->picture.ramp, text_terminal_columns(p->out.file),
-                   true_colour() || said->true_colour);
+        put_blocks(&b, h, settings_text(p->picture.settings, "screen.map"),
+                   text_terminal_columns(p->out.file), true_colour() || said->true_colour);
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
         buf_clear(&b);
@@ -441,10 +443,7 @@ static void show_result(struct plain *p, const struct event *e)
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
-    if (!strcmp(e->key, "screen.graphics"))
-        snprintf(p->picture.setting, sizeof p->picture.setting, "%s", e->value);
-    if (!strcmp(e->key, "screen.map"))
-        snprintf(p->picture.ramp, sizeof p->picture.ramp, "%s", e->value);
+    settings_set(p->picture.settings, e->key, e->value, NULL);
     put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
     free(line);
 }
@@ -523,6 +522,7 @@ struct plain *plain_new(bool interactive)
 {
     struct plain *p = xcalloc(1, sizeof *p);
     p->interactive = p->picture.interactive = interactive;
+    p->picture.settings = settings_new();
     stream_open(&p->out, stdout);
     stream_open(&p->err, stderr);
     p->note = interactive && p->out.terminal ? &p->out : &p->err;
@@ -533,6 +533,7 @@ void plain_free(struct plain *p)
 {
     if (!p) return;
     wipe_progress(p);
+    settings_free(p->picture.settings);
     free(p);
 }
 

@@ -15,6 +15,12 @@
 enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
 static const double patience = 0.4; // seconds for the terminal's answer
 
+static const struct graphics_way *way_of(const struct plain_picture *p)
+{
+    const char *setting = settings_text(p->settings, "screen.graphics");
+    return graphics_way(graphics_choose(&p->graphics, setting));
+}
+
 bool plain_picture_possible(struct plain_picture *p, FILE *file)
 {
     struct buf typed = { 0 };
@@ -26,7 +32,7 @@ bool plain_picture_possible(struct plain_picture *p, FILE *file)
     p->asked = true;
     early_add(typed.data, typed.length);
     buf_release(&typed);
-    return graphics_way(graphics_choose(&p->graphics, *p->setting ? p->setting : "auto"))->encode;
+    return way_of(p)->encode;
 }
 
 // The cells that a drawing of these proportions fills, and the size of a cell.
@@ -49,8 +55,7 @@ static struct room find_room(const struct plain_picture *p, FILE *file)
 static void put(struct plain_picture *p, FILE *file, const struct room *r, const uint8_t *pixels)
 {
     struct buf b = { 0 };
-    const struct graphics_way *way =
-        graphics_way(graphics_choose(&p->graphics, *p->setting ? p->setting : "auto"));
+    const struct graphics_way *way = way_of(p);
     p->last_id = (p->last_id + 1) % NAMES;
     const struct graphics_picture picture = { .pixels = pixels,
                                               .width = r->columns * r->cell_width,
@@ -104,7 +109,7 @@ void plain_picture_map(struct plain_picture *p, FILE *file, const struct event_h
     uint8_t *rgb = xmalloc((size_t)width * (size_t)height * 3);
     const int across = r.columns * r.cell_width;
     uint8_t *pixels = xcalloc((size_t)across * (size_t)(r.lines * r.cell_height), 4);
-    heatmap_draw(map, p->ramp, width, height, rgb);
+    heatmap_draw(map, settings_text(p->settings, "screen.map"), width, height, rgb);
     for (int y = 0; y < height; y++)
         for (int x = 0; x < width; x++) {
             uint8_t *to = pixels + ((size_t)y * (size_t)across + (size_t)x) * 4;

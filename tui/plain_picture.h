@@ -9,14 +9,14 @@
 
 #include "core/base/event.h"
 #include "core/picture/image.h"
+#include "core/settings/settings.h"
 #include "tui/graphics.h"
 
 struct plain_picture {
     bool interactive; // a prompt reads what is typed: the terminal may be asked
     bool asked;
     struct graphics graphics;
-    char setting[16]; // screen.graphics; "": auto
-    char ramp[16];    // screen.map; "": the default
+    struct settings *settings; // as events report them
     uint32_t last_id;
 };
 

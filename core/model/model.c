@@ -327,6 +327,17 @@ const char *model_arithmetic(const struct model *m, const struct backend *b,
     return graph_arithmetic(graph_matmul(b, s, m->dtype));
 }
 
+const char *model_arithmetic_then(const char *matmul, const char *arithmetic)
+{
+    if (!strcmp(arithmetic, "f32 only")) return "f32";
+    return strcmp(matmul, "auto") ? matmul : arithmetic;
+}
+
+static char *replay_matmul(const char *matmul, const char *arithmetic, int64_t began)
+{
+    return xstrdup(arithmetic ? model_arithmetic_then(matmul, arithmetic) : matmul);
+}
+
 static const char *const matmul_modes[] = { "auto", "f32", "bf16", NULL };
 
 // bf16 on a device without it is not an error: sessions and scripts may come from other devices.
@@ -357,7 +368,8 @@ const struct setting compute_settings[] = {
           "on a CPU where bf16 is faster if the weights are bf16 or quantised in blocks.",
       .also = "precision bf16 f32",
       .apply = apply_matmul,
-      .effective = effective_matmul },
+      .effective = effective_matmul,
+      .replay = replay_matmul },
     { 0 },
 };
 

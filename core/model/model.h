@@ -101,6 +101,9 @@ struct settings *prompt_undated(const struct settings *s);
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
+// What a value of compute.matmul came to where `auto` meant `arithmetic` (EVENT_MODEL's key).
+const char *model_arithmetic_then(const char *matmul, const char *arithmetic);
+
 // Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts
 // once, as the embedding.
 struct model_part {

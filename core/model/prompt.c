@@ -64,6 +64,11 @@ static char *effective_date(const struct model *m, const struct backend *b,
     return prompt_date(&o);
 }
 
+static char *replay_date(const char *date, const char *arithmetic, int64_t began)
+{
+    return began || strcmp(date, "today") != 0 ? prompt_date_at(date, began) : NULL;
+}
+
 struct settings *prompt_undated(const struct settings *s)
 {
     struct settings *copy = settings_copy(s);
@@ -87,6 +92,7 @@ const struct setting chat_settings[] = {
       .stale = STALE_PROMPT,
       .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
               "\"26 Jul 2024\".",
-      .effective = effective_date },
+      .effective = effective_date,
+      .replay = replay_date },
     { 0 },
 };

@@ -87,6 +87,10 @@ struct setting {
     // be NULL. A result of NULL: something else is recorded instead (NULL: the value).
     char *(*effective)(const struct model *model, const struct backend *backend,
                        const struct settings *s);
+    // What a script that replays a session sets instead of `value`, where compute.matmul auto meant
+    // `arithmetic` (NULL: no model yet), for the answer that began then (0: between answers); the
+    // caller frees it. NULL: nothing yet.
+    char *(*replay)(const char *value, const char *arithmetic, int64_t began);
 };
 
 // The arrays of all subjects, ended by NULL; they must last as long as the program.

@@ -67,6 +67,7 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
 // Does the template include the date? And which (chat.date, or today): the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
+char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
 
 // The rows [first, end) of a given answer: everything after the generation prompt, including the
 // end of the turn. If a token spans the boundary, first is that token (the rows differ from a

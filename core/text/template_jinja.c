@@ -110,9 +110,14 @@ static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 char *prompt_date(const struct prompt_options *o)
 {
-    const time_t now = time(NULL);
+    return prompt_date_at(o->date, time(NULL));
+}
+
+char *prompt_date_at(const char *date, int64_t time)
+{
+    const time_t now = (time_t)time;
     struct tm t;
-    if (o->date && strcmp(o->date, "today") != 0) return xstrdup(o->date);
+    if (date && strcmp(date, "today") != 0) return xstrdup(date);
     if (!localtime_r(&now, &t)) return xstrdup("");
     // English whatever the locale: the date is read by a model.
     return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
