@@ -57,14 +57,6 @@ static bool flag(struct encoder_config *e, const char *key)
     return value;
 }
 
-// The activation that the kind has, whatever its file says.
-static void only_act(struct encoder_config *e, const char *key, const char *other)
-{
-    gguf_expect(e->c.file, key, 1);
-    if (flag(e, other))
-        e->c.failed = err_set(e->c.err, "'%s' is true, which is not supported", other) < 0;
-}
-
 static bool there(const struct encoder_config *e, const char *name)
 {
     return gguf_find(e->c.file, name) != NULL;
@@ -259,7 +251,7 @@ static void read_qwen(struct encoder_config *e)
         e->c.failed = err_set(e->c.err, "Qwen2-VL is not supported; of its relatives, Qwen2.5-VL "
                                         "is") < 0;
     put_sizes(e, "depth", "num_heads");
-    only_act(e, "clip.use_silu", "clip.use_gelu");
+    gguf_expect(e->c.file, "clip.use_silu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
     gguf_expect(e->c.file, "clip.use_glu_mlp", 1); // of early converters
     gguf_expect(e->c.file, "clip.use_rms_norm", 1);
@@ -367,7 +359,7 @@ static void read_kimi(struct encoder_config *e)
     const int64_t side = table_side(e);
     put_sizes(e, "num_hidden_layers", "num_attention_heads");
     put_text(e->vision, "model_type", "moonvit");
-    only_act(e, "clip.use_gelu", "clip.use_silu");
+    gguf_expect(e->c.file, "clip.use_gelu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-5);
     cJSON_AddNumberToObject(e->vision, "init_pos_emb_height", (double)side);
     cJSON_AddNumberToObject(e->vision, "init_pos_emb_width", (double)side);
@@ -425,7 +417,7 @@ static void read_glm(struct encoder_config *e)
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
     config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
     config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-5);
-    only_act(e, "clip.use_silu", "clip.use_gelu");
+    gguf_expect(e->c.file, "clip.use_silu", 1);
     put_rows(e, "mm.model.fc.weight", "out_hidden_size");
     put_rows(e, "mm.gate.weight", "intermediate_size");
     cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_qkv.bias"));

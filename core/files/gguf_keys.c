@@ -48,20 +48,35 @@ static const struct {
     { "expert_count", 0 },
     { "n_deepstack_layers", 0 },
     { "vision.is_deepstack_layers", 0 }, // of an encoder
+    { "use_gelu", 0 },                   // likewise, where the kind has another activation
+    { "use_silu", 0 },
     { "use_parallel_residual", 0 },
     { "swin_norm", 0 },
     { "rescale_every_n_layers", 0 },
 };
 
 // Names, numbers that the tensors tell too, settings of other programs; "*" stands for any end.
-static const char *const harmless[] = {
-    "vocab_size", "tensor_data_layout", "pooling_type", "nextn_predict_layers", "expert_used_count",
-    "rope.scaling.finetuned", "rope.scaling.original_context_length", "rope.scaling.yarn_beta_*",
-    // Of encoders.
-    "has_*", "audio.*", "text.*", "vision.projection_dim", "vision.image_size",
-    "vision.feed_forward_length", "vision.image_crop_resolution", "vision.image_split_resolution",
-    "vision.mm_projector_type", "vision.mm_patch_merge_type", NULL
-};
+static const char *const harmless[] = { "vocab_size",
+                                        "tensor_data_layout",
+                                        "pooling_type",
+                                        "nextn_predict_layers",
+                                        "expert_used_count",
+                                        "rope.scaling.finetuned",
+                                        "rope.scaling.original_context_length",
+                                        "rope.scaling.yarn_beta_*",
+                                        NULL };
+
+static const char *const harmless_of_encoder[] = { "has_*",
+                                                   "audio.*",
+                                                   "text.*",
+                                                   "vision.projection_dim",
+                                                   "vision.image_size",
+                                                   "vision.feed_forward_length",
+                                                   "vision.image_crop_resolution",
+                                                   "vision.image_split_resolution",
+                                                   "vision.mm_projector_type",
+                                                   "vision.mm_patch_merge_type",
+                                                   NULL };
 
 static const char *const harmless_of_tokenizer[] = {
     "seperator_token_id", "separator_token_id", "cls_token_id", "mask_token_id", "token_type_count",
@@ -140,7 +155,8 @@ static enum effect effect_of(const struct gguf_entry *e, const char *name)
         return e->text && !strcmp(e->text, "silu") ? NONE : COMPUTED;
     if (!strcmp(name, "vision.image_aspect_ratio")) // others pad the picture
         return e->text && !strncmp(e->text, "anyres", 6) ? NONE : UNKNOWN;
-    return listed(harmless, name) ? NONE : UNKNOWN;
+    const bool encoder = behind(e->key, "clip") != NULL;
+    return listed(encoder ? harmless_of_encoder : harmless, name) ? NONE : UNKNOWN;
 }
 
 static enum effect effect(const struct gguf *f, const struct gguf_entry *e)

@@ -274,7 +274,7 @@ eyes() { # FOLDER TEXT SET...: refused with that text, or with "TEXT" of a notic
     *) opens "$folder $*" "$work/e.gguf" "$text" ;;
     esac
 }
-eyes llava-1.5 "" 'clip.has_text_encoder=false' 'clip.has_llava_projector=true' 'clip.vision.projection_dim=768' 'clip.vision.image_crop_resolution=224' \
+eyes llava-1.5 "" clip.use_silu=false 'clip.has_text_encoder=false' 'clip.has_llava_projector=true' 'clip.vision.projection_dim=768' 'clip.vision.image_crop_resolution=224' \
     'clip.vision.image_split_resolution=224' 'clip.vision.image_aspect_ratio="anyres"' 'clip.vision.mm_projector_type="mlp2x_gelu"' \
     'clip.vision.mm_patch_merge_type="flat"' 'clip.has_audio_encoder=false'
 eyes llava-1.5 "metadata 'clip.vision.image_aspect_ratio' \"pad\", 'clip.vision.xyz' 5" 'clip.vision.image_aspect_ratio="pad"' clip.vision.xyz=5
