@@ -307,9 +307,10 @@ int method_trained(const struct method_env *env, const char *name, const struct 
     bool same = !t || (t->dtype == DTYPE_F32 && t->rank == want->rank);
     for (int i = 0; t && same && i < t->rank; i++) same = t->shape[i] == want->shape[i];
     if (same) return 0;
-    return err_set(
-        err, "%s of the adapter is %s, but this model needs %s: it was trained on another model",
-        name, op_shape(t, has), op_shape(want, needs));
+    return err_set(err,
+                   "%s of the adapter does not fit this model (%s, not %s): it was trained on "
+                   "another model",
+                   name, op_shape(t, has), op_shape(want, needs));
 }
 
 int method_fill(const struct method_env *env, const char *name, struct tensor *t,

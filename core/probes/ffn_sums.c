@@ -1,12 +1,12 @@
 // core/probes/ffn_sums.c -- sums over the rows that enter and leave each layer's FFN.
 #include "core/probes/ffn_sums.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/graph/look.h"
+#include "core/probes/kit.h"
 
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width)
 {
@@ -36,21 +36,9 @@ static bool sums_wants(void *self, const struct site *site, int layer)
     return site == SITE_FFN_IN || site == SITE_FFN_OUT;
 }
 
-// 0 for a row of zeros.
-static double cosine(const float *x, const float *y, int64_t n)
-{
-    double xy = 0, xx = 0, yy = 0;
-    for (int64_t k = 0; k < n; k++) {
-        xy += (double)x[k] * (double)y[k];
-        xx += (double)x[k] * (double)x[k];
-        yy += (double)y[k] * (double)y[k];
-    }
-    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : 0;
-}
-
 static void add_row(struct ffn_sums *s, int64_t layer, bool visual, const float *x, const float *y)
 {
-    const double c = cosine(x, y, s->width);
+    const double c = rows_cosine(x, y, s->width);
     if (layer == 0) *(visual ? &s->visual_count : &s->text_count) += 1;
     (visual ? s->visual : s->text)[layer] += c;
     if (!visual) return;
