@@ -7,9 +7,9 @@
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
-// The ranks of a job are dealt to groups (sweep.ranks): group g of G trains values g, g + G, ...
-// one after the other, as a job of so many ranks. The groups meet when all have trained theirs;
-// rank 0 compares the results.
+// A plan of a grid (core/eval/grid.h) with a cell for each value. The ranks of a job are dealt to
+// groups (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of
+// so many ranks. The groups meet when all have trained theirs; rank 0 compares the results.
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/data/dataset.h"
 #include "core/engine/proposal.h"
+#include "core/eval/grid.h"
 #include "core/jobs/job.h"
 #include "core/metrics/metric.h"
 #include "core/train/out.h"
@@ -28,25 +29,33 @@
 enum { LABEL_MAX = 60 };
 
 // The learning rates that the paper on LayerNorm tuning searched.
-static const char grid[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
+static const char rates[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
 
+struct score {
+    char what[64]; // "validation loss"
+    double value;  // NaN: none
+    double loss;   // decides between equal ones
+    const struct metric *metric;
+    int64_t step;
+};
+
+// A value, and what its run came to. Its cell has the settings with it, and a name for the folder
+// and series, another one for each value.
 struct value {
-    struct settings *settings; // with the value
-    const char *text;          // as they spell it
+    const char *text; // as the cell's settings spell it
     char *typed;
-    char *label; // for a folder and series, another one for each value
+    struct score score;
 };
 
 struct sweep {
     const char *key, *data, *out, *images;
     char *list; // values as typed
     bool resume;
-    struct value *values;
-    size_t count;
+    struct value *values; // [grid.count]
+    struct grid grid;
     struct sft_series series;
-    struct sft asked;     // its identity; the setting KEY is not of it
-    size_t groups, group; // of ranks; this rank's
+    struct sft asked; // its identity; the setting KEY is not of it
     // The end of group 0, which is told when the groups have met: others may have far to go.
     struct event_progress last;
 };
@@ -55,12 +64,9 @@ struct sweep {
 
 static void release(struct sweep *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        settings_free(s->values[i].settings);
-        free(s->values[i].typed);
-        free(s->values[i].label);
-    }
+    for (size_t i = 0; i < s->grid.count; i++) free(s->values[i].typed);
     free(s->values);
+    grid_release(&s->grid);
     free(s->list);
     sft_data_close(&s->asked);
     *s = (struct sweep){ 0 };
@@ -69,7 +75,7 @@ static void release(struct sweep *s)
 static bool is_taken(const struct sweep *s, const char *label)
 {
     bool taken = !strcmp(label, "training.json"); // the sweep's own
-    for (size_t i = 0; i < s->count; i++) taken |= !strcmp(s->values[i].label, label);
+    for (size_t i = 0; i < s->grid.count; i++) taken |= !strcmp(s->grid.cells[i].name, label);
     return taken;
 }
 
@@ -127,16 +133,20 @@ static bool same_value(const struct model *m, const char *key, const struct sett
 static int add_value(struct sweep *s, const char *text, struct proposal *p, struct err *err)
 {
     if (proposal_check(p, &(struct change){ s->key, text }, 1, err) < 0) return -1;
-    const struct value v = { p->env.settings, settings_text(p->env.settings, s->key), xstrdup(text),
-                             make_label(s, text) };
+    struct settings *settings = p->env.settings;
+    struct grid *g = &s->grid;
     int status = 0;
-    p->env.settings = NULL; // they are the value's
+    p->env.settings = NULL; // the grid's
     proposal_release(p);
-    for (size_t i = 0; i < s->count && status == 0; i++)
-        if (same_value(p->env.model, s->key, s->values[i].settings, v.settings))
+    for (size_t i = 0; i < g->count && status == 0; i++)
+        if (same_value(p->env.model, s->key, g->cells[i].settings, settings))
             status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].typed);
-    s->values = xreallocarray(s->values, s->count + 1, sizeof *s->values);
-    s->values[s->count++] = v;
+    s->values = xreallocarray(s->values, g->count + 1, sizeof *s->values);
+    s->values[g->count] =
+        (struct value){ .text = settings_text(settings, s->key), .typed = xstrdup(text) };
+    char *label = make_label(s, text);
+    grid_add(g, label, settings);
+    free(label);
     return status;
 }
 
@@ -153,7 +163,7 @@ static int read_values(struct sweep *s, struct proposal *p, struct err *err)
         status = add_value(s, v, p, err);
     }
     free(copy);
-    if (status == 0 && s->count < 2)
+    if (status == 0 && s->grid.count < 2)
         status = err_set(err, "a sweep needs at least two values: %s", usage);
     return status;
 }
@@ -175,7 +185,7 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     const bool preset = count && !strcmp(words[0], "lr-grid");
     if (count != (preset ? 3 : 4)) return err_set(err, "arguments are missing: %s", usage);
     s->key = preset ? "train.lr" : words[0];
-    s->list = xstrdup(preset ? grid : words[1]);
+    s->list = xstrdup(preset ? rates : words[1]);
     s->data = words[count - 2];
     s->out = words[count - 1];
     return 0;
@@ -209,7 +219,6 @@ static int refuse_idle(const char *key, struct err *err)
 // Of the proposal's `from` with each of the values.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
-    *s = (struct sweep){ 0 };
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
     if (status == 0) status = refuse_compared(s->key, err);
@@ -222,29 +231,24 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     return status;
 }
 
-static int first_of(const struct sweep *s, size_t group, int ranks)
-{
-    return (int)((group * (size_t)ranks + s->groups - 1) / s->groups);
-}
-
 // As many groups as there are ranks or values to give them, unless sweep.ranks says how large one
 // is.
 static int deal_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
 {
-    s->groups = s->count < (size_t)ranks ? s->count : (size_t)ranks;
+    s->grid.groups = s->grid.count < (size_t)ranks ? s->grid.count : (size_t)ranks;
     if (settings_is(settings, "sweep.ranks", "auto")) return 0;
     const int64_t each = settings_integer(settings, "sweep.ranks");
-    s->groups = (size_t)(ranks / each);
+    s->grid.groups = (size_t)(ranks / each);
     if (ranks % each)
         return err_set(err,
                        "sweep.ranks %lld does not divide job.ranks %d: every group needs as many "
                        "ranks",
                        (long long)each, ranks);
-    if (s->groups > s->count)
+    if (s->grid.groups > s->grid.count)
         return err_set(err,
                        "%zu groups of %lld ranks are more than the %zu values of the sweep: lower "
                        "job.ranks, or raise sweep.ranks",
-                       s->groups, (long long)each, s->count);
+                       s->grid.groups, (long long)each, s->grid.count);
     return 0;
 }
 
@@ -255,15 +259,15 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct proposal p = { .from = settings,
                           .env = { .model = (struct model *)(uintptr_t)model },
                           .training = true };
-    struct sweep s;
+    struct sweep s = { 0 };
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = dataset_check(s.data, err);
     if (status == 0)
         status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
-    for (size_t i = 0; status == 0 && i < s.count; i++) {
-        status = sft_held_check(s.values[i].settings, err);
-        if (status == 0 && model) status = params_check(model, s.values[i].settings, err);
+    for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
+        status = sft_held_check(s.grid.cells[i].settings, err);
+        if (status == 0 && model) status = params_check(model, s.grid.cells[i].settings, err);
     }
     release(&s);
     return status;
@@ -320,7 +324,7 @@ static void notify(void *self, const struct event *e)
 static int run_value(struct job *j, struct sweep *s, size_t index, const char *folder,
                      struct err *err)
 {
-    const struct value *v = &s->values[index];
+    const struct grid *g = &s->grid;
     const struct job_kind *kind = j->kind, *train = job_kind_find("train");
     char *argv[] = { (char *)s->data, (char *)folder, "--images", (char *)s->images };
     char **own_argv = j->argv;
@@ -328,16 +332,15 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     const bool resumed = j->resumed;
     struct settings *own = j->settings;
     struct sinks *to = j->sinks, sinks = { 0 };
-    const size_t values = (s->count - s->group - 1) / s->groups + 1;
     struct teller teller = { .to = to,
-                             .label = v->label,
-                             .index = index / s->groups,
-                             .count = values,
-                             .first = s->group == 0,
-                             .last = s->groups > 1 ? &s->last : NULL,
+                             .label = g->cells[index].name,
+                             .index = index / g->groups,
+                             .count = (g->count - g->group - 1) / g->groups + 1,
+                             .first = g->group == 0,
+                             .last = g->groups > 1 ? &s->last : NULL,
                              .begun = clock_seconds() };
     sinks_add(&sinks, (struct sink){ notify, &teller });
-    j->settings = v->settings;
+    j->settings = g->cells[index].settings;
     j->kind = train;
     j->argv = argv;
     j->argc = s->images ? 4 : 2;
@@ -355,15 +358,6 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
 }
 
 // --- results -------------------------------------------------------------------------------------
-
-struct score {
-    char what[64]; // "validation loss"
-    double value;  // NaN: none
-    double loss;   // decides between equal ones
-    const struct metric *metric;
-    int64_t step;
-    char *why; // it failed
-};
 
 static double number(const cJSON *record, const char *key)
 {
@@ -409,9 +403,10 @@ static bool better(const struct score *a, const struct score *b)
     return isnan(b->value) || metric_better(a->metric, a->value, b->value);
 }
 
-static char *score_text(const struct score *s)
+// `why` it failed; NULL: it did not.
+static char *score_text(const struct score *s, const char *why)
 {
-    if (s->why) return xasprintf("failed: %s", s->why);
+    if (why) return xasprintf("failed: %s", why);
     if (isnan(s->value)) return xstrdup("no finite score");
     if (s->value == s->loss || !isfinite(s->loss))
         return xasprintf("%s %.6g (step %lld)", s->what, s->value, (long long)s->step);
@@ -420,8 +415,8 @@ static char *score_text(const struct score *s)
 }
 
 // The record of the sweep; `best` NULL: it is unfinished.
-static int record(const struct sweep *s, const struct out *out, const struct score *scores,
-                  const struct value *best, struct err *err)
+static int record(const struct sweep *s, const struct out *out, const struct value *best,
+                  struct err *err)
 {
     cJSON *r = cJSON_CreateObject();
     cJSON_AddStringToObject(r, "program", "vlmsh " VERSION);
@@ -433,14 +428,15 @@ static int record(const struct sweep *s, const struct out *out, const struct sco
     identity_put(&id, r);
     if (best) cJSON_AddStringToObject(r, "best", best->text);
     cJSON *list = best ? cJSON_AddArrayToObject(r, "results") : NULL;
-    for (size_t i = 0; list && i < s->count; i++) {
+    for (size_t i = 0; list && i < s->grid.count; i++) {
+        const struct grid_cell *cell = &s->grid.cells[i];
+        const struct score *score = &s->values[i].score;
         cJSON *one = cJSON_CreateObject();
         cJSON_AddStringToObject(one, "value", s->values[i].text);
-        cJSON_AddStringToObject(one, "folder", s->values[i].label);
-        cJSON_AddStringToObject(one, "score", scores[i].what);
-        if (isfinite(scores[i].value))
-            cJSON_AddNumberToObject(one, "value_of_score", scores[i].value);
-        if (scores[i].why) cJSON_AddStringToObject(one, "failed", scores[i].why);
+        cJSON_AddStringToObject(one, "folder", cell->name);
+        cJSON_AddStringToObject(one, "score", score->what);
+        if (isfinite(score->value)) cJSON_AddNumberToObject(one, "value_of_score", score->value);
+        if (cell->why) cJSON_AddStringToObject(one, "failed", cell->why);
         cJSON_AddItemToArray(list, one);
     }
     const int status = out_record(out, r, err);
@@ -448,121 +444,88 @@ static int record(const struct sweep *s, const struct out *out, const struct sco
     return status;
 }
 
-static void report_results(struct job *j, const struct sweep *s, const struct score *scores,
-                           size_t best)
+static void report_results(struct job *j, const struct sweep *s, size_t best)
 {
     static const char *const columns[] = { "value", "score", "of", "step", "folder" };
     static const bool numeric[] = { false, true, false, true, false };
     struct table_builder t;
     table_begin(&t, "sweep", 5, columns, numeric);
-    for (size_t i = 0; i < s->count; i++) {
-        char *key = xasprintf("%s %s", s->key, s->values[i].text), *text = score_text(&scores[i]);
+    for (size_t i = 0; i < s->grid.count; i++) {
+        const struct value *v = &s->values[i];
+        const struct grid_cell *cell = &s->grid.cells[i];
+        char *key = xasprintf("%s %s", s->key, v->text), *text = score_text(&v->score, cell->why);
         job_result(j, key, "%s", text);
-        table_add(&t, "%s", s->values[i].text);
-        table_add(&t, "%.6g", scores[i].value);
-        table_add(&t, "%s", scores[i].why ? "failed" : scores[i].what);
-        table_add(&t, "%lld", (long long)scores[i].step);
-        table_add(&t, "%s/%s", s->out, s->values[i].label);
+        table_add(&t, "%s", v->text);
+        table_add(&t, "%.6g", v->score.value);
+        table_add(&t, "%s", cell->why ? "failed" : v->score.what);
+        table_add(&t, "%lld", (long long)v->score.step);
+        table_add(&t, "%s/%s", s->out, cell->name);
         free(text);
         free(key);
     }
     table_emit(&t, j->sinks);
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a sweep has two values at least
     job_result(j, "best", "%s", s->values[best].text);
-    job_result(j, "best run", "%s/%s", s->out, s->values[best].label);
+    job_result(j, "best run", "%s/%s", s->out, s->grid.cells[best].name);
 }
 
 // --- the job -------------------------------------------------------------------------------------
 
-// Trains with the values of this group. A failed run (a learning rate too high) is recorded and the
-// sweep continues, unless the cause would also fail the next run (a full disk, changed data).
-static int run_group(struct job *j, struct sweep *s, struct score *scores, struct err *err)
+// A failed run (a learning rate too high) is recorded and the sweep continues, unless the cause
+// would also fail the next run (a full disk, changed data).
+static int train(struct grid *g, size_t cell, struct err *err)
 {
-    for (size_t i = s->group; i < s->count; i += s->groups) {
-        char *folder = xasprintf("%s/%s", s->out, s->values[i].label);
-        const int status = run_value(j, s, i, folder, err);
-        if (status != JOB_STOPPED) read_run(s, &scores[i], folder);
-        free(folder);
-        if (status == JOB_STOPPED) return status;
-        if (s->series.broken) return err_in(err, "%s %s", s->key, s->values[i].text);
-        if (status < 0) {
-            scores[i].value = NAN;
-            scores[i].why = xstrdup(err->text);
-        }
-        char *text = score_text(&scores[i]);
-        job_log(j, "%s %s: %s", s->key, s->values[i].text, text);
-        free(text);
-    }
-    return 0;
+    struct sweep *s = g->self;
+    struct value *v = &s->values[cell];
+    char *folder = xasprintf("%s/%s", s->out, g->cells[cell].name);
+    const int status = run_value(g->job, s, cell, folder, err);
+    if (status != JOB_STOPPED) read_run(s, &v->score, folder);
+    free(folder);
+    if (status == JOB_STOPPED) return status;
+    if (s->series.broken) return err_in(err, "%s %s", s->key, v->text);
+    if (status < 0) v->score.value = NAN;
+    char *text = score_text(&v->score, status < 0 ? err->text : NULL);
+    job_log(g->job, "%s %s: %s", s->key, v->text, text);
+    free(text);
+    return status;
 }
 
-// --- groups of ranks -----------------------------------------------------------------------------
-
-// Of the group that has trained the value. A group may have been told to stop after another one
-// came to its end: then all stop.
-static void share_failures(const struct sweep *s, struct ranks *r, struct score *scores)
+static bool broken(const struct grid *g)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        struct err why = { 0 };
-        if (scores[i].why) err_set(&why, "%s", scores[i].why);
-        ranks_share(r, &why, sizeof why, first_of(s, i % s->groups, ranks_count(r)));
-        if (*why.text && !scores[i].why) scores[i].why = xstrdup(why.text);
-    }
+    const struct sweep *s = g->self;
+    return s->series.broken;
 }
 
-static int read_others(struct sweep *s, struct score *scores, struct err *err)
+static const struct grid_plan plan = { .run = train, .broken = broken };
+
+// Those of other groups, too.
+static int read_all(struct sweep *s, struct err *err)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        char *folder = xasprintf("%s/%s", s->out, s->values[i].label), before[HASH_HEX];
+    for (size_t i = 0; i < s->grid.count; i++) {
+        char *folder = xasprintf("%s/%s", s->out, s->grid.cells[i].name), before[HASH_HEX];
         memcpy(before, s->series.pictures, HASH_HEX);
-        read_run(s, &scores[i], folder);
+        read_run(s, &s->values[i].score, folder);
         free(folder);
-        if (scores[i].why) scores[i].value = NAN;
+        if (s->grid.cells[i].why) s->values[i].score.value = NAN;
         if (*before && strcmp(before, s->series.pictures) != 0)
             return err_set(err, "the pictures of '%s' changed during the sweep", s->data);
     }
     return 0;
 }
 
-// All values, by the groups of a job's ranks side by side.
-static int run_all(struct job *j, struct sweep *s, struct score *scores, struct err *err)
-{
-    struct ranks *all = j->ranks;
-    if (deal_ranks(s, ranks_count(all), j->settings, err) < 0) return -1;
-    if (!all) return run_group(j, s, scores, err);
-    s->group = (size_t)ranks_number(all) * s->groups / (size_t)ranks_count(all);
-    j->ranks = ranks_part(all, (int)s->group);
-    if (s->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)s->group);
-    const int status = run_group(j, s, scores, err);
-    if (status < 0) return -1; // it ends all ranks
-    if (j->lost && *j->lost->text)
-        return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
-    const bool stopped = status == JOB_STOPPED;
-    double any[] = { stopped, stopped && job_stopped(j) == JOB_CANCEL };
-    ranks_sum_doubles(all, any, 2);
-    ranks_part_close(j->ranks);
-    j->ranks = all;
-    if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have trained its values before
-    if (any[0] > 0) return JOB_STOPPED;
-    if (s->last.steps > 0)
-        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s->last });
-    share_failures(s, all, scores);
-    return ranks_number(all) ? 0 : read_others(s, scores, err);
-}
-
 // --- the end -------------------------------------------------------------------------------------
 
-static int finish(struct job *j, const struct sweep *s, const struct out *out,
-                  const struct score *scores, struct err *err)
+static int finish(struct job *j, const struct sweep *s, const struct out *out, struct err *err)
 {
     size_t best = 0;
-    for (size_t i = 1; i < s->count; i++)
-        if (better(&scores[i], &scores[best])) best = i;
-    if (isnan(scores[best].value))
-        return err_set(err, "no value of %s was scored%s%s", s->key, scores[best].why ? ": " : "",
-                       scores[best].why ? scores[best].why : "");
-    if (record(s, out, scores, &s->values[best], err) < 0) return -1;
-    report_results(j, s, scores, best);
+    for (size_t i = 1; i < s->grid.count; i++)
+        if (better(&s->values[i].score, &s->values[best].score)) best = i;
+    const char *why = s->grid.cells[best].why;
+    if (isnan(s->values[best].score.value))
+        return err_set(err, "no value of %s was scored%s%s", s->key, why ? ": " : "",
+                       why ? why : "");
+    if (record(s, out, &s->values[best], err) < 0) return -1;
+    report_results(j, s, best);
     return 0;
 }
 
@@ -604,21 +567,23 @@ static int open_out(const struct job *j, const struct sweep *s, struct out *out,
 static int train_all(struct job *j, struct sweep *s, const struct out *out, struct err *err)
 {
     const bool first = ranks_number(j->ranks) == 0;
-    struct score *scores = xcalloc(s->count, sizeof *scores);
-    int status = first && !out->begun ? record(s, out, scores, NULL, err) : 0;
+    int status = first && !out->begun ? record(s, out, NULL, err) : 0;
     ranks_meet(j->ranks); // the folder is there
-    if (status == 0) status = run_all(j, s, scores, err);
-    if (status == 0 && first) status = finish(j, s, out, scores, err);
-    for (size_t i = 0; i < s->count; i++) free(scores[i].why);
-    free(scores);
+    if (status == 0) status = deal_ranks(s, ranks_count(j->ranks), j->settings, err);
+    if (status == 0) status = grid_run(&s->grid, &plan, err);
+    if (status == 0 && s->last.steps > 0)
+        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s->last });
+    if (status == 0 && first && j->ranks) status = read_all(s, err);
+    if (status == 0 && first) status = finish(j, s, out, err);
     return status;
 }
 
 static int run(struct job *j, struct err *err)
 {
     struct proposal p = { .from = j->settings }; // the model was asked before there was a job
-    struct sweep s;
+    struct sweep s = { .grid = grid_of_job(j) };
     struct out out = { .lock = -1 };
+    s.grid.self = &s;
     if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
     s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
     int status = sft_identify(&s.asked, s.key, err);
