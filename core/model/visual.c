@@ -36,13 +36,6 @@ static struct tensor *packed(struct graph *g, const struct model *m, const struc
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// Room for what the encoder attends to, where a method listens. The caller frees it.
-static void want_focus(struct graph *g, const struct model *m, struct vision_picture *p)
-{
-    const int64_t rows = p->tiles * vision_tile_rows(&m->vision.config, p);
-    if (hooks_wanted(g, SITE_FOCUS, -1)) p->received = xcalloc((size_t)rows + 1, sizeof(float));
-}
-
 // One number for each visual token: they go the way of the features, as their first column.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
@@ -79,6 +72,7 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
                       const int *number, size_t count, struct tensor **tokens, float **focus)
 {
     const struct family *f = m->family;
+    const bool wants_focus = focus && hooks_wanted(g, SITE_FOCUS, -1);
     if (!count) return 0;
     model_pass(m, true);
     struct vision_picture *read = xcalloc(count + 1, sizeof *read);
@@ -86,7 +80,8 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
         read[i] = f->picture_read(g, m, pictures[i]);
         read[i].number = number[i];
         read[i].pixels = site(g, SITE_PIXELS, number[i], read[i].pixels);
-        if (focus) want_focus(g, m, &read[i]);
+        const int64_t rows = read[i].tiles * vision_tile_rows(&m->vision.config, &read[i]);
+        if (wants_focus) read[i].received = xcalloc((size_t)rows + 1, sizeof(float));
     }
     struct tensor *x = vision_forward(g, &m->vision, read, count); // [S',Dv'] of all pictures
     x = projector_forward(g, &m->projector, x);
@@ -113,14 +108,15 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 
 // --- visual tokens among the text ----------------------------------------------------------------
 
-// The rows of picture `p` among rows from.. of s: their places in h[0] and in the picture's tokens.
-static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *cell)
+// The rows of picture `p` (-1: of text) among rows from.. of s: their places in h[0], and which
+// rows of the picture's tokens (of the embedding table) they are.
+static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *row)
 {
     int64_t n = 0;
     for (int64_t i = from; i < s->n; i++)
-        if (s->picture[i] == p) {
+        if (p < 0 ? s->picture[i] < 0 : s->picture[i] == p) {
             place[n] = (int32_t)(i - from);
-            cell[n++] = s->cell[i];
+            row[n++] = p < 0 ? s->ids[i] : s->cell[i];
         }
     return n;
 }
@@ -143,28 +139,6 @@ static struct tensor *visual_site(struct graph *g, const struct sequence *s, str
                               .rows = rows,
                               .prefill = true };
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
-}
-
-// Rows from.. of s with the text embeddings in place; visual rows are uninitialised.
-static struct tensor *text_rows(struct graph *g, const struct tensor *embed,
-                                const struct sequence *s, int64_t from)
-{
-    struct tensor *const table = graph_weight(embed);
-    const int64_t n = s->n - from, visual = sequence_visual_count(s, from);
-    if (!visual || !table) return op_embedding(g, table, s->ids + from, n);
-    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
-    int32_t *id = xreallocarray(NULL, (size_t)n, sizeof *id);
-    int64_t count = 0;
-    for (int64_t i = from; i < s->n; i++)
-        if (s->picture[i] < 0) {
-            place[count] = (int32_t)(i - from);
-            id[count++] = s->ids[i];
-        }
-    struct tensor *h = graph_new2(g, DTYPE_F32, n, table->shape[1]); // [n,D]
-    if (count) h = op_scatter_rows(g, h, op_embedding(g, table, id, count), place);
-    free(place);
-    free(id);
-    return h;
 }
 
 // Tells methods what the encoder attends to in each picture of the sequence.
@@ -192,24 +166,35 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count)
 {
-    int64_t n = s->n - from;
-    focus_site(g, s, focus, picture_count);
-    struct tensor *h = text_rows(g, embed, s, from); // [n,D]
+    struct tensor *const table = graph_weight(embed); // [V,D]
+    const int64_t n = s->n - from;
     int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
-    int32_t *cell = xreallocarray(NULL, (size_t)n, sizeof *cell);
+    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
+    focus_site(g, s, focus, picture_count);
+
+    // Text: the rows of its ids.
+    int64_t count = rows_of(s, from, -1, place, row);
+    struct tensor *h; // [n,D]
+    if (count == n || !table) {
+        h = op_embedding(g, table, s->ids + from, n);
+    } else {
+        h = graph_new2(g, DTYPE_F32, n, table->shape[1]);
+        if (count) h = op_scatter_rows(g, h, op_embedding(g, table, row, count), place);
+    }
+
+    // Pictures: all their tokens, or the remaining ones if the first are cached.
     for (int p = 0; h && p < picture_count; p++) {
-        int64_t count = rows_of(s, from, p, place, cell);
+        count = rows_of(s, from, p, place, row);
         if (!count) continue;
         if (!visual[p]->data) {
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
-        // [count,D]: all tokens of the picture, or the remaining ones if the first are cached.
-        struct tensor *rows = op_gather_rows(g, visual_site(g, s, visual[p], p), cell, count);
-        h = op_scatter_rows(g, h, rows, place);
+        struct tensor *tokens = visual_site(g, s, visual[p], p); // [S,D]
+        h = op_scatter_rows(g, h, op_gather_rows(g, tokens, row, count), place);
     }
     free(place);
-    free(cell);
+    free(row);
     struct site_args args = {
         .layer = -1, .picture = -1, .x = h, .past = from, .sequence = s, .prefill = n > 1
     };

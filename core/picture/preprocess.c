@@ -319,45 +319,6 @@ static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int6
     *count = end - *from;
 }
 
-static int resize_and_crop(struct image *to, const struct image *from,
-                           const struct picture_config *c, enum resize_order order, struct err *err)
-{
-    int64_t full_w, full_h, x, y, w, h;
-    if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) return -1;
-    int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
-    int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
-    if (c->fit == FIT_PATCHES) {
-        if (preprocess_padded(c, from->width, from->height, &crop_w, &crop_h, err) < 0) return -1;
-        left = top = 0;
-    }
-    window(left, crop_w, full_w, &x, &w);
-    window(top, crop_h, full_h, &y, &h);
-    struct image part;
-    if (image_resize_part(&part, from, full_w, full_h, x, y, w, h, c->resample, order, err) < 0)
-        return -1;
-    if (w == crop_w && h == crop_h) {
-        *to = part;
-        return 0;
-    }
-    // Smaller than the crop: pads with black; an odd pixel goes before the picture.
-    int rc = image_crop(to, &part, left - x, top - y, crop_w, crop_h, (uint8_t[3]){ 0 }, err);
-    image_release(&part);
-    return rc;
-}
-
-static int to_square(struct image *picture, const struct picture_config *c, struct err *err)
-{
-    int64_t w = picture->width, h = picture->height, side = w > h ? w : h;
-    struct image square;
-    if (w == h) return 0;
-    if (image_crop(&square, picture, -((side - w) / 2), -((side - h) / 2), side, side, c->border,
-                   err) < 0)
-        return -1;
-    image_release(picture);
-    *picture = square;
-    return 0;
-}
-
 int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
                       struct err *err)
 {
@@ -374,17 +335,46 @@ int preprocess_opaque(struct image *own, const struct image **from, const struct
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err)
 {
-    *to = (struct image){ 0 };
-    struct image own = { 0 };
+    struct image own = { 0 }, part = { 0 };
+    int64_t full_w, full_h, x, y, w, h;
     int rc = -1;
+    *to = (struct image){ 0 };
     if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
-    if (c->square) {
-        if (from != &own && copy(&own, from, err) < 0) return -1;
-        if (to_square(&own, c, err) < 0) goto out;
+
+    // To a square, the picture in its middle.
+    if (c->square && from->width != from->height) {
+        const int64_t side = from->width > from->height ? from->width : from->height;
+        const int64_t left = -((side - from->width) / 2), top = -((side - from->height) / 2);
+        struct image square;
+        if (image_crop(&square, from, left, top, side, side, c->border, err) < 0) goto out;
+        image_release(&own);
+        own = square;
         from = &own;
     }
-    rc = resize_and_crop(to, from, c, order, err);
+
+    // Resized to full_w x full_h, of which those pixels are computed that the crop keeps.
+    if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) goto out;
+    int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
+    int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
+    if (c->fit == FIT_PATCHES) {
+        if (preprocess_padded(c, from->width, from->height, &crop_w, &crop_h, err) < 0) goto out;
+        left = top = 0;
+    }
+    window(left, crop_w, full_w, &x, &w);
+    window(top, crop_h, full_h, &y, &h);
+    if (image_resize_part(&part, from, full_w, full_h, x, y, w, h, c->resample, order, err) < 0)
+        goto out;
+
+    // Smaller than the crop: padded with black; an odd pixel goes before the picture.
+    if (w == crop_w && h == crop_h) {
+        *to = part;
+        part = (struct image){ 0 };
+        rc = 0;
+    } else {
+        rc = image_crop(to, &part, left - x, top - y, crop_w, crop_h, (uint8_t[3]){ 0 }, err);
+    }
 out:
+    image_release(&part);
     image_release(&own);
     return rc;
 }

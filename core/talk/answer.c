@@ -19,40 +19,7 @@
 #include "core/model/visual.h"
 #include "core/talk/lookahead.h"
 
-// --- a pass --------------------------------------------------------------------------------------
-
-static float *focus_copy(const float *focus, int64_t tokens)
-{
-    if (!focus) return NULL;
-    float *copy = xreallocarray(NULL, (size_t)tokens + 1, sizeof *copy);
-    memcpy(copy, focus, (size_t)tokens * sizeof *copy);
-    return copy;
-}
-
-static void encode(struct conversation *c, struct graph *g, int i)
-{
-    struct picture *p = &c->pictures[i];
-    struct arena_mark mark = arena_mark(&c->step);
-    float *focus;
-    struct tensor *v = visual_encode(g, c->model, p, i, &focus);
-    if (v && graph_ok(g)) {
-        struct tensor own = *v;
-        own.data = c->backend->alloc(tensor_bytes(v));
-        if (!own.data || v->shape[0] != p->tokens) {
-            c->backend->release(own.data);
-            graph_fail(g,
-                       own.data ? "picture %d gave %lld visual tokens, not %lld"
-                                : "out of memory for picture %d (%lld of %lld visual tokens)",
-                       i, (long long)v->shape[0], (long long)p->tokens);
-        } else {
-            p->visual = own;
-            p->focus = focus_copy(focus, p->tokens);
-            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", c->backend->failure());
-        }
-    }
-    arena_reset(&c->step, mark);
-}
+// --- passes --------------------------------------------------------------------------------------
 
 // The visual tokens and the encoder's attention are the first stage's: another one has a number
 // each as a sign that they are there.
@@ -68,43 +35,62 @@ static void mark_encoded(struct conversation *c, struct graph *g, int i)
 int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
     const struct stages *stages = c->model->decoder.stages;
-    const bool focus = hooks_wanted(g, SITE_FOCUS, -1);
-    if (c->pictures[i].visual.data && (!focus || c->pictures[i].focus)) return 0;
+    struct picture *p = &c->pictures[i];
+    if (p->visual.data && (p->focus || !hooks_wanted(g, SITE_FOCUS, -1))) return 0;
     conversation_drop_visual(c, i);
+    struct arena_mark mark = arena_mark(&c->step);
+    float *focus = NULL;
+    struct tensor *v = NULL;
     if (stages_first(stages))
-        encode(c, g, i);
+        v = visual_encode(g, c->model, p, i, &focus); // [S,D]
     else
         mark_encoded(c, g, i);
-    if (!stages) return graph_ok(g) ? 0 : -1;
-    stages_agree(g, stages, (uint64_t)i);
+
+    // Out of the step's arena, for later turns.
+    if (v && graph_ok(g)) {
+        struct tensor own = *v;
+        own.data = c->backend->alloc(tensor_bytes(v));
+        if (!own.data || v->shape[0] != p->tokens) {
+            c->backend->release(own.data);
+            graph_fail(g,
+                       own.data ? "picture %d gave %lld visual tokens, not %lld"
+                                : "out of memory for picture %d (%lld of %lld visual tokens)",
+                       i, (long long)v->shape[0], (long long)p->tokens);
+        } else {
+            p->visual = own;
+            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
+                graph_fail(g, "widen: %s", c->backend->failure());
+        }
+    }
+    if (focus && graph_ok(g)) {
+        p->focus = xreallocarray(NULL, (size_t)p->tokens + 1, sizeof *p->focus);
+        memcpy(p->focus, focus, (size_t)p->tokens * sizeof *focus);
+    }
+    arena_reset(&c->step, mark);
+    if (stages) stages_agree(g, stages, (uint64_t)i);
     if (!graph_ok(g)) conversation_drop_visual(c, i);
     return graph_ok(g) ? 0 : -1;
-}
-
-// h[0] of the rows that are not cached: [n, D]. For another stage than the first, memory for h.
-static struct tensor *embed(struct conversation *c, struct graph *g, const struct sequence *s)
-{
-    const struct decoder *d = &c->model->decoder;
-    model_pass(c->model, s->pictures);
-    if (!stages_first(d->stages))
-        return graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden);
-    struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
-    const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
-    for (size_t i = 0; i < c->picture_count; i++) {
-        visual[i] = &c->pictures[i].visual;
-        focus[i] = c->pictures[i].focus;
-    }
-    struct tensor *h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);
-    free(visual);
-    free(focus);
-    return h;
 }
 
 int conversation_forward(struct conversation *c, struct graph *g, const struct sequence *s,
                          enum logits_rows want, bool prefill, struct tensor **x)
 {
     const struct decoder *d = &c->model->decoder;
-    struct tensor *h = embed(c, g, s);
+    struct tensor *h; // h[0] of the rows that are not cached [n,D]
+    model_pass(c->model, s->pictures);
+    if (stages_first(d->stages)) {
+        struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
+        const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
+        for (size_t i = 0; i < c->picture_count; i++) {
+            visual[i] = &c->pictures[i].visual;
+            focus[i] = c->pictures[i].focus;
+        }
+        h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);
+        free(visual);
+        free(focus);
+    } else {
+        h = graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden); // memory for h
+    }
     if (!h && !d->stages) return -1;
     if (decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
     sequence_release(&c->cached);
@@ -163,48 +149,32 @@ static int check_length(struct answering *a, struct err *err)
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 
-// Encodes the pictures of rows from.., which are about to be computed.
-static int encode_pictures(struct answering *a, int64_t from)
-{
-    double start = clock_seconds();
-    for (int64_t row = from; row < a->sequence.n; row++) {
-        int i = a->sequence.picture[row];
-        if (i >= 0 && conversation_encode(a->c, &a->graph, i) < 0) return -1;
-    }
-    a->vision_s += clock_seconds() - start;
-    return 0;
-}
-
 // The logits that the next token is chosen from: [V].
 static float *logits_now(const struct answering *a)
 {
     return a->logits + a->row * a->c->model->decoder.config.vocab;
 }
 
-// Takes the last rows of a pass's logits.
-static void take_logits(struct answering *a, struct tensor *logits, int64_t rows)
-{
-    struct tensor *last = graph_rows(&a->graph, logits, logits->shape[0] - rows, rows);
-    if (!last) return;
-    if (rows > a->room) {
-        a->logits = xreallocarray(a->logits, 1, tensor_bytes(last));
-        a->room = rows;
-    }
-    a->c->backend->download(a->logits, last->data, tensor_bytes(last));
-}
-
-// Computes the rows of the sequence that are not cached; the last ones are `drafts`.
+// Computes the rows of the sequence that are not cached, of which the last ones are `drafts`. Keeps
+// the logits of these and of the row before them.
 static int forward(struct answering *a, bool prefill, int64_t drafts)
 {
-    struct conversation *c = a->c;
     struct graph *g = &a->graph;
     struct arena_mark mark = arena_mark(g->arena);
     enum logits_rows want =
         drafts || (prefill && a->options->all_logits) ? LOGITS_ALL : LOGITS_LAST;
+    const int64_t rows = 1 + drafts;
     struct tensor *logits = NULL;
     a->row = a->drafts = 0;
-    if (conversation_forward(c, g, &a->sequence, want, prefill, &logits) == 0)
-        take_logits(a, logits, 1 + drafts);
+    if (conversation_forward(a->c, g, &a->sequence, want, prefill, &logits) == 0)
+        logits = graph_rows(g, logits, logits->shape[0] - rows, rows); // [rows, V]
+    if (logits && graph_ok(g)) {
+        if (rows > a->room) {
+            a->logits = xreallocarray(a->logits, 1, tensor_bytes(logits));
+            a->room = rows;
+        }
+        a->c->backend->download(a->logits, logits->data, tensor_bytes(logits));
+    }
     arena_reset(g->arena, mark);
     if (!graph_ok(g)) return -1;
     a->drafts = drafts;
@@ -212,33 +182,30 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
     return 0;
 }
 
-// How many cached rows may be used. The prompt's last row is always computed: it is the query row
-// of pruning. Kernels for few rows round differently from those for many, above all in bf16: a few
-// rows behind cached ones would differ from the same rows of a whole prompt.
-static int64_t reusable(const struct answering *a)
+// Computes the rows of the sequence that are not cached, their pictures first. *from: the first of
+// these rows.
+static int prefill(struct answering *a, int64_t *from)
 {
-    if (a->options->whole) return 0;
-    const int64_t computed = a->options->steady ? backend_many_rows(a->c->backend) : 1;
-    return a->prompt > computed ? a->prompt - computed : 0;
-}
+    // The prompt's last row is always computed: it is the query row of pruning. Kernels for few
+    // rows round differently from those for many, above all in bf16: a few rows behind cached ones
+    // would differ from the same rows of a whole prompt.
+    const int64_t last = a->options->steady ? backend_many_rows(a->c->backend) : 1;
+    const int64_t reusable = a->options->whole || a->prompt < last ? 0 : a->prompt - last;
+    *from = conversation_reuse(a->c, &a->sequence, reusable);
 
-// Prefills the rows of the sequence that are not cached. *from: the first computed row.
-static int compute(struct answering *a, int64_t *from)
-{
-    *from = conversation_reuse(a->c, &a->sequence, reusable(a));
-    if (encode_pictures(a, *from) < 0) return -1;
     double start = clock_seconds();
-    int status = forward(a, true, 0);
-    a->prefill_s += clock_seconds() - start;
+    for (int64_t row = *from; row < a->sequence.n; row++) {
+        const int picture = a->sequence.picture[row];
+        if (picture >= 0 && conversation_encode(a->c, &a->graph, picture) < 0) return -1;
+    }
+    const double encoded = clock_seconds();
+    a->vision_s += encoded - start;
+    const int status = forward(a, true, 0);
+    a->prefill_s += clock_seconds() - encoded;
     return status;
 }
 
-static int prefill(struct answering *a)
-{
-    if (a->options->whole) conversation_stale(a->c, STALE_VISUAL);
-    if (a->options->sequence) a->options->sequence(a->options->self, &a->sequence);
-    return compute(a, &a->reused);
-}
+// --- changed settings ----------------------------------------------------------------------------
 
 // Applies the settings that passes depend on.
 static void obey_settings(struct answering *a)
@@ -266,7 +233,7 @@ static int compute_again(struct answering *a)
     for (size_t i = 0; i < a->ids.count; i++) sequence_append(&s, a->ids.data[i]);
     sequence_release(&a->sequence);
     a->sequence = s;
-    if (compute(a, &from) < 0) return -1;
+    if (prefill(a, &from) < 0) return -1;
     sinks_notice(a->sinks,
                  "after %zu token%s of the answer: recomputed %lld of %lld tokens; the answer "
                  "continues with the changed settings",
@@ -297,48 +264,13 @@ static int obey_changes(struct answering *a)
     return change == CHANGE_PASS ? compute_again(a) : 0;
 }
 
+// --- generation ----------------------------------------------------------------------------------
+
 static void tell_token(const struct answering *a, int32_t id, struct buf *text)
 {
     const char *shown = text->data ? text->data : "";
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = shown });
     buf_clear(text);
-}
-
-// Damaged weights give NaN logits; sampling from them would give an answer of token 0 only.
-static int check_logits(struct answering *a, int64_t vocab)
-{
-    const char *damage = logits_damage(logits_now(a), vocab);
-    if (!damage) return 0;
-    graph_fail(&a->graph, "the model computed %s for token %lld: %s", damage,
-               (long long)a->sequence.n, DAMAGED);
-    return -1;
-}
-
-static int32_t next_token(const struct answering *a, int64_t vocab)
-{
-    if (a->ids.count < a->options->given_count) return a->options->given[a->ids.count];
-    return sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids, (size_t)a->sequence.n,
-                        (uint64_t)a->sequence.n);
-}
-
-static bool is_full(const struct answering *a)
-{
-    return (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
-           tokens_left(a) <= 0;
-}
-
-// Drafts are for passes of few rows, each of which has the bits of the row alone. With few keys
-// products over all of them would be such passes too.
-static int64_t make_drafts(struct answering *a)
-{
-    const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
-    const int64_t wanted = settings_integer(a->settings, "sample.max_tokens");
-    const int64_t more =
-        wanted - (int64_t)a->ids.count < left ? wanted - (int64_t)a->ids.count : left;
-    a->lookahead.blocks = model_in_blocks(a->c->model);
-    lookahead_obey(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
-    return a->sequence.n > few ? lookahead_draft(&a->lookahead, &a->sequence, more - 1, a->draft)
-                               : 0;
 }
 
 // Takes back what is cached of drafts that did not come true.
@@ -358,7 +290,17 @@ static int step(struct answering *a)
     }
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     drop_drafts(a);
-    const int64_t drafts = make_drafts(a);
+
+    // Drafts are for passes of few rows, each of which has the bits of the row alone. With few keys
+    // products over all of them would be such passes too.
+    const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
+    const int64_t wanted =
+        settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;
+    a->lookahead.blocks = model_in_blocks(a->c->model);
+    lookahead_obey(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
+    const int64_t drafts = n > few ? lookahead_draft(&a->lookahead, &a->sequence,
+                                                     (wanted < left ? wanted : left) - 1, a->draft)
+                                   : 0;
     for (int64_t i = 0; i < drafts; i++) sequence_append(&a->sequence, a->draft[i]);
     const int status = forward(a, false, drafts);
     sequence_trim(&a->sequence, n);
@@ -379,16 +321,27 @@ static int generate(struct answering *a)
         if (graph_stop(&a->graph)) break;
         if ((status = obey_changes(a)) < 0) break;
         if (tokens_left(a) <= 0) break; // under changed settings
-        if ((status = check_logits(a, vocab)) < 0) break;
-        int32_t id = next_token(a, vocab);
-        if (model_ends(m, id) && a->ids.count >= a->options->given_count &&
-            !settings_flag(a->settings, "sample.ignore_eos")) {
+        // Damaged weights give NaN: sampling from it would give an answer of token 0 only.
+        const char *damage = logits_damage(logits_now(a), vocab);
+        if (damage) {
+            graph_fail(&a->graph, "the model computed %s for token %lld: %s", damage,
+                       (long long)a->sequence.n, DAMAGED);
+            status = -1;
+            break;
+        }
+        const bool given = a->ids.count < a->options->given_count;
+        const int32_t id = given ? a->options->given[a->ids.count]
+                                 : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
+                                                (size_t)a->sequence.n, (uint64_t)a->sequence.n);
+        if (!given && model_ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
         }
         ids_add(&a->ids, id);
         sequence_append(&a->sequence, id);
-        bool last = is_full(a);
+        const bool last =
+            (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
+            tokens_left(a) <= 0;
         detokenizer_push(&words, id, &text);
         // The last token also shows the rest, including incomplete characters.
         if (last) detokenizer_finish(&words, &text);
@@ -409,16 +362,6 @@ static int generate(struct answering *a)
     // Recomputed rows count as prefill.
     a->decode_s = clock_seconds() - start - (a->prefill_s + a->vision_s - before);
     return status;
-}
-
-// Reports that the context limit ended the answer.
-static void tell_full(const struct answering *a)
-{
-    char raise[80];
-    sinks_notice(a->sinks,
-                 "the answer hit the context limit (%lld tokens); to continue: /undo, /clear%s",
-                 (long long)conversation_limit(a->c->model, a->settings),
-                 conversation_raise(a->c->model, a->settings, raise, sizeof raise));
 }
 
 // Reports the answer; with `keep` appends it as the assistant's message.
@@ -452,7 +395,13 @@ static void conclude(struct answering *a, bool keep)
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
-    if (answer.in_conversation && answer.full) tell_full(a);
+    if (answer.in_conversation && answer.full) {
+        char raise[80];
+        sinks_notice(a->sinks,
+                     "the answer hit the context limit (%lld tokens); to continue: /undo, /clear%s",
+                     (long long)conversation_limit(a->c->model, a->settings),
+                     conversation_raise(a->c->model, a->settings, raise, sizeof raise));
+    }
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld token%s (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, a->prompt == 1 ? "" : "s", (long long)visual,
@@ -478,7 +427,9 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
     a.prompt = a.sequence.prompt = a.sequence.n;
-    status = prefill(&a);
+    if (options->whole) conversation_stale(c, STALE_VISUAL);
+    if (options->sequence) options->sequence(options->self, &a.sequence);
+    status = prefill(&a, &a.reused);
     if (status == 0 && !options->forward_only) status = generate(&a);
     if (a.graph.cancelled) {
         a.stop = "cancelled";

@@ -205,21 +205,6 @@ static const char *name_of(const char *path)
     return strcmp(path, "-") ? path : "standard input";
 }
 
-static int check_sees(const struct conversation *c, const char *path, struct err *err)
-{
-    if (!c->model || model_sees(c->model)) return 0;
-    return err_set(err, "the model '%s' is text-only: it cannot see '%s'", c->model->name,
-                   name_of(path));
-}
-
-// Checks a picture before it joins the conversation.
-static int check_readable(const struct conversation *c, struct picture *p, struct err *err)
-{
-    if (!c->model) return 0;
-    model_place_picture(c->model, p, p->image.width, p->image.height, 1, c->limit);
-    return model_check_picture(c->model, p, err) < 0 ? err_in(err, "'%s'", name_of(p->path)) : 0;
-}
-
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err)
 {
@@ -241,7 +226,12 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
 
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err)
 {
-    if (check_sees(c, p->path, err) < 0 || check_readable(c, p, err) < 0) return -1;
+    const struct model *m = c->model;
+    if (m && !model_sees(m))
+        return err_set(err, "the model '%s' is text-only: it cannot see '%s'", m->name,
+                       name_of(p->path));
+    if (m) model_place_picture(m, p, p->image.width, p->image.height, 1, c->limit);
+    if (m && model_check_picture(m, p, err) < 0) return err_in(err, "'%s'", name_of(p->path));
     c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
     c->pictures[c->picture_count] = *p;
     *p = (struct picture){ 0 };
@@ -455,24 +445,6 @@ const char *conversation_raise(const struct model *m, const struct settings *s, 
     return conversation_limit(m, s) < most ? text : "";
 }
 
-// Checks the pictures of the messages, once placed: a model loaded later may be unable to read
-// them.
-static int check_pictures(const struct conversation *c, size_t messages, struct err *err)
-{
-    for (size_t i = 0; i < c->picture_count; i++) {
-        bool shown = false;
-        for (size_t k = 0; k < messages; k++) shown |= shows(&c->messages[k], (int)i);
-        if (shown && !model_sees(c->model))
-            return err_set(err,
-                           "the conversation has pictures, but the model '%s' is text-only: "
-                           "/clear, or /load a vision model",
-                           c->model->name);
-        if (shown && model_check_picture(c->model, &c->pictures[i], err) < 0)
-            return err_in(err, "'%s'", name_of(c->pictures[i].path));
-    }
-    return 0;
-}
-
 int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err)
 {
@@ -486,7 +458,18 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
                        m->name);
     conversation_limit_pictures(c, s);
     conversation_place(c, c->messages, messages);
-    if (check_pictures(c, messages, err) < 0) return -1;
+    // A model loaded later may be unable to read the pictures.
+    for (size_t i = 0; i < c->picture_count; i++) {
+        bool shown = false;
+        for (size_t k = 0; k < messages; k++) shown |= shows(&c->messages[k], (int)i);
+        if (shown && !model_sees(m))
+            return err_set(err,
+                           "the conversation has pictures, but the model '%s' is text-only: "
+                           "/clear, or /load a vision model",
+                           m->name);
+        if (shown && model_check_picture(m, &c->pictures[i], err) < 0)
+            return err_in(err, "'%s'", name_of(c->pictures[i].path));
+    }
     struct prompt_options options;
     bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
     if (model_prompt(m, s, generation_prompt && !raw, &options, err) < 0) return -1;

@@ -88,39 +88,32 @@ static int llava_picture_tiles(const struct model *m, struct picture_shape shape
     return 1;
 }
 
-// The picture as the encoder reads it: [3, image_size, image_size].
-static struct tensor *picture_pixels(struct graph *g, const struct model *m,
-                                     const struct image *image)
-{
-    struct image square = { 0 };
-    struct err err;
-    if (preprocess_bytes(&square, image, &m->picture, preprocess_order(g->settings), &err) < 0)
-        return graph_fail(g, "%s", err.text);
-    if (square.width != m->picture.width || square.height != m->picture.height) {
-        int64_t width = square.width, height = square.height;
-        image_release(&square);
-        return graph_fail(
-            g,
-            "the picture is resized to %lld x %lld pixels, but the encoder needs %lld x %lld: crop "
-            "it to a square first, or set do_resize and do_center_crop in preprocessor_config.json",
-            (long long)width, (long long)height, (long long)m->picture.width,
-            (long long)m->picture.height);
-    }
-    size_t count = 3 * (size_t)square.width * (size_t)square.height;
-    float *floats = xreallocarray(NULL, count, sizeof *floats);
-    preprocess_floats(floats, &square, &m->picture);
-    int64_t shape[3] = { 3, square.height, square.width };
-    struct tensor *pixels = graph_upload(g, DTYPE_F32, 3, shape, floats);
-    free(floats);
-    image_release(&square);
-    return pixels;
-}
-
 static struct vision_picture llava_picture_read(struct graph *g, const struct model *m,
                                                 const struct picture *picture)
 {
     if (native(m)) return native_picture_read(g, m, picture);
-    return vision_square(&m->vision.config, picture_pixels(g, m, &picture->image));
+    const struct picture_config *c = &m->picture;
+    struct image square = { 0 };
+    struct tensor *pixels = NULL;
+    struct err err;
+    if (preprocess_bytes(&square, &picture->image, c, preprocess_order(g->settings), &err) < 0) {
+        graph_fail(g, "%s", err.text);
+    } else if (square.width != c->width || square.height != c->height) {
+        graph_fail(
+            g,
+            "the picture is resized to %lld x %lld pixels, but the encoder needs %lld x %lld: crop "
+            "it to a square first, or set do_resize and do_center_crop in preprocessor_config.json",
+            (long long)square.width, (long long)square.height, (long long)c->width,
+            (long long)c->height);
+    } else {
+        const int64_t shape[] = { 3, square.height, square.width };
+        float *floats = xreallocarray(NULL, (size_t)(shape[1] * shape[2]), 3 * sizeof *floats);
+        preprocess_floats(floats, &square, c);
+        pixels = graph_upload(g, DTYPE_F32, 3, shape, floats);
+        free(floats);
+    }
+    image_release(&square);
+    return vision_square(&m->vision.config, pixels);
 }
 
 static const struct phase_layers phases[] = {
