@@ -336,6 +336,15 @@ static bool run_action(struct screen *s, const char *action)
     return false;
 }
 
+// Does the focused panel cover all others, the conversation too?
+static bool covers_all(const struct screen *s)
+{
+    struct panel_place placed[PANEL_COUNT];
+    const struct area all = screen_panels_area(s, &s->canvas);
+    const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, all, placed);
+    return count && placed[count - 1].over && placed[count - 1].area.width == all.width;
+}
+
 // What a key is bound to: a line, an action of the panel, an action of the screen.
 static bool run_command(struct screen *s, const char *command)
 {
@@ -353,7 +362,9 @@ static bool run_command(struct screen *s, const char *command)
     }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
-    if (result & PANEL_BACK) s->focus = PANEL_NONE;
+    // A panel's line answers in the conversation, which must be seen then.
+    const bool answers = s->view->run && !s->view->run_key;
+    if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
     if (result == PANEL_IGNORED && !run_action(s, command)) run_line(s, command);
     return true;
 }

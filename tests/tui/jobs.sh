@@ -41,8 +41,17 @@ wait_for '1  train  *running'
 keys c
 wait_for '1  train  *cancelled'
 keys Enter
-wait_for 'cancelled' # all about it
+wait_for '  \* loss' # all about it
 keys Escape; sleep 0.2
+# On a small screen the panel covers the conversation, where that is written.
+line '/clear'
+tmux resize-window -x 80 -y 24
+wait_gone '  \* loss'
+keys F6
+wait_for 'p: pause'
+keys Enter
+wait_for '  \* loss' 'the panel hides what its key shows'
+tmux resize-window -x 120 -y 36
 
 # Two answers beside each other; keys step through their tokens; Esc is back.
 line "/image $pictures/scene.png"
