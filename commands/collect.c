@@ -10,6 +10,7 @@
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/items.h"
+#include "core/eval/grid.h"
 #include "core/probes/taps.h"
 
 enum { WORDS_MAX = 64 };
@@ -31,6 +32,8 @@ struct collecting {
     int pair_count;
     const char *table; // whose rows are taken; NULL: none's
     bool again;
+    int argc; // of the command
+    char **argv;
     char *model, *state; // what the numbers come from
     struct shell *shell;
     struct provenance from; // the same, in parts
@@ -274,14 +277,19 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// 1: the file has it already.
-static int look(const struct collecting *c, struct err *err)
+// The file has it already?
+static int is_kept(struct grid *g, size_t cell, struct err *err)
 {
+    const struct collecting *c = g->self;
     struct csv t;
-    if (open_file(c, &t, err) < 0) return -1;
     int found = 0;
+    if (c->again) return 0;
+    if (open_file(c, &t, err) < 0) return -1;
     for (size_t r = 0; r < t.row_count && !found; r++) found = kinship(c, &t, r) == SAME;
     csv_release(&t);
+    if (found)
+        sinks_notice(c->shell->sinks,
+                     "'%s' already has these rows: nothing to do (--again replaces them)", c->file);
     return found;
 }
 
@@ -347,27 +355,15 @@ static int run_command(struct shell *shell, int argc, char **argv, struct err *e
     return status;
 }
 
-static int run_and_keep(struct collecting *c, struct shell *shell, int argc, char **argv,
-                        struct err *err)
+static int run_and_keep(struct grid *g, size_t cell, struct err *err)
 {
-    const struct command *command = command_find(argv[0] + 1);
-    if (check_file(c, err) < 0) return -1;
-    if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
-    if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;
-    const char *model = provenance_value(&c->from, "model");
-    c->shell = shell;
-    c->model = xstrdup(model ? model : "");
-    c->state = provenance_state(&c->from);
-    const int found = c->again ? 0 : look(c, err);
-    if (found > 0)
-        sinks_notice(shell->sinks,
-                     "'%s' already has these rows: nothing to do (--again replaces them)", c->file);
-    if (found) return found < 0 ? -1 : 0;
+    struct collecting *c = g->self;
+    struct shell *shell = c->shell;
     const int sinks = shell->sinks->count;
     if (sinks >= SINKS_MAX - 1) // the command may add one, too
         return err_set(err, "/collect is nested too deep: '%s'", c->file);
     sinks_add(shell->sinks, (struct sink){ take_table, c });
-    const int status = run_command(shell, argc, argv, err);
+    const int status = run_command(shell, c->argc, c->argv, err);
     shell->sinks->count = sinks;
     if (status == 0 && c->changed)
         return err_set(err,
@@ -377,11 +373,34 @@ static int run_and_keep(struct collecting *c, struct shell *shell, int argc, cha
     return status < 0 ? -1 : keep(c, shell, err);
 }
 
+// A plan of a grid whose one cell is the shell's state.
+static const struct grid_plan plan = { .kept = is_kept, .run = run_and_keep };
+
+static int collect(struct collecting *c, struct err *err)
+{
+    struct shell *shell = c->shell;
+    const struct command *command = command_find(c->argv[0] + 1);
+    if (check_file(c, err) < 0) return -1;
+    if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
+    if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;
+    const char *model = provenance_value(&c->from, "model");
+    c->model = xstrdup(model ? model : "");
+    c->state = provenance_state(&c->from);
+    struct grid g = grid_of_engine(shell->engine);
+    g.self = c;
+    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)));
+    const int status = grid_run(&g, &plan, err);
+    grid_release(&g);
+    return status;
+}
+
 static int collect_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct collecting c = { .file = "" };
+    struct collecting c = { .file = "", .shell = shell };
     int at = 0, status = read_words(&c, argc, argv, &at, err);
-    if (status == 0) status = run_and_keep(&c, shell, argc - at, argv + at, err);
+    c.argc = argc - at;
+    c.argv = argv + at;
+    if (status == 0) status = collect(&c, err);
     for (int i = 0; i < c.pair_count; i++) free(c.pairs[i].name);
     for (size_t i = 0; i < c.shown_count; i++) {
         free(c.shown[i].name);

@@ -91,7 +91,8 @@ FILE *grid_keep(struct grid *g, const char *file, struct job_data of, job_data_t
 static int run_cells(struct grid *g, const struct grid_plan *plan, struct err *err)
 {
     for (size_t i = g->group; i < g->count; i += plan->together ? g->count : g->groups) {
-        const int status = plan->run(g, i, err);
+        const int kept = plan->kept ? plan->kept(g, i, err) : 0;
+        const int status = kept ? (kept < 0 ? -1 : 0) : plan->run(g, i, err);
         if (status == JOB_STOPPED) return status;
         if (status < 0 && (!plan->broken || plan->broken(g))) return -1;
         if (status < 0) g->cells[i].why = xstrdup(err->text);

@@ -47,6 +47,8 @@ struct grid {
 };
 
 struct grid_plan {
+    // 1: an earlier run has kept all of the cell, which is then not run. NULL: run() finds out.
+    int (*kept)(struct grid *g, size_t cell, struct err *err);
     // Continues what was kept of the cell, computes and keeps the rest. JOB_STOPPED: stopped before
     // its end.
     int (*run)(struct grid *g, size_t cell, struct err *err);
