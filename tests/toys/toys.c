@@ -54,7 +54,7 @@ static void words_are_known(void **state)
     says(&g, "/toy", "a toy of size 5");
     says(&g, "/help toy.on", "Switches the toy method.");
     says(&g, "/help toy", "Says how large the toy is.");
-    says(&g, "/help toyprobe", "Counts the rows of all layers.");
+    says(&g, "/help toyprobe", "Norms of all rows by layer and position.");
     says(&g, "/settings toy", "toy.factor");
     struct keys *keys = keys_new();
     char *command = keys_find(keys, "input", "Alt-9");
@@ -113,7 +113,7 @@ static void its_maps_are_shown(const struct results *r, int layers)
     struct err err = { 0 };
     int kinds = 0;
     for (const struct result_kind *k; (k = result_map_kind(kinds, &command)); kinds++)
-        if (!strcmp(k->name, "toy.rows")) assert_string_equal(command, "toyprobe");
+        if (!strcmp(k->name, "toy.norms")) assert_string_equal(command, "toyprobe");
     assert_int_equal(kinds, 7 + 2); // of the program, and the toy's
     results_json(r, &json);
     must(results_read(&again, json.data, &err), &err);
@@ -122,7 +122,7 @@ static void its_maps_are_shown(const struct results *r, int layers)
     const struct result_map *matrix = &again.maps[0], *words = &again.maps[1];
     assert_int_equal(matrix->rows, layers);
     assert_true(matrix->picture < 0 && !matrix->words);
-    assert_true(results_heatmap(matrix).min == 0 && results_heatmap(matrix).max == 2); // its range
+    assert_true(results_heatmap(words).min == -1 && results_heatmap(words).max == 100); // its range
     assert_int_equal(words->picture, 0);
     assert_null(words->words[0]);
     assert_string_equal(words->words[1], "odd");

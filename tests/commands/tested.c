@@ -1,0 +1,119 @@
+// tests/commands/tested.c -- every command, probe and method has a test: one that runs the command,
+// one that measures with the probe, one of the method's name.
+#include <ctype.h>
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "commands/command.h"
+#include "core/base/file_in.h"
+#include "core/methods/method.h"
+#include "core/probes/probe.h"
+
+// The text of all files of these patterns but this one.
+static char *read_tests(const char *const *patterns)
+{
+    struct buf all = { 0 };
+    for (; *patterns; patterns++) {
+        glob_t files;
+        assert_int_equal(glob(*patterns, 0, NULL, &files), 0);
+        for (size_t i = 0; i < files.gl_pathc; i++) {
+            struct err err;
+            size_t size;
+            if (strstr(files.gl_pathv[i], "commands/tested.c")) continue;
+            char *text = file_read(files.gl_pathv[i], 1 << 24, &size, &err);
+            if (!text) fail_msg("%s", err.text);
+            buf_add(&all, text, size);
+            free(text);
+        }
+        globfree(&files);
+    }
+    return buf_take(&all);
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '/';
+}
+
+// Does the word stand in the text by itself, not as part of a longer one or of a path?
+static bool names(const char *text, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = text; (p = strstr(p, word)); p += n)
+        if ((p == text || (!is_word(p[-1]) && p[-1] != '.')) && !is_word(p[n])) return true;
+    return false;
+}
+
+// What has none is said all at once.
+static void finish(struct buf *missing)
+{
+    if (missing->length) fail_msg("without a test:\n%s", missing->data);
+    buf_release(missing);
+}
+
+static void test_commands(void **state)
+{
+    static const char *const where[] = { "tests/commands/*.sh", "tests/commands/*.c",
+                                         "tests/tui/*.sh", "tests/sessions/*.c", NULL };
+    char *text = read_tests(where);
+    const struct command *c;
+    struct buf missing = { 0 };
+    for (int i = 0; (c = command_at(i)); i++) {
+        char *line = xasprintf("/%s", c->name);
+        if (!names(text, line))
+            buf_printf(&missing, "%s: write tests/commands/%s.sh, which runs it\n", line, c->name);
+        free(line);
+    }
+    assert_false(names(text, "/toy")); // of tests/toys/: none is in these files
+    free(text);
+    finish(&missing);
+}
+
+static void test_probes(void **state)
+{
+    static const char *const where[] = { "tests/core/probes/*.c", NULL };
+    char *text = read_tests(where);
+    const struct probe *p;
+    struct buf missing = { 0 };
+    for (int i = 0; (p = probe_at(i)); i++) {
+        char *name = xasprintf("probe_%s", p->name);
+        for (char *c = name; *c; c++)
+            if (*c == '-') *c = '_';
+        if (!names(text, name))
+            buf_printf(&missing, "/%s: write tests/core/probes/%s.c, which runs %s\n", p->name,
+                       name + strlen("probe_"), name);
+        free(name);
+    }
+    free(text);
+    finish(&missing);
+}
+
+static void test_methods(void **state)
+{
+    const struct method *m;
+    struct buf missing = { 0 };
+    for (int i = 0; (m = method_at(i)); i++) {
+        char *path = xasprintf("tests/core/methods/%s.c", m->name);
+        if (access(path, R_OK) < 0) buf_printf(&missing, "%s: write %s\n", m->title, path);
+        free(path);
+    }
+    finish(&missing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_probes),
+        cmocka_unit_test(test_methods),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
