@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/pace.h"
 #include "core/engine/device.h"
+#include "core/stages/stages.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
@@ -137,8 +138,10 @@ static int load(struct runner *r, struct err *err)
     const struct load_progress progress = { .report = loading, .self = r },
                                reading = { .report = hashing, .self = r };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
-    struct ranks *stages = job_splits_layers(r->job.settings) ? r->job.ranks : NULL;
-    r->job.model = model_open(r->row.model, r->job.backend, stages, &progress, err);
+    const struct model_dealer dealer = stages_dealer(r->job.ranks);
+    const bool splits = r->job.ranks && job_splits_layers(r->job.settings);
+    r->job.model =
+        model_open(r->row.model, r->job.backend, splits ? &dealer : NULL, &progress, err);
     if (!r->job.model || checkpoint_identify(r->job.model->checkpoint, &reading, err) < 0)
         return -1;
     bool earlier = false;

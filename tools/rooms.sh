@@ -1,7 +1,7 @@
 #!/bin/bash
 # tools/rooms.sh LIBRARY -- arrows between folders and between the rooms of core/ point one way: a room uses those above
 # it in this list only, by its #includes and by the symbols of its objects. `make lint` runs it.
-rooms="base settings ranks picture text graph ops files model methods metrics data sets talk probes adapter
+rooms="base settings ranks picture text graph ops files model stages methods metrics data sets talk probes adapter
        engine scenes draw new jobs eval train compare lists"
 
 set -o pipefail

@@ -12,6 +12,7 @@
 #include "core/base/pace.h"
 #include "core/data/notices.h"
 #include "core/eval/ask_file.h"
+#include "core/stages/stages.h"
 #include "core/talk/conversation.h"
 #include "core/text/tokenizer_parts.h"
 
@@ -98,9 +99,9 @@ static void put_pictures(const struct conversation *c, cJSON *line)
 }
 
 // Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
-static const struct stages *stages_of(const struct asking *a)
+static const struct stages *asked_stages(const struct asking *a)
 {
-    return engine_model(a->engine)->decoder.stages;
+    return stages_of(&engine_model(a->engine)->decoder);
 }
 
 static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJSON *line,
@@ -114,7 +115,7 @@ static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJS
     int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
                                      d->path_count, err);
     // A picture that another stage cannot read is none for all.
-    status = stages_agree_status(stages_of(a), 0, d->path_count, status, err);
+    status = stages_agree_status(asked_stages(a), 0, d->path_count, status, err);
     if (status < 0) return -1;
     put_pictures(engine_conversation(e), line);
     return engine_answer(e, err);
@@ -162,7 +163,7 @@ static int answer_sample(struct asking *a, const struct ask_question *q, struct 
 
 static int add_line(struct asking *a, const cJSON *line, struct err *err)
 {
-    if (!stages_first(stages_of(a))) return 0;
+    if (!decoder_first(&engine_model(a->engine)->decoder)) return 0;
     char *text = cJSON_PrintUnformatted(line);
     if (!text) return err_set(err, "out of memory for an answer");
     buf_printf(&a->round, "%s\n", text);
@@ -231,7 +232,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     struct pace pace = pace_from(0);
     int status = 0;
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
-        if (stages_of(a) || grid_deals(i, ranks, number))
+        if (asked_stages(a) || grid_deals(i, ranks, number))
             status = run_sample(a, &a->data.list[todo[i]], err);
         else
             note_other(a, &a->data.list[todo[i]]);
@@ -264,7 +265,7 @@ static void share_animations(struct asking *a)
 static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
-    if (stages_of(a)) return; // of all
+    if (asked_stages(a)) return; // of all
     double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
     for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
     ranks_sum_doubles(a->ranks, sums, 2 + CUTS);

@@ -13,6 +13,7 @@
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
 #include "core/sets/prompt.h"
+#include "core/stages/stages.h"
 #include "core/talk/answer.h"
 
 // --- reports ------------------------------------------------------------------------------------
@@ -444,7 +445,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // A picture that another stage cannot read is none for all.
-    status = stages_agree_status(v->r->model->decoder.stages, v->c.flight, (uint64_t)s->index,
+    status = stages_agree_status(stages_of(&v->r->model->decoder), v->c.flight, (uint64_t)s->index,
                                  status, &err);
     if (!m || status < 0) {
         clear_pictures(v);
@@ -565,7 +566,7 @@ int evaluate_close(struct evaluating *v, struct err *err)
 
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
-    if (r->model->decoder.stages) return evaluate_in_flights(r, e, err);
+    if (r->model->decoder.part) return evaluate_in_flights(r, e, err);
     struct evaluating *v = evaluate_open(r, e);
     while (evaluate_next(v)) continue;
     return evaluate_close(v, err);

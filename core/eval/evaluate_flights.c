@@ -1,5 +1,5 @@
 // core/eval/evaluate_flights.c -- an evaluation of a model whose layers are dealt to ranks
-// (core/model/stages.h): twice as many samples as stages are under way at a time, so that a stage
+// (core/stages/stages.h): twice as many samples as stages are under way at a time, so that a stage
 // computes for one while the others are elsewhere.
 //
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in a thread of its
@@ -13,6 +13,7 @@
 
 #include "core/base/mem.h"
 #include "core/eval/evaluate_parts.h"
+#include "core/stages/stages.h"
 
 // For each stage: with one alone, a prompt in one stage keeps the tokens of all others waiting.
 enum { FLIGHTS = 2 };
@@ -27,7 +28,7 @@ struct flight {
 
 static struct ranks *ranks_of(const struct evaluating *v)
 {
-    return v->r->model->decoder.stages->ranks;
+    return stages_of(&v->r->model->decoder)->ranks;
 }
 
 // A round of a flight.
@@ -94,7 +95,7 @@ static int fly_all(struct flight *flights, int count, struct evaluating *all, st
 
 int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err)
 {
-    const int count = FLIGHTS * r->model->decoder.stages->count;
+    const int count = FLIGHTS * stages_of(&r->model->decoder)->count;
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
     for (int i = 0; i < count; i++) open_flight(&flights[i], r, i, count);

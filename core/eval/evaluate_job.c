@@ -17,6 +17,7 @@
 #include "core/jobs/identity.h"
 #include "core/jobs/memory.h"
 #include "core/sets/submit.h"
+#include "core/stages/stages.h"
 #include "core/talk/batch.h"
 
 // --- words ---------------------------------------------------------------------------------------
@@ -309,10 +310,10 @@ static bool report(void *self, const struct evaluated *e)
 // Which layers each rank has computed, and what that took of its memory.
 static void report_stages(struct job *j)
 {
-    const struct stages *s = j->model->decoder.stages;
+    const struct stages *s = stages_of(&j->model->decoder);
     if (!s) return;
     double *all = xcalloc(3 * (size_t)s->count, sizeof *all), *mine = all + 3 * s->number;
-    mine[0] = s->from, mine[1] = s->to - 1, mine[2] = (double)memory_most() / 1e6;
+    mine[0] = s->part.from, mine[1] = s->part.to - 1, mine[2] = (double)memory_most() / 1e6;
     ranks_sum_doubles(s->ranks, all, 3 * (size_t)s->count);
     for (int k = 0; k < s->count; k++) {
         char *key = xasprintf("rank %d", k);
@@ -364,7 +365,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     request.report = report;
     request.self = w;
     request.cancel = grid_cancel(g);
-    request.ranks = g->model->decoder.stages ? NULL : ranks;
+    request.ranks = g->model->decoder.part ? NULL : ranks;
     if (j) {
         job_hooks(j, &hooks);
         request.hooks = &hooks;

@@ -19,6 +19,7 @@
 #include "core/model/families/family.h"
 #include "core/model/sampler.h"
 #include "core/ops/ops.h"
+#include "core/stages/stages.h"
 #include "core/talk/answer.h"
 #include "core/talk/batch.h"
 
@@ -146,8 +147,8 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     float *loss = xcalloc((size_t)n + 1, sizeof *loss);
     int status = 0;
     double sum = 0;
-    if (stages_last(d->stages)) status = x ? rows_loss(g, d, s, p, x, loss) : -1;
-    stages_tell(g, d->stages, loss, (size_t)n * sizeof *loss);
+    if (decoder_last(d)) status = x ? rows_loss(g, d, s, p, x, loss) : -1;
+    stages_tell(g, stages_of(d), loss, (size_t)n * sizeof *loss);
     if (!graph_ok(g)) status = -1;
     for (int64_t i = 0; i < n; i++) sum += loss[i];
     free(loss);

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/eval/evaluate_parts.h"
 #include "core/eval/grid.h"
+#include "core/stages/stages.h"
 
 // The texts of a struct evaluated; NULL is a text too.
 enum { TEXTS = 9 };
@@ -119,7 +120,7 @@ void evaluate_end_sample(struct evaluating *v, bool bad)
         pack_end(&v->kept, bad);
     else
         v->e->skipped += bad;
-    const struct stages *stages = v->r->model->decoder.stages;
+    const struct stages *stages = stages_of(&v->r->model->decoder);
     ranks_did(stages ? stages->ranks : v->r->ranks, 1);
 }
 

@@ -12,6 +12,7 @@
 #include "core/graph/tape.h"
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
+#include "core/stages/stages.h"
 
 // The samples of a pass, joined.
 struct batch {
@@ -77,7 +78,7 @@ static void encode(struct graph *g, const struct model *m, const struct batch *b
 static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
     model_pass(m, b->sequence->pictures);
-    if (!stages_first(m->decoder.stages))
+    if (!decoder_first(&m->decoder))
         return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
     struct tensor none = { 0 };
     struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
@@ -180,12 +181,13 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if (former) hooks = *former;
     hooks_add(&hooks, &hook);
     g->hooks = &hooks;
-    const struct stages *stages = m->decoder.stages;
+    const struct stages *stages = stages_of(&m->decoder);
     int status = -1;
     if ((h || stages) &&
         decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0) {
-        status =
-            stages_last(stages) ? head_loss(g, &m->decoder, last, &b, &alive, share, losses) : 0;
+        status = decoder_last(&m->decoder)
+                     ? head_loss(g, &m->decoder, last, &b, &alive, share, losses)
+                     : 0;
         stages_tell(g, stages, losses, count * sizeof *losses);
         if (!graph_ok(g)) status = -1;
     }

@@ -60,7 +60,7 @@ struct graph {
     struct graph_sample *samples;    // samples of a pass that computes a loss, in order; NULL:
                                      // other passes
     double share;                    // weight of a sample's loss in the step's loss
-    int flight; // which of the passes that are under way at a time (core/model/stages.h)
+    int flight; // which of the passes that are under way at a time (core/stages/stages.h)
     bool failed, cancelled;
     bool heard;     // the failure is that of another rank
     struct err err; // the first failure

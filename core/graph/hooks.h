@@ -60,10 +60,7 @@ enum {
       "[N,D] h[layer+1]; a method that drops rows sets `rows`")                                    \
     X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                     \
     X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                             \
-    X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")                \
-    X(HAND_ON, HAS_ROWS, MAY_NOT,                                                                  \
-      "NULL: the layers go on in another process; a method puts into `note` what it needs there")  \
-    X(TAKE_ON, HAS_ROWS, MAY_NOT, "NULL: there, before its first layer; the method reads `note`")
+    X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")
 
 // A site. Its name in the code is an array of one, which stands for its address: SITE_VALUES. A
 // method defines sites of its own in its file, for probes and other methods (core/methods/ira.h).
@@ -86,12 +83,6 @@ struct seen_keys {
     const int64_t *count;       // [N - from]
 };
 
-// Bytes from one process to the next (core/model/stages.h). Read from `at` on.
-struct site_note {
-    struct buf bytes;
-    size_t at;
-};
-
 // Arguments of a site. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
@@ -108,7 +99,7 @@ struct site_args {
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
-    struct site_note *note;          // SITE_HAND_ON, SITE_TAKE_ON
+    void *own;                       // of a site that another file defines: it says what
 };
 
 // The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.

@@ -110,7 +110,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->backend = env->backend;
     }
     model_pass(m, true); // it acts on pictures
-    // A stage of a model that embeds nothing (core/model/stages.h) aligns nothing either.
+    // A stage of a model that embeds nothing (core/stages/stages.h) aligns nothing either.
     const struct tensor *table = &m->decoder.embed;
     if (table->data && table->data != n->table &&
         norm_target(env->backend, table, &n->target, err) < 0)

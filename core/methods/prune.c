@@ -100,8 +100,8 @@ static uint64_t prune_bytes(const void *state)
 // Are the rows behind that layer, or before the first one, in this process?
 static bool is_here(const struct prune *p, int layer)
 {
-    const struct stages *stages = p->model->decoder.stages;
-    return layer == PRUNE_INPUT ? stages_first(stages) : stages_has(stages, layer);
+    const struct decoder *d = &p->model->decoder;
+    return layer == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, layer);
 }
 
 // Does any stage drop some of `visual` tokens?
@@ -228,7 +228,7 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
 // cached rows? What those of other processes have cached is not known here.
 static bool must_replace(const struct prune *p, const struct site_args *args)
 {
-    if (drops(p, p->visual) || p->model->decoder.stages) return true;
+    if (drops(p, p->visual) || p->model->decoder.part) return true;
     return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
 }
 
@@ -315,16 +315,16 @@ static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
-    const int to = p->model->decoder.stages->to;
+    const int to = p->model->decoder.part->to;
     const bool dropped = dropped_before(p, to);
     sequence_reserve(p, s); // perhaps no layer of this process prunes
     if (p->dynamic) {
-        if (dropped) lists_put(args->note, p->next.keys ? &p->next : &p->seen);
+        if (dropped) lists_put(args->own, p->next.keys ? &p->next : &p->seen);
     } else if (args->prefill) {
-        if (dropped) prune_put(args->note, &p->replacing, sizeof p->replacing);
-        if (dropped) prune_put(args->note, p->dropped, (size_t)s->n * sizeof *p->dropped);
+        if (dropped) prune_put(args->own, &p->replacing, sizeof p->replacing);
+        if (dropped) prune_put(args->own, p->dropped, (size_t)s->n * sizeof *p->dropped);
         for (int64_t i = 0; i < s->n && focus_from(p, to); i++)
-            if (s->picture[i] >= 0) prune_put(args->note, &p->row_score[0][i], sizeof(float));
+            if (s->picture[i] >= 0) prune_put(args->own, &p->row_score[0][i], sizeof(float));
     }
     return graph_ok(g) ? 0 : -1;
 }
@@ -333,22 +333,21 @@ static int prune_take_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
-    const int from = p->model->decoder.stages->from;
+    const int from = p->model->decoder.part->from;
     const bool dropped = dropped_before(p, from);
     bool good = true;
     if (p->dynamic) {
         lists_clear(&p->seen);
         lists_clear(&p->next);
         if (dropped) sequence_begin(p, s);
-        if (dropped) good = lists_get(args->note, s->n, &p->next);
+        if (dropped) good = lists_get(args->own, s->n, &p->next);
     } else if (args->prefill) {
         sequence_begin(p, s);
         if (dropped)
-            good = prune_get(args->note, &p->replacing, sizeof p->replacing) &&
-                   prune_get(args->note, p->dropped, (size_t)s->n * sizeof *p->dropped);
+            good = prune_get(args->own, &p->replacing, sizeof p->replacing) &&
+                   prune_get(args->own, p->dropped, (size_t)s->n * sizeof *p->dropped);
         for (int64_t i = 0; i < s->n && good && focus_from(p, from); i++)
-            if (s->picture[i] >= 0)
-                good = prune_get(args->note, &p->row_score[0][i], sizeof(float));
+            if (s->picture[i] >= 0) good = prune_get(args->own, &p->row_score[0][i], sizeof(float));
     }
     if (!good) graph_fail(g, "the rank before has sent no list of the visual tokens that are left");
     return good ? 0 : -1;

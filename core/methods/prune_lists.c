@@ -14,12 +14,12 @@ void lists_clear(struct seen_lists *l)
     *l = (struct seen_lists){ 0 };
 }
 
-void prune_put(struct site_note *note, const void *data, size_t size)
+void prune_put(struct stage_note *note, const void *data, size_t size)
 {
     if (size) buf_add(&note->bytes, data, size);
 }
 
-bool prune_get(struct site_note *note, void *data, size_t size)
+bool prune_get(struct stage_note *note, void *data, size_t size)
 {
     if (size > note->bytes.length - note->at) return false;
     if (size) memcpy(data, note->bytes.data + note->at, size);
@@ -27,7 +27,7 @@ bool prune_get(struct site_note *note, void *data, size_t size)
     return true;
 }
 
-void lists_put(struct site_note *note, const struct seen_lists *l)
+void lists_put(struct stage_note *note, const struct seen_lists *l)
 {
     const int64_t rows = l->keys ? l->rows : 0;
     prune_put(note, &l->from, sizeof l->from);
@@ -38,7 +38,7 @@ void lists_put(struct site_note *note, const struct seen_lists *l)
     }
 }
 
-static bool list_get(struct site_note *note, int32_t **keys, int64_t *count)
+static bool list_get(struct stage_note *note, int32_t **keys, int64_t *count)
 {
     const size_t left = note->bytes.length - note->at;
     if (!prune_get(note, count, sizeof *count)) return false;
@@ -47,7 +47,7 @@ static bool list_get(struct site_note *note, int32_t **keys, int64_t *count)
     return prune_get(note, *keys, (size_t)*count * sizeof **keys);
 }
 
-bool lists_get(struct site_note *note, int64_t most, struct seen_lists *l)
+bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
 {
     int64_t rows;
     if (!prune_get(note, &l->from, sizeof l->from) || !prune_get(note, &rows, sizeof rows))

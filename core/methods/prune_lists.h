@@ -7,7 +7,7 @@
 #ifndef CORE_METHODS_PRUNE_LISTS_H
 #define CORE_METHODS_PRUNE_LISTS_H
 
-#include "core/graph/hooks.h"
+#include "core/stages/stages.h"
 
 // Keys that rows from.. see, in the form of struct seen_keys.
 struct seen_lists {
@@ -18,10 +18,10 @@ struct seen_lists {
 
 void lists_clear(struct seen_lists *l);
 
-void prune_put(struct site_note *note, const void *data, size_t size);
-bool prune_get(struct site_note *note, void *data, size_t size);
-void lists_put(struct site_note *note, const struct seen_lists *l);
+void prune_put(struct stage_note *note, const void *data, size_t size);
+bool prune_get(struct stage_note *note, void *data, size_t size);
+void lists_put(struct stage_note *note, const struct seen_lists *l);
 // Into empty lists of at most `most` rows, which have something to release even after a failure.
-bool lists_get(struct site_note *note, int64_t most, struct seen_lists *l);
+bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
 
 #endif

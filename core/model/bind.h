@@ -22,7 +22,7 @@ struct binder {
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
-    bool away; // matrices are another rank's (core/model/stages.h): their shapes are checked, but
+    bool away; // matrices are another rank's (core/stages/stages.h): their shapes are checked, but
                // their tensors have no data
 };
 

@@ -71,52 +71,14 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     return graph_ok(g) ? 0 : -1;
 }
 
-// From the stage before: h of the rows that are left there, and the pass for them.
-static struct tensor *take_on(struct graph *g, const struct decoder *d, const struct pass **p,
-                              struct tensor *h)
-{
-    const struct sequence *s = (*p)->sequence;
-    struct stage_plan plan;
-    stages_receive_plan(g, d->stages, s, &plan);
-    if (plan.rows && graph_ok(g)) {
-        *p = pass_of_rows(g, *p, plan.rows, plan.n);
-        h = graph_new2(g, DTYPE_F32, plan.n, d->config.hidden);
-    }
-    stages_receive(g, d->stages, s, h);
-    if (graph_ok(g) && *p) {
-        struct site_args args = pass_site(*p, -1, NULL);
-        args.note = &plan.note;
-        hooks_run(g, SITE_TAKE_ON, &args);
-    }
-    stage_plan_release(&plan);
-    return h;
-}
-
-// To the next stage, also after a failure.
-static void hand_on(struct graph *g, const struct decoder *d, const struct pass *p,
-                    const struct sequence *s, const struct tensor *h)
-{
-    struct stage_plan plan = { 0 };
-    if (graph_ok(g) && p) {
-        struct site_args args = pass_site(p, -1, NULL);
-        args.note = &plan.note;
-        hooks_run(g, SITE_HAND_ON, &args);
-        if (p->replaced) plan.n = p->n;
-        plan.rows = plan.n ? (int32_t *)(uintptr_t)p->rows : NULL;
-    }
-    stages_send_plan(g, d->stages, s, &plan);
-    plan.rows = NULL; // the pass's
-    stage_plan_release(&plan);
-    stages_send(g, d->stages, s, h);
-}
-
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits)
 {
+    const struct decoder_part *part = d->part; // NULL: all layers are here
+    const int from = part ? part->from : 0, to = part ? part->to : d->config.layers;
     *logits = NULL;
-    // In stages a failure is told to the others.
-    if (check_input(g, d, kv, s, h) < 0 && !d->stages) return -1;
+    if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
                           .kv = kv,
@@ -128,8 +90,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     looks_begin(g, &looks);
 
     // A token of an answer, played from a recording of all that follows.
-    if (kv && !prefill && want == LOGITS_LAST && !d->stages &&
-        decoder_step(g, d, kv, s, h, logits)) {
+    if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         looks_end(g);
         return graph_stop(g) ? -1 : 0;
@@ -137,13 +98,11 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 
     // What turns queries and keys by their positions: cos and sin [n, d/2], the same in all layers.
     if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start.n, &start.cos, &start.sin);
-    if (!stages_first(d->stages))
-        h = take_on(g, d, &p, h);
+    if (part && !part->first)
+        h = part->take(part, g, &p, h);
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
-    const int from = d->stages ? d->stages->from : 0;
-    const int to = d->stages ? d->stages->to : d->config.layers;
     for (int l = from; l < to && p && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
         backend_enter(g->backend, d->layer[l].gpu);
@@ -153,17 +112,15 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         p = layer.pass;
     }
     backend_enter(g->backend, 0);
-    if (!stages_last(d->stages)) hand_on(g, d, p, s, h);
+    if (part && !part->last) part->give(part, g, p, s, h);
 
-    if (stages_last(d->stages) && graph_ok(g)) {
+    if (decoder_last(d) && graph_ok(g)) {
         h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
         if (want == LOGITS_HIDDEN) *logits = h;
         if (want == LOGITS_LAST || want == LOGITS_ALL) *logits = rows_logits(g, d, p, h, want);
     }
-    if (d->stages && (want == LOGITS_LAST || want == LOGITS_ALL))
-        *logits = stages_tell_tensor(g, d->stages, *logits, d->config.vocab);
-    else if (d->stages)
-        stages_tell(g, d->stages, NULL, 0);
+    const bool shared = want == LOGITS_LAST || want == LOGITS_ALL;
+    if (part) *logits = part->share(part, g, *logits, shared ? d->config.vocab : 0);
     looks_end(g);
     if (graph_stop(g)) return -1;
 

@@ -10,7 +10,6 @@
 #include "core/model/bind.h"
 #include "core/model/kv.h"
 #include "core/model/rope.h"
-#include "core/model/stages.h"
 
 struct attention_kind;
 struct ffn_kind;
@@ -103,14 +102,53 @@ struct decoder_layer {
     int gpu; // which computes it (backend_enter)
 };
 
+struct decoder_part;
+
 struct decoder {
     struct decoder_config config;
     struct tensor embed; // [V,D]; on the host unless tied
     struct tensor norm;  // [D]
     struct tensor head;  // [V,D]; the same memory as embed when tied
     struct decoder_layer *layer;
-    const struct stages *stages; // the layers that this process computes; NULL: all
+    struct decoder_part *part; // the layers that this process computes; NULL: all
 };
+
+struct pass;
+
+// Of a model whose layers are dealt to several processes (core/stages/stages.h): those of this one,
+// and what it does at their borders. All processes make every call for every pass, also after a
+// failure, which the others take over.
+struct decoder_part {
+    int from, to;     // layers from .. to-1
+    bool first, last; // with what precedes the first layer, with the final norm and the head
+    // The hidden state of the rows that are left before layer `from`, and *p for these rows. h is
+    // memory for those of *p.
+    struct tensor *(*take)(const struct decoder_part *part, struct graph *g, const struct pass **p,
+                           struct tensor *h);
+    // Gives h behind layer to-1 to the next process. p NULL, h NULL: after a failure.
+    void (*give)(const struct decoder_part *part, struct graph *g, const struct pass *p,
+                 const struct sequence *s, const struct tensor *h);
+    // What the last process has computed, [rows, columns] f32, in all; columns 0: only whether it
+    // failed.
+    struct tensor *(*share)(const struct decoder_part *part, struct graph *g, struct tensor *x,
+                            int64_t columns);
+    void (*release)(struct decoder_part *part);
+};
+
+static inline bool decoder_first(const struct decoder *d)
+{
+    return !d->part || d->part->first;
+}
+
+static inline bool decoder_last(const struct decoder *d)
+{
+    return !d->part || d->part->last;
+}
+
+static inline bool decoder_has(const struct decoder *d, int layer)
+{
+    return !d->part || (layer >= d->part->from && layer < d->part->to);
+}
 
 // Reads a config object (text_config or the whole config.json) of that kind.
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
@@ -175,8 +213,9 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // are then the rows alive at the end. A prefill (n > 1 or the first row after a prompt) that finds
 // layers without some of the past rows must replace rows in this way.
 //
-// In stages (d->stages) every rank calls it with the same rows. h is the first stage's; others give
-// memory for it. All get the logits; LOGITS_HIDDEN is the last stage's, NULL in the others.
+// With layers in several processes (d->part) each calls it with the same rows. h is the first
+// one's; others give memory for it. All get the logits; LOGITS_HIDDEN is the last one's, NULL in
+// the others.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

@@ -155,21 +155,21 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     untie_other_head(&d->config, b->checkpoint, b->prefix, head);
-    b->away = !stages_first(d->stages) && !(config->tied && stages_last(d->stages));
+    b->away = !decoder_first(d) && !(config->tied && decoder_last(d));
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
-        b->away = !stages_has(d->stages, l);
+        b->away = !decoder_has(d, l);
         bind_layer(b, &d->layer[l], config, l);
     }
     backend_enter(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));
     d->head = d->embed;
     b->prefix = "";
-    b->away = !stages_last(d->stages);
+    b->away = !decoder_last(d);
     if (!config->tied) bind_matrix(b, &d->head, config->vocab, config->hidden, "%s", head);
     return b->failed ? -1 : 0;
 }
@@ -181,6 +181,7 @@ void decoder_release(struct decoder *d)
         free(d->layer[l].ffn.weight);
     }
     free(d->layer);
+    if (d->part) d->part->release(d->part);
     *d = (struct decoder){ 0 };
 }
 
@@ -188,7 +189,7 @@ void decoder_cache(const struct decoder *d, const struct backend *backend, struc
 {
     const struct decoder_config *c = &d->config;
     kv_init(kv, backend, c->layers, c->kind->attention->cached(c));
-    if (!d->stages) return;
-    kv->from = d->stages->from;
-    kv->to = d->stages->to;
+    if (!d->part) return;
+    kv->from = d->part->from;
+    kv->to = d->part->to;
 }

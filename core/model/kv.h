@@ -28,7 +28,7 @@ struct kv_row {
 struct kv {
     const struct backend *backend;
     int layers;
-    int from, to; // layers that are computed here; the others stay empty (core/model/stages.h)
+    int from, to; // layers that are computed here; the others stay empty (core/stages/stages.h)
     struct kv_row row;
     enum dtype dtype; // of the tables: f32 or bf16
     struct kv_layer *layer;

@@ -126,51 +126,6 @@ static int configure(struct model *m, struct err *err)
     return check_placeholder(m, err);
 }
 
-// The number of the layer whose weight it is; -1: none's.
-static int layer_of(const struct model *m, const char *tensor)
-{
-    char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
-    const char *at = strstr(common, "layers.");
-    const long layer = at ? strtol(at + strlen("layers."), &end, 10) : -1;
-    const bool is_one = layer >= 0 && *end == '.' && layer < m->decoder.config.layers;
-    free(common);
-    return is_one ? (int)layer : -1;
-}
-
-// Deals the layers by their bytes in the file; the first stage has what comes before them, the last
-// one the head.
-static int deal_stages(struct model *m, struct ranks *ranks, struct err *err)
-{
-    const struct checkpoint *c = m->checkpoint;
-    const int layers = m->decoder.config.layers, count = ranks_count(ranks),
-              number = ranks_number(ranks);
-    if (count > layers)
-        return err_set(err, "the model has %d layers: at most so many ranks can share them",
-                       layers);
-    double *bytes = xcalloc((size_t)layers, sizeof *bytes), first = 0, last = 0;
-    int *from = xcalloc((size_t)count + 1, sizeof *from);
-    for (int64_t i = 0; i < c->tensor_count; i++) {
-        const struct safetensor *t = c->tensors[i];
-        const enum model_part_kind part = m->family->part(m, t->name);
-        const int layer = part == PART_DECODER ? layer_of(m, t->name) : -1;
-        if (layer >= 0) bytes[layer] += (double)t->bytes;
-        if (part == PART_EMBEDDING || part == PART_VISION || part == PART_PROJECTOR)
-            first += (double)t->bytes;
-        if (part == PART_HEAD || (part == PART_EMBEDDING && m->decoder.config.tied))
-            last += (double)t->bytes;
-    }
-    stages_deal(bytes, layers, first, last, count, from);
-    m->stages = (struct stages){ .ranks = ranks,
-                                 .number = number,
-                                 .count = count,
-                                 .from = from[number],
-                                 .to = from[number + 1] };
-    m->decoder.stages = &m->stages;
-    free(from);
-    free(bytes);
-    return 0;
-}
-
 static int bind_weights(struct model *m, struct err *err)
 {
     if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
@@ -189,12 +144,12 @@ int model_bind(struct model *m, struct err *err)
 }
 
 // Smaller weights are made or found by the hash of those they take the place of, which are not
-// read. A stage reads only its own.
-static int read_weights(const struct model *m, bool small, bool stage,
+// read. A process with some of the layers reads only its own.
+static int read_weights(const struct model *m, bool small, bool part,
                         const struct load_progress *progress, struct err *err)
 {
     if (small) return checkpoint_identify(m->checkpoint, progress, err);
-    return stage ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
+    return part ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
 }
 
 struct model *model_load(const char *name, const struct backend *backend,
@@ -206,8 +161,9 @@ struct model *model_load(const char *name, const struct backend *backend,
     return NULL;
 }
 
-struct model *model_open(const char *name, const struct backend *backend, struct ranks *ranks,
-                         const struct load_progress *progress, struct err *err)
+struct model *model_open(const char *name, const struct backend *backend,
+                         const struct model_dealer *dealer, const struct load_progress *progress,
+                         struct err *err)
 {
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
@@ -218,8 +174,8 @@ struct model *model_open(const char *name, const struct backend *backend, struct
     char *folder = checkpoint_locate(m->name, err);
     // Headers alone, until the family is known.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
-    if (configure(m, err) < 0 || (ranks && deal_stages(m, ranks, err) < 0)) goto named;
-    if (read_weights(m, kind, ranks, progress, err) < 0) goto out;
+    if (configure(m, err) < 0 || (dealer && dealer->deal(dealer, m, err) < 0)) goto named;
+    if (read_weights(m, kind, dealer, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;

@@ -33,7 +33,6 @@ struct model {
     char *template_problem;         // why it cannot; NULL: there is none, or it can
     const struct layout *layout;    // the built-in one that is like it
     struct decoder decoder;
-    struct stages stages; // of the decoder, if its layers are dealt to ranks
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
@@ -58,10 +57,17 @@ struct model {
 // NULL and a message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
-// The same without the checkpoint's fingerprint (checkpoint_identify). With `ranks`: a stage, which
-// does not read the weights of the others; fails also if there are more ranks than layers.
-struct model *model_open(const char *name, const struct backend *backend, struct ranks *ranks,
-                         const struct load_progress *progress, struct err *err);
+// Chooses the layers of this process (model->decoder.part) once the configs and the headers of the
+// files are read. Weights of the others are not read.
+struct model_dealer {
+    int (*deal)(const struct model_dealer *self, struct model *m, struct err *err);
+    void *self;
+};
+
+// The same without the checkpoint's fingerprint (checkpoint_identify). dealer NULL: all layers.
+struct model *model_open(const char *name, const struct backend *backend,
+                         const struct model_dealer *dealer, const struct load_progress *progress,
+                         struct err *err);
 void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
 // separately.

@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
+#include "core/stages/stages.h"
 #include "core/talk/lookahead.h"
 
 // --- passes --------------------------------------------------------------------------------------
@@ -34,14 +35,14 @@ static void mark_encoded(struct conversation *c, struct graph *g, int i)
 
 int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
-    const struct stages *stages = c->model->decoder.stages;
+    const struct decoder *d = &c->model->decoder;
     struct picture *p = &c->pictures[i];
     if (p->visual.data && (p->focus || !hooks_wanted(g, SITE_FOCUS, -1))) return 0;
     conversation_drop_visual(c, i);
     struct arena_mark mark = arena_mark(&c->step);
     float *focus = NULL;
     struct tensor *v = NULL;
-    if (stages_first(stages))
+    if (decoder_first(d))
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
     else
         mark_encoded(c, g, i);
@@ -67,7 +68,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
         memcpy(p->focus, focus, (size_t)p->tokens * sizeof *focus);
     }
     arena_reset(&c->step, mark);
-    if (stages) stages_agree(g, stages, (uint64_t)i);
+    if (d->part) stages_agree(g, stages_of(d), (uint64_t)i);
     if (!graph_ok(g)) conversation_drop_visual(c, i);
     return graph_ok(g) ? 0 : -1;
 }
@@ -78,7 +79,7 @@ int conversation_forward(struct conversation *c, struct graph *g, const struct s
     const struct decoder *d = &c->model->decoder;
     struct tensor *h; // h[0] of the rows that are not cached [n,D]
     model_pass(c->model, s->pictures);
-    if (stages_first(d->stages)) {
+    if (decoder_first(d)) {
         struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
         const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
         for (size_t i = 0; i < c->picture_count; i++) {
@@ -91,7 +92,7 @@ int conversation_forward(struct conversation *c, struct graph *g, const struct s
     } else {
         h = graph_new2(g, DTYPE_F32, s->n - c->cached.n, d->config.hidden); // memory for h
     }
-    if (!h && !d->stages) return -1;
+    if (!h && !d->part) return -1;
     if (decoder_forward(g, d, &c->kv, s, h, want, prefill, x) < 0 || !graph_ok(g)) return -1;
     sequence_release(&c->cached);
     sequence_copy(&c->cached, s);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/stages/stages.h"
 #include "core/talk/conversation.h"
 
 void conversation_drop_visual(struct conversation *c, int i)
@@ -86,7 +87,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         return 0;
     }
     // Of layers in several processes a method knows what it has in its own.
-    const int64_t from = stages_least(c->model->decoder.stages, c->flight,
+    const int64_t from = stages_least(stages_of(&c->model->decoder), c->flight,
                                       methods_reusable(&c->methods, &c->cached, tokens));
     conversation_trim(c, from);
     return from;

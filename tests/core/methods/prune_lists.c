@@ -12,19 +12,19 @@
 
 #include "core/base/mem.h"
 
-static struct site_note written(void)
+static struct stage_note written(void)
 {
     int32_t first[] = { 0, 4, 7 }, third[] = { 2 };
     int32_t *keys[] = { first, NULL, third };
     int64_t count[] = { 3, 0, 1 };
-    struct site_note note = { 0 };
+    struct stage_note note = { 0 };
     lists_put(&note, &(struct seen_lists){ 5, 3, keys, count });
     return note;
 }
 
 static void round_trip(void **state)
 {
-    struct site_note note = written();
+    struct stage_note note = written();
     struct seen_lists l = { 0 };
     (void)state;
     assert_true(lists_get(&note, 3, &l));
@@ -42,7 +42,7 @@ static void round_trip(void **state)
 
 static void no_lists(void **state)
 {
-    struct site_note note = { 0 };
+    struct stage_note note = { 0 };
     struct seen_lists l = { .from = 9 };
     (void)state;
     lists_put(&note, &l);
@@ -57,7 +57,7 @@ static void cut(void **state)
 {
     (void)state;
     for (size_t length = 0;; length++) {
-        struct site_note note = written();
+        struct stage_note note = written();
         struct seen_lists l = { 0 };
         const bool whole = length == note.bytes.length;
         note.bytes.length = length;
@@ -75,7 +75,7 @@ static void changed(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (size_t at = 1; at <= 2; at++) {
-            struct site_note note = written();
+            struct stage_note note = written();
             struct seen_lists l = { 0 };
             memcpy(note.bytes.data + at * sizeof bad[i], &bad[i], sizeof bad[i]);
             // Four keys in the first list move the rest, which then ends too early.

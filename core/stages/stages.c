@@ -1,14 +1,16 @@
-// core/model/stages.c -- what the stages of a pass tell one another.
+// core/stages/stages.c -- what the stages of a pass tell one another.
 //
 // A message is a word, and after a word without a failure the numbers. Words say what they are
 // about: stages that are not at the same pass over the same tokens (their files differ) notice it
 // before they compute anything.
-#include "core/model/stages.h"
+#include "core/stages/stages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/families/family.h"
+#include "core/model/pass.h"
 
 // --- dealing -------------------------------------------------------------------------------------
 
@@ -38,21 +40,6 @@ void stages_deal(const double *bytes, int layers, double first, double last, int
     free(sum);
     free(most);
     free(begin);
-}
-
-bool stages_first(const struct stages *s)
-{
-    return !s || s->number == 0;
-}
-
-bool stages_last(const struct stages *s)
-{
-    return !s || s->number == s->count - 1;
-}
-
-bool stages_has(const struct stages *s, int layer)
-{
-    return !s || (layer >= s->from && layer < s->to);
 }
 
 // --- words ---------------------------------------------------------------------------------------
@@ -161,16 +148,23 @@ static int tag_of(int flight, int which)
 
 // --- a pass --------------------------------------------------------------------------------------
 
-void stage_plan_release(struct stage_plan *p)
-{
-    free(p->rows);
-    buf_release(&p->note.bytes);
-    *p = (struct stage_plan){ 0 };
-}
+const struct site SITE_HAND_ON[1] = {
+    { "HAND_ON", HAS_ROWS, MAY_NOT, "NULL: a method notes what it needs in the next process" }
+};
+const struct site SITE_TAKE_ON[1] = {
+    { "TAKE_ON", HAS_ROWS, MAY_NOT, "NULL: a method reads what it noted in the process before" }
+};
+
+// What goes from a stage to the next one before h: rows of the sequence that methods have left, and
+// what they noted.
+struct plan {
+    int32_t *rows; // [n]; NULL: all rows of the pass
+    int64_t n;
+    struct stage_note note;
+};
 
 // Rows ascend and are rows of q; what follows them is the note.
-static int read_plan(struct stage_plan *plan, const struct sequence *q, const char *data,
-                     size_t size)
+static int read_plan(struct plan *plan, const struct sequence *q, const char *data, size_t size)
 {
     int64_t n;
     if (size < sizeof n) return -1;
@@ -190,43 +184,39 @@ static int read_plan(struct stage_plan *plan, const struct sequence *q, const ch
     return 0;
 }
 
-void stages_receive_plan(struct graph *g, const struct stages *s, const struct sequence *q,
-                         struct stage_plan *plan)
+static void run_site(struct graph *g, const struct site *site, const struct pass *p,
+                     struct stage_note *note)
 {
-    *plan = (struct stage_plan){ 0 };
-    if (stages_first(s)) return;
-    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
+    struct site_args args = pass_site(p, -1, NULL);
+    args.own = note;
+    hooks_run(g, site, &args);
+}
+
+static struct tensor *take(const struct decoder_part *part, struct graph *g, const struct pass **p,
+                           struct tensor *h)
+{
+    const struct stages *s = (const struct stages *)part;
+    const struct sequence *q = (*p)->sequence;
     const int tag = tag_of(g->flight, TO_NEXT), from = s->number - 1;
+
+    struct plan plan = { 0 };
+    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
     receive_word(s, from, tag, &w);
     char *data = w.bytes ? xmalloc(w.bytes) : NULL;
     if (data) ranks_receive(s->ranks, from, tag, data, w.bytes);
-    if (data && !w.failed && read_plan(plan, q, data, w.bytes) < 0)
+    if (data && !w.failed && read_plan(&plan, q, data, w.bytes) < 0)
         fail(&w, s, "cannot use what the rank before has sent");
     free(data);
     obey(g, &w);
-}
+    if (plan.rows && graph_ok(g)) {
+        const int64_t hidden = (*p)->config->hidden;
+        *p = pass_of_rows(g, *p, plan.rows, plan.n);
+        h = graph_new2(g, DTYPE_F32, plan.n, hidden);
+    }
 
-void stages_send_plan(struct graph *g, const struct stages *s, const struct sequence *q,
-                      const struct stage_plan *plan)
-{
-    struct buf b = { 0 };
-    if (stages_last(s)) return;
-    buf_add(&b, (const char *)&plan->n, sizeof plan->n);
-    if (plan->n) buf_add(&b, (const char *)plan->rows, (size_t)plan->n * sizeof *plan->rows);
-    if (plan->note.bytes.length) buf_add(&b, plan->note.bytes.data, plan->note.bytes.length);
-    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
-    send_all(s, s->number + 1, tag_of(g->flight, TO_NEXT), &w, b.data, b.length);
-    buf_release(&b);
-}
-
-void stages_receive(struct graph *g, const struct stages *s, const struct sequence *q,
-                    struct tensor *h)
-{
-    if (stages_first(s)) return;
-    struct word w = word_of(g, s, ABOUT_PASS, digest(q));
-    const int tag = tag_of(g->flight, TO_NEXT), from = s->number - 1;
+    // The hidden state; for a device it comes by way of host memory.
+    w = word_of(g, s, ABOUT_PASS, digest(q));
     receive_word(s, from, tag, &w);
-    // Numbers for a device come by way of host memory.
     const size_t size = h ? tensor_bytes(h) : 0;
     const bool direct = !g->backend->own_memory || !size;
     void *host = direct ? (h ? h->data : NULL) : xmalloc(size);
@@ -234,18 +224,37 @@ void stages_receive(struct graph *g, const struct stages *s, const struct sequen
     if (!direct && !w.failed && !w.cancelled) g->backend->upload(h->data, host, size);
     if (!direct) free(host);
     obey(g, &w);
+
+    if (graph_ok(g) && *p) run_site(g, SITE_TAKE_ON, *p, &plan.note);
+    free(plan.rows);
+    buf_release(&plan.note.bytes);
+    return h;
 }
 
-void stages_send(struct graph *g, const struct stages *s, const struct sequence *q,
-                 const struct tensor *h)
+static void give(const struct decoder_part *part, struct graph *g, const struct pass *p,
+                 const struct sequence *q, const struct tensor *h)
 {
-    if (stages_last(s)) return;
+    const struct stages *s = (const struct stages *)part;
+    const int tag = tag_of(g->flight, TO_NEXT), to = s->number + 1;
+
+    struct stage_note note = { 0 };
+    struct buf b = { 0 };
+    if (graph_ok(g) && p) run_site(g, SITE_HAND_ON, p, &note);
+    const int64_t n = graph_ok(g) && p && p->replaced ? p->n : 0;
+    buf_add(&b, (const char *)&n, sizeof n);
+    if (n) buf_add(&b, (const char *)p->rows, (size_t)n * sizeof *p->rows);
+    if (note.bytes.length) buf_add(&b, note.bytes.data, note.bytes.length);
+    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
+    send_all(s, to, tag, &w, b.data, b.length);
+    buf_release(&b);
+    buf_release(&note.bytes);
+
     const size_t size = h ? (size_t)tensor_count(h) * sizeof(float) : 0;
     const bool direct = !size || (!g->backend->own_memory && h->dtype == DTYPE_F32);
     void *host = direct ? (h ? h->data : NULL) : xmalloc(size);
     if (!direct) graph_download(g, host, h);
-    struct word w = word_of(g, s, ABOUT_PASS, digest(q));
-    send_all(s, s->number + 1, tag_of(g->flight, TO_NEXT), &w, host, size);
+    w = word_of(g, s, ABOUT_PASS, digest(q));
+    send_all(s, to, tag, &w, host, size);
     if (!direct) free(host);
 }
 
@@ -269,21 +278,25 @@ void stages_tell(struct graph *g, const struct stages *s, void *data, size_t siz
     obey(g, &w);
 }
 
-struct tensor *stages_tell_tensor(struct graph *g, const struct stages *s, struct tensor *t,
-                                  int64_t columns)
+static struct tensor *share(const struct decoder_part *part, struct graph *g, struct tensor *x,
+                            int64_t columns)
 {
-    if (!s) return t;
-    int64_t rows = stages_last(s) && t ? t->shape[0] : 0;
+    const struct stages *s = (const struct stages *)part;
+    if (!columns) {
+        stages_tell(g, s, NULL, 0);
+        return x;
+    }
+    int64_t rows = part->last && x ? x->shape[0] : 0;
     stages_tell(g, s, &rows, sizeof rows);
     if (!graph_ok(g)) rows = 0;
     const size_t bytes = (size_t)(rows * columns) * sizeof(float);
     float *host = xmalloc(bytes + 1);
-    if (stages_last(s) && graph_ok(g)) graph_download(g, host, t);
+    if (part->last && graph_ok(g)) graph_download(g, host, x);
     stages_tell(g, s, host, bytes);
-    if (!stages_last(s))
-        t = graph_ok(g) ? graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, columns }, host) : NULL;
+    if (!part->last)
+        x = graph_ok(g) ? graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, columns }, host) : NULL;
     free(host);
-    return graph_ok(g) ? t : NULL;
+    return graph_ok(g) ? x : NULL;
 }
 
 // --- agreeing ------------------------------------------------------------------------------------
@@ -292,8 +305,8 @@ struct tensor *stages_tell_tensor(struct graph *g, const struct stages *s, struc
 static void agree(const struct stages *s, int flight, struct word *w)
 {
     const int tag = tag_of(flight, TO_NEXT);
-    if (!stages_first(s)) receive_word(s, s->number - 1, tag, w);
-    if (!stages_last(s)) send_all(s, s->number + 1, tag, w, NULL, 0);
+    if (!s->part.first) receive_word(s, s->number - 1, tag, w);
+    if (!s->part.last) send_all(s, s->number + 1, tag, w, NULL, 0);
     tell(s, flight, w, NULL, 0);
 }
 
@@ -321,12 +334,82 @@ int64_t stages_least(const struct stages *s, int flight, int64_t number)
     struct word w = { .about = ABOUT_LEAST };
     const int tag = tag_of(flight, TO_NEXT);
     int64_t before = number;
-    if (!stages_first(s)) {
+    if (!s->part.first) {
         receive_word(s, s->number - 1, tag, &w);
         receive_numbers(s, s->number - 1, tag, &w, &before, sizeof before);
     }
     if (before < number) number = before;
-    if (!stages_last(s)) send_all(s, s->number + 1, tag, &w, &number, sizeof number);
+    if (!s->part.last) send_all(s, s->number + 1, tag, &w, &number, sizeof number);
     tell(s, flight, &w, &number, sizeof number);
     return number;
+}
+
+// --- opening a model -----------------------------------------------------------------------------
+
+// The number of the layer whose weight it is; -1: none's.
+static int layer_of(const struct model *m, const char *tensor)
+{
+    char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
+    const char *at = strstr(common, "layers.");
+    const long layer = at ? strtol(at + strlen("layers."), &end, 10) : -1;
+    const bool is_one = layer >= 0 && *end == '.' && layer < m->decoder.config.layers;
+    free(common);
+    return is_one ? (int)layer : -1;
+}
+
+static void release(struct decoder_part *part)
+{
+    free(part);
+}
+
+// By their bytes in the file; the first stage has what comes before the layers, the last one the
+// head.
+static int deal(const struct model_dealer *dealer, struct model *m, struct err *err)
+{
+    struct ranks *ranks = dealer->self;
+    const struct checkpoint *c = m->checkpoint;
+    const int layers = m->decoder.config.layers, count = ranks_count(ranks),
+              number = ranks_number(ranks);
+    if (count > layers)
+        return err_set(err, "the model has %d layers: at most so many ranks can share them",
+                       layers);
+    double *bytes = xcalloc((size_t)layers, sizeof *bytes), first = 0, last = 0;
+    int *from = xcalloc((size_t)count + 1, sizeof *from);
+    for (int64_t i = 0; i < c->tensor_count; i++) {
+        const struct safetensor *t = c->tensors[i];
+        const enum model_part_kind part = m->family->part(m, t->name);
+        const int layer = part == PART_DECODER ? layer_of(m, t->name) : -1;
+        if (layer >= 0) bytes[layer] += (double)t->bytes;
+        if (part == PART_EMBEDDING || part == PART_VISION || part == PART_PROJECTOR)
+            first += (double)t->bytes;
+        if (part == PART_HEAD || (part == PART_EMBEDDING && m->decoder.config.tied))
+            last += (double)t->bytes;
+    }
+    stages_deal(bytes, layers, first, last, count, from);
+    struct stages *s = xcalloc(1, sizeof *s);
+    *s = (struct stages){ .part = { .from = from[number],
+                                    .to = from[number + 1],
+                                    .first = number == 0,
+                                    .last = number == count - 1,
+                                    .take = take,
+                                    .give = give,
+                                    .share = share,
+                                    .release = release },
+                          .ranks = ranks,
+                          .number = number,
+                          .count = count };
+    m->decoder.part = &s->part;
+    free(from);
+    free(bytes);
+    return 0;
+}
+
+struct model_dealer stages_dealer(struct ranks *ranks)
+{
+    return (struct model_dealer){ deal, ranks };
+}
+
+const struct stages *stages_of(const struct decoder *d)
+{
+    return (const struct stages *)d->part;
 }

@@ -1,6 +1,6 @@
-// tests/core/model/stages.c -- layers dealt to stages: all of them, in order, and no other deal has
-// a smaller largest stage.
-#include "core/model/stages.h"
+// tests/core/stages/stages.c -- layers dealt to stages: all of them, in order, and no other deal
+// has a smaller largest stage.
+#include "core/stages/stages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,11 +57,12 @@ static void deals(void **state)
 // A model in one process is both ends, and has all layers.
 static void alone(void **state)
 {
-    const struct stages s = { .number = 1, .count = 3, .from = 2, .to = 5 };
-    assert_true(stages_first(NULL) && stages_last(NULL) && stages_has(NULL, 7));
-    assert_false(stages_first(&s) || stages_last(&s));
-    assert_true(stages_has(&s, 2) && stages_has(&s, 4));
-    assert_false(stages_has(&s, 1) || stages_has(&s, 5));
+    struct decoder_part part = { .from = 2, .to = 5 };
+    const struct decoder whole = { 0 }, middle = { .part = &part };
+    assert_true(decoder_first(&whole) && decoder_last(&whole) && decoder_has(&whole, 7));
+    assert_false(decoder_first(&middle) || decoder_last(&middle));
+    assert_true(decoder_has(&middle, 2) && decoder_has(&middle, 4));
+    assert_false(decoder_has(&middle, 1) || decoder_has(&middle, 5));
 }
 
 int main(void)
