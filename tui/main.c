@@ -267,9 +267,10 @@ static void welcome(struct program *p)
 {
     struct err err = { 0 };
     const struct engine *e = p->shell.engine;
-    const char *model = engine_model_name(e);
-    if (!model && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 && !p->options.model)
+    if (!engine_model_name(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
+        !p->options.model)
         lines_print_error(&p->lines, "", &err);
+    const char *model = engine_model_name(e); // perhaps the one just opened
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, model ? model : "no model",
                device_text(engine_backend(e)),
                model ? "Type a question, /image FILE to attach a picture, /help for the commands."
