@@ -107,6 +107,7 @@ static const char *stale_text(enum setting_stale stale)
     case STALE_NOTHING: break;
     case STALE_MODELS: return "takes effect with the next /load";
     case STALE_JOBS: return "takes effect with the next job";
+    case STALE_RUNS:
     case STALE_TRAINING: return "takes effect with the next training (/train)";
     case STALE_SCORED: return "takes effect with the next evaluation";
     case STALE_MEASURED: return "takes effect with the next measurement";

@@ -155,7 +155,6 @@ const struct command command_get = {
 static int reset_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const bool all = !argc || !strcmp(argv[0], "all");
-    if (!all && !settings_find(argv[0])) return settings_unknown(argv[0], err);
     return engine_reset(shell->engine, all ? NULL : argv[0], err);
 }
 

@@ -44,6 +44,7 @@ enum setting_stale {
     STALE_NOTHING,  // no number at all: the screen
     STALE_MODELS,   // models loaded from now on
     STALE_JOBS,     // jobs started from now on
+    STALE_RUNS,     // how trainings run from now on, but not what they compute
     STALE_TRAINING, // trainings started from now on
     STALE_SCORED,   // evaluations from now on; no answer in a conversation
     STALE_MEASURED, // measurements of a conversation

@@ -134,7 +134,7 @@ const struct setting train_settings[] = {
       .type = SETTING_CHOICE,
       .def = "auto",
       .choices = shards,
-      .stale = STALE_TRAINING,
+      .stale = STALE_RUNS,
       .help = "Shares the optimizer state out over the ranks of a job; auto if it takes 64 MB or "
               "more." },
     { .key = "train.epochs",
@@ -184,7 +184,7 @@ const struct setting train_settings[] = {
       .type = SETTING_CHOICE,
       .def = "auto",
       .choices = checkpointing,
-      .stale = STALE_TRAINING,
+      .stale = STALE_RUNS,
       .help = "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in "
               "the backward pass. host moves these inputs to host memory while a GPU computes (on "
               "the CPU the same as on). auto recomputes the layers that do not fit into half of "
@@ -231,13 +231,13 @@ const struct setting train_settings[] = {
       .def = "auto",
       .unit = "steps",
       .choices = words_auto,
-      .stale = STALE_TRAINING,
+      .stale = STALE_RUNS,
       .help = "Steps between checkpoints; auto is about five minutes." },
     { .key = "train.keep",
       .type = SETTING_INTEGER,
       .max = 1e6,
       .def = "0",
-      .stale = STALE_TRAINING,
+      .stale = STALE_RUNS,
       .help = "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the "
               "newest while the run lasts, to resume from." },
     { 0 },

@@ -242,14 +242,10 @@ static int open_held(struct sft *t, struct err *err)
 
 // --- identity ------------------------------------------------------------------------------------
 
-// Settings that change what is computed; the others (how often it saves, what it computes again)
-// may change between two parts of a run. A validation answers greedily, as core/eval/evaluate.c.
+// Settings that change what is computed; others may change between two parts of a run. A
+// validation answers greedily, as core/eval/evaluate.c.
 static bool matters(const struct setting *row)
 {
-    static const char *const others[] = { "train.keep", "train.save_every", "train.checkpointing",
-                                          "train.shard" };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(row->key, others[i])) return false;
     if (!strncmp(row->key, "sample.", 7)) return !strcmp(row->key, "sample.max_tokens");
     return row->stale >= STALE_TRAINING && row->stale != STALE_MEASURED;
 }

@@ -182,6 +182,23 @@ static void what_is_stale_is_told_once(void **state)
     end(&g, &said);
 }
 
+// f32 is what auto means on the CPU, and this model's prompts have no date.
+static void what_means_the_same_makes_nothing_stale(void **state)
+{
+    struct golden g;
+    struct buf said;
+    struct err err = { 0 };
+    begin(&g, &said);
+    must(engine_ask(g.engine, "What is this?", &err), &err);
+    const int64_t rows = engine_conversation(g.engine)->cached.n;
+    must(engine_set(g.engine, "chat.date", "1 Jan 2020", &err), &err);
+    if (!test_device()->own_memory) must(engine_set(g.engine, "kv.dtype", "auto", &err), &err);
+    assert_int_equal(count_of(&said, "recomputes"), 0);
+    assert_int_equal(engine_conversation(g.engine)->cached.n, rows);
+    assert_string_equal(value(&g, "chat.date"), "1 Jan 2020");
+    end(&g, &said);
+}
+
 // Alone or among others; but not where the method itself is asked for.
 static void a_method_goes_with_its_adapter(void **state)
 {
@@ -288,6 +305,7 @@ int main(void)
         cmocka_unit_test(an_adapter_read_for_nothing_is_forgotten),
         cmocka_unit_test(an_adapter_read_anew_replaces_only_when_it_is_accepted),
         cmocka_unit_test(what_is_stale_is_told_once),
+        cmocka_unit_test(what_means_the_same_makes_nothing_stale),
         cmocka_unit_test(a_method_goes_with_its_adapter),
         cmocka_unit_test(one_spelling_is_kept),
         cmocka_unit_test(what_is_possible_is_restored),
