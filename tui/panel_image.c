@@ -95,7 +95,7 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
     line.width -= width;
     if ((int)b.length <= line.width || (line.width > 0 && !has_numbers(m)))
-        canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
+        canvas_text_n(c, line, 0, 0, STYLE_DIM, b.data, b.length - 1); // no blank at the end
     buf_release(&b);
 }
 
