@@ -29,7 +29,8 @@ static int take_norms(void *self, const struct site *site, const struct site_arg
 {
     struct compare_meter *m = self;
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    double *norm = m->cost.norm[site == SITE_FINAL], sum[2] = { 0 };
+    double *norm = &m->cost.of[site == SITE_FINAL ? COST_NORM_LAST : COST_NORM_FIRST];
+    double sum[2] = { 0 };
     int64_t count[2] = { 0 };
     for (int64_t i = 0; i < n; i++) {
         const int text = !site_visual(args, i);
@@ -63,14 +64,13 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
 {
     struct compare_meter *m = self;
     const struct decoder_config *c = &m->model->decoder.config;
-    struct compare_cost *cost = &m->cost;
-    double *flops = args->prefill ? &cost->prefill_flops : &cost->decode_flops;
+    double *flops = &m->cost.of[args->prefill ? COST_PREFILL_FLOPS : COST_DECODE_FLOPS];
     if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
     if (site == SITE_FFN) *flops += ffn_flops(m, args);
     if (methods_cost(m->settings, site))
         *flops += methods_flops(m->settings, c, site, args, INT64_MAX);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
-    if (site == SITE_KEPT && args->prefill) cost->kept = args->x->shape[0];
+    if (site == SITE_KEPT && args->prefill) m->cost.of[COST_KEPT] = (double)args->x->shape[0];
     if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
         return look(g, args->x, site, args, take_norms, m);
     return 0;
@@ -79,22 +79,22 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s)
 {
     m->settings = s;
-    m->cost = (struct compare_cost){ .kept = -1 };
+    m->cost = (struct compare_cost){ .of[COST_KEPT] = -1 };
     return (struct hook){ .wants = meter_wants, .run = meter_run, .self = m };
 }
 
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,
                        const struct event_answer *answer)
 {
-    struct compare_cost *cost = &m->cost;
-    cost->prompt_tokens = answer->prompt_tokens;
-    cost->visual_tokens = answer->visual_tokens;
-    cost->vision_s = answer->vision_s;
-    cost->prefill_s = answer->prefill_s;
-    cost->decode_s = answer->decode_s;
-    if (cost->kept < 0) cost->kept = answer->visual_tokens;
+    double *cost = m->cost.of;
+    cost[COST_PROMPT_TOKENS] = (double)answer->prompt_tokens;
+    cost[COST_VISUAL_TOKENS] = (double)answer->visual_tokens;
+    cost[COST_VISION_S] = answer->vision_s;
+    cost[COST_PREFILL_S] = answer->prefill_s;
+    cost[COST_DECODE_S] = answer->decode_s;
+    if (cost[COST_KEPT] < 0) cost[COST_KEPT] = cost[COST_VISUAL_TOKENS];
     for (int l = 0; l < c->kv.layers; l++)
-        cost->kv_bytes += (uint64_t)c->kv.layer[l].rows * kv_row_bytes(&c->kv, l);
+        cost[COST_KV_BYTES] += (double)c->kv.layer[l].rows * (double)kv_row_bytes(&c->kv, l);
 }
 
 // --- one answer ----------------------------------------------------------------------------------

@@ -22,15 +22,25 @@
 #include "core/probes/hellinger.h"
 #include "core/talk/conversation.h"
 
-// Cost of one side's answer.
+// Cost of one side's answer, in the order in which a job's file has the numbers.
+enum compare_cost_number {
+    COST_PROMPT_TOKENS,
+    COST_VISUAL_TOKENS,
+    COST_KEPT, // visual tokens seen by the last layers
+    COST_VISION_S,
+    COST_PREFILL_S,
+    COST_DECODE_S,
+    COST_PREFILL_FLOPS, // of the language model; 2 per multiply-add
+    COST_DECODE_FLOPS,
+    // Mean L2 norms of visual and text rows of the prompt: of h[0], and of h[L] of the rows alive
+    // there. NaN: no such rows.
+    COST_NORM_FIRST,
+    COST_NORM_LAST = COST_NORM_FIRST + 2,
+    COST_KV_BYTES = COST_NORM_LAST + 2, // keys and values in use at the end
+    COMPARE_COSTS
+};
 struct compare_cost {
-    int64_t prompt_tokens, visual_tokens;
-    int64_t kept; // visual tokens seen by the last layers
-    double vision_s, prefill_s, decode_s;
-    double prefill_flops, decode_flops; // of the language model; 2 per multiply-add
-    uint64_t kv_bytes;                  // keys and values in use at the end
-    // Mean L2 norm of visual and text rows of the prompt: h[0], and h[L] of the rows alive there.
-    double norm[2][2]; // [first, last][visual, text]; NaN: no such rows
+    double of[COMPARE_COSTS];
 };
 
 struct compared_side {

@@ -10,90 +10,31 @@
 
 // --- costs ---------------------------------------------------------------------------------------
 
-static double prompt_tokens(const struct compare_cost *c)
-{
-    return (double)c->prompt_tokens;
-}
-
-static double visual_tokens(const struct compare_cost *c)
-{
-    return (double)c->visual_tokens;
-}
-
-static double kept(const struct compare_cost *c)
-{
-    return (double)c->kept;
-}
-
-static double prefill_gflop(const struct compare_cost *c)
-{
-    return c->prefill_flops / 1e9;
-}
-
-static double decode_gflop(const struct compare_cost *c)
-{
-    return c->decode_flops / 1e9;
-}
-
-static double vision_s(const struct compare_cost *c)
-{
-    return c->vision_s;
-}
-
-static double prefill_s(const struct compare_cost *c)
-{
-    return c->prefill_s;
-}
-
-static double decode_s(const struct compare_cost *c)
-{
-    return c->decode_s;
-}
-
-static double kv_mib(const struct compare_cost *c)
-{
-    return (double)c->kv_bytes / 1048576;
-}
-
-static double visual_norm_first(const struct compare_cost *c)
-{
-    return c->norm[0][0];
-}
-
-static double text_norm_first(const struct compare_cost *c)
-{
-    return c->norm[0][1];
-}
-
-static double visual_norm_last(const struct compare_cost *c)
-{
-    return c->norm[1][0];
-}
-
-static double text_norm_last(const struct compare_cost *c)
-{
-    return c->norm[1][1];
-}
-
 static const struct cost_row {
     const char *what;
-    double (*of)(const struct compare_cost *c);
+    enum compare_cost_number of;
+    double unit;
 } cost_rows[] = {
-    { "prompt tokens", prompt_tokens },
-    { "visual tokens", visual_tokens },
-    { "visual tokens kept", kept },
-    { "prefill GFLOP", prefill_gflop },
-    { "decode GFLOP", decode_gflop },
-    { "pictures s", vision_s },
-    { "prefill s", prefill_s },
-    { "decode s", decode_s },
-    { "KV cache MiB", kv_mib },
-    { "norm of visual tokens, first layer", visual_norm_first },
-    { "norm of text tokens, first layer", text_norm_first },
-    { "norm of visual tokens, after the last", visual_norm_last },
-    { "norm of text tokens, after the last", text_norm_last },
+    { "prompt tokens", COST_PROMPT_TOKENS, 1 },
+    { "visual tokens", COST_VISUAL_TOKENS, 1 },
+    { "visual tokens kept", COST_KEPT, 1 },
+    { "prefill GFLOP", COST_PREFILL_FLOPS, 1e9 },
+    { "decode GFLOP", COST_DECODE_FLOPS, 1e9 },
+    { "pictures s", COST_VISION_S, 1 },
+    { "prefill s", COST_PREFILL_S, 1 },
+    { "decode s", COST_DECODE_S, 1 },
+    { "KV cache MiB", COST_KV_BYTES, 1048576 },
+    { "norm of visual tokens, first layer", COST_NORM_FIRST, 1 },
+    { "norm of text tokens, first layer", COST_NORM_FIRST + 1, 1 },
+    { "norm of visual tokens, after the last", COST_NORM_LAST, 1 },
+    { "norm of text tokens, after the last", COST_NORM_LAST + 1, 1 },
     { 0 },
 };
+
+static double cost_of(const struct cost_row *row, const struct compare_cost *c)
+{
+    return c->of[row->of] / row->unit;
+}
 
 static void put_both(struct result_table *t, const char *what, double a, double b)
 {
@@ -146,7 +87,7 @@ void compare_results(struct results *r, const char *const title[2], const struct
     struct result_table *t = costs_table(r);
     put_both(t, "answer tokens", (double)s[0].ids.count, (double)s[1].ids.count);
     for (const struct cost_row *row = cost_rows; row->what; row++)
-        put_both(t, row->what, row->of(&s[0].cost), row->of(&s[1].cost));
+        put_both(t, row->what, cost_of(row, &s[0].cost), cost_of(row, &s[1].cost));
 
     t = distance_table(r);
     result_row(t, "first token that differs")[0] = c->first < 0 ? NAN : (double)c->first;
@@ -200,7 +141,7 @@ static void put_means(struct result_table *t, const struct compared_data *d)
         double mean[2] = { 0 };
         for (size_t i = 0; i < d->count; i++)
             for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += row->of(&d->list[i].cost[k]) / (double)d->generated;
+                mean[k] += cost_of(row, &d->list[i].cost[k]) / (double)d->generated;
         put_both(t, row->what, mean[0], mean[1]);
     }
 }

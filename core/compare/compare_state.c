@@ -6,33 +6,6 @@
 
 #include "core/compare/compare_parts.h"
 
-enum { COSTS = 13 };
-
-static void cost_numbers(struct compare_cost *c, double *list, bool read)
-{
-    int64_t *const counts[] = { &c->prompt_tokens, &c->visual_tokens, &c->kept };
-    double *const reals[] = { &c->vision_s,      &c->prefill_s,    &c->decode_s,
-                              &c->prefill_flops, &c->decode_flops, &c->norm[0][0],
-                              &c->norm[0][1],    &c->norm[1][0],   &c->norm[1][1] };
-    int n = 0;
-    for (size_t i = 0; i < 3; i++, n++) {
-        if (read)
-            *counts[i] = (int64_t)list[n];
-        else
-            list[n] = (double)*counts[i];
-    }
-    for (size_t i = 0; i < 9; i++, n++) {
-        if (read)
-            *reals[i] = list[n];
-        else
-            list[n] = *reals[i];
-    }
-    if (read)
-        c->kv_bytes = (uint64_t)list[n];
-    else
-        list[n] = (double)c->kv_bytes;
-}
-
 // --- writing -------------------------------------------------------------------------------------
 
 static void add_text(cJSON *o, const char *key, const char *text)
@@ -52,13 +25,10 @@ static void add_list(cJSON *o, const char *key, const double *list, size_t count
 static cJSON *asked_json(const struct asked *q)
 {
     cJSON *o = cJSON_CreateObject();
-    struct compare_cost cost = q->cost;
-    double costs[COSTS] = { 0 };
     const double numbers[] = { q->turn, q->class, q->scored,        q->answered,      q->score,
                                q->mean, q->most,  (double)q->steps, (double)q->agreed };
     add_list(o, "numbers", numbers, sizeof numbers / sizeof *numbers);
-    cost_numbers(&cost, costs, false);
-    add_list(o, "cost", costs, COSTS);
+    add_list(o, "cost", q->cost.of, COMPARE_COSTS);
     if (q->steps) add_list(o, "distances", q->distances, (size_t)q->steps);
     if (q->cut) cJSON_AddNumberToObject(o, "cut", q->cut);
     add_text(o, "metric", q->metric ? q->metric->name : NULL);
@@ -119,13 +89,18 @@ static bool read_distances(struct asked *q, const cJSON *a)
 
 static bool read_asked(struct asked *q, const cJSON *o)
 {
-    double n[9] = { 0 }, costs[COSTS] = { 0 };
+    double n[9] = { 0 }, *cost = q->cost.of;
     const char *metric = cJSON_GetStringValue(json_get(o, "metric"));
     const cJSON *x;
     *q = (struct asked){ 0 };
-    if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", costs, COSTS)) return false;
-    // Those that become integers.
-    const double counts[] = { n[7], n[8], costs[0], costs[1], costs[2], costs[COSTS - 1] };
+    if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", cost, COMPARE_COSTS)) return false;
+    // Those that are integers.
+    const double counts[] = { n[7],
+                              n[8],
+                              cost[COST_PROMPT_TOKENS],
+                              cost[COST_VISUAL_TOKENS],
+                              cost[COST_KEPT],
+                              cost[COST_KV_BYTES] };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!(counts[i] >= 0 && counts[i] <= 1e15)) return false;
     if (!(fabs(n[0]) <= 1e9 && fabs(n[1]) <= 1e9)) return false;
@@ -134,7 +109,6 @@ static bool read_asked(struct asked *q, const cJSON *o)
     if (q->scored && !isfinite(n[4])) return false;
     q->score = n[4], q->mean = n[5], q->most = n[6];
     q->steps = (int64_t)n[7], q->agreed = (int64_t)n[8];
-    cost_numbers(&q->cost, costs, true);
     if (!read_distances(q, json_get(o, "distances"))) return false;
     q->metric = metric ? metric_find(metric) : NULL;
     const int64_t cut = json_whole(json_get(o, "cut"), CUT_NONE);

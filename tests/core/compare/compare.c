@@ -149,9 +149,9 @@ static void the_cost_is_that_of_the_formula(void **state)
     struct comparison c;
     compare_first_token(&g, pairs, &c);
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
-    const double N = (double)c.side[0].cost.prompt_tokens, D = (double)d->hidden;
+    const double N = c.side[0].cost.of[COST_PROMPT_TOKENS], D = (double)d->hidden;
     const double Hd = (double)(d->heads * d->dim), kv = (double)(d->kv_heads * d->dim);
-    const double dropped = (double)(c.side[1].cost.visual_tokens - c.side[1].cost.kept);
+    const double dropped = c.side[1].cost.of[COST_VISUAL_TOKENS] - c.side[1].cost.of[COST_KEPT];
     double want[2] = { 2 * D * (double)d->vocab, 2 * D * (double)d->vocab };
     for (int l = 0; l < d->layers; l++)
         for (int k = 0; k < 2; k++) {
@@ -161,13 +161,13 @@ static void the_cost_is_that_of_the_formula(void **state)
         }
     assert_true(dropped > 0);
     for (int k = 0; k < 2; k++) {
-        assert_float_equal(c.side[k].cost.prefill_flops, want[k], 1e-6 * want[k]);
-        assert_float_equal(c.side[k].cost.decode_flops, 0, 0);
+        assert_float_equal(c.side[k].cost.of[COST_PREFILL_FLOPS], want[k], 1e-6 * want[k]);
+        assert_float_equal(c.side[k].cost.of[COST_DECODE_FLOPS], 0, 0);
     }
     // One row for each token in each layer, keys and values of f32.
     const double row = 2 * 4 * kv;
-    assert_float_equal((double)c.side[0].cost.kv_bytes, N * d->layers * row, 0.5);
-    assert_float_equal((double)c.side[1].cost.kv_bytes,
+    assert_float_equal(c.side[0].cost.of[COST_KV_BYTES], N * d->layers * row, 0.5);
+    assert_float_equal(c.side[1].cost.of[COST_KV_BYTES],
                        (N * d->layers - dropped * (d->layers - 2)) * row, 0.5);
     comparison_release(&c);
     golden_close(&g);
@@ -184,9 +184,10 @@ static void what_is_skipped_is_not_counted(void **state)
     compare_first_token(&g, pairs, &c);
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
     const struct compare_cost *full = &c.side[0].cost, *now = &c.side[1].cost;
-    const double left = 2 * 6 * (double)full->visual_tokens * (double)d->hidden * (double)d->ffn;
+    const double left = 2 * 6 * full->of[COST_VISUAL_TOKENS] * (double)d->hidden * (double)d->ffn;
     assert_true(left > 0);
-    assert_float_equal(full->prefill_flops - now->prefill_flops, left, 1e-9 * left);
+    assert_float_equal(full->of[COST_PREFILL_FLOPS] - now->of[COST_PREFILL_FLOPS], left,
+                       1e-9 * left);
     comparison_release(&c);
     golden_close(&g);
 }
