@@ -192,11 +192,7 @@ int figure_results(const struct shell *shell, const char *path, const struct res
     const struct figure_look look = figure_look(engine_settings(shell->engine));
     bool first = true;
     if (r->map_count) {
-        const struct result_kind *kind = result_kind(maps[0].name);
-        const struct heatmap_words words = { .unit = kind ? kind->unit : NULL,
-                                             .rows = kind ? map_axis_name(kind->rows) : NULL,
-                                             .cols = kind ? map_axis_name(kind->cols) : NULL };
-        if (heatmap_figure(path, &look, maps, r->map_count, &words, err) < 0) return -1;
+        if (heatmap_figure(path, &look, maps, r->map_count, err) < 0) return -1;
         figure_written(shell, "maps", path);
         first = false;
     }

@@ -56,7 +56,6 @@ static int add_token(const struct shell *shell, const struct results *r, size_t 
             maps[count].image = &c.pictures[picture].image;
         count++;
     }
-    if (count) film->unit = results_unit(maps[0].name);
     const int status = count ? film_add(film, token, maps, count, err) : 0;
     free(maps);
     return status;

@@ -33,7 +33,8 @@ void drawing_fit(struct drawing *d, int width, int height, double aspect)
 {
     const struct map *m = d->maps[0];
     const double w = d->picture ? (double)d->picture->width : m ? m->cols : 1;
-    const double h = (d->picture ? (double)d->picture->height : m ? m->rows : 1) / aspect;
+    const double high = m && m->picture < 0 ? fmax(m->rows, 0.4 * m->cols) : m ? m->rows : 1;
+    const double h = (d->picture ? (double)d->picture->height : high) / aspect;
     d->width = width;
     d->height = (int)(width * h / w + 0.5);
     if (d->height > height) {

@@ -96,6 +96,8 @@ struct event_heatmap {
     const float *values; // [rows * cols]; NaN: no value
     float min, max;
     // For drawing; all may be NULL.
+    const char *unit;          // of the values ("cosine")
+    const char *axes[2];       // what rows and columns count, if not patches ("layer")
     const char *tile;          // tile of the picture
     const char *const *words;  // [rows * cols] written over the cells; NULL in it: none
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token

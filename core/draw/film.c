@@ -32,6 +32,7 @@ static void copy_map(struct event_heatmap *to, const struct event_heatmap *map)
     to->name = xstrdup(map->name);
     to->tile = map->tile ? xstrdup(map->tile) : NULL;
     to->values = values;
+    to->words = NULL; // of the answer there are enough
     to->dropped = dropped;
 }
 
@@ -75,8 +76,7 @@ static double put_words(const struct film *f, struct figure *draw, const struct 
 static int find_shape(struct film *f, const struct event_heatmap *maps, size_t count,
                       struct err *err)
 {
-    const struct heatmap_words words = { .unit = f->unit };
-    heatmap_size(maps, count, &words, &f->width, &f->maps_height);
+    heatmap_size(maps, count, &f->width, &f->maps_height);
     if (f->width < 2 * margin + 160) f->width = 2 * margin + 160;
     if (count > MAPS_MOST || f->width > wide_most)
         return err_set(err,
@@ -157,10 +157,9 @@ int film_draw(struct film *f, size_t i, struct err *err)
     uint8_t *pixels;
     int width, height;
     if (i == 0) share_scale(f);
-    const struct heatmap_words words = { .unit = f->unit, .cut = f->cut };
     struct figure *to = figure_open_pixels(f->width, f->height, f->look, err);
     if (!to) return -1;
-    heatmap_paint(to, frame->maps, frame->count, &words);
+    heatmap_paint(to, frame->maps, frame->count, f->cut);
     put_words(f, to, to, f->maps_height, f->width, frame->word);
     if (figure_close_pixels(to, &pixels, &width, &height, err) < 0) return -1;
     const int status = film_gif_add(f->gif, pixels, width, height,

@@ -29,7 +29,6 @@ struct film {
     const struct figure_look *look;
     char **words; // [count], borrowed
     size_t count;
-    const char *unit;          // of the values; NULL: unknown
     struct film_frame *frames; // [frame_count]
     size_t frame_count;
     // Ours:

@@ -27,7 +27,8 @@ double heatmap_alpha(double share)
 int heatmap_height(const struct event_heatmap *map, int width)
 {
     const double w = map->area[2] - map->area[0], h = map->area[3] - map->area[1];
-    const double ratio = map->image && w > 0 && h > 0 ? h / w : (double)map->rows / map->cols;
+    double ratio = map->image && w > 0 && h > 0 ? h / w : (double)map->rows / map->cols;
+    if (map->picture < 0) ratio = fmax(ratio, 0.4); // a matrix of many columns is no line
     const int height = (int)lround(width * fmin(ratio, 8));
     return height > 0 ? height : 1;
 }

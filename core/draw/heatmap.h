@@ -20,21 +20,13 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
                   uint8_t *pixels);
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// All maps side by side, each with title and legend (core/draw/heatmap_figure.c). unit: what the
-// values are, rows, cols: what those of a matrix count; NULL: unknown. cut: there are values above
-// the end of the scale, which the colour bar says.
-struct heatmap_words {
-    const char *unit, *rows, *cols;
-    bool cut;
-};
-// On a figure that is open: its size in points, and the maps in its upper left corner.
-void heatmap_size(const struct event_heatmap *maps, size_t count, const struct heatmap_words *words,
-                  double *width, double *height);
-void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count,
-                   const struct heatmap_words *words);
+// On a figure that is open (core/draw/heatmap_figure.c): all maps side by side, each with title,
+// legend, unit and axes, in its upper left corner; their size in points. cut: there are values
+// above the end of the scale, which the colour bar says.
+void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);
+void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,
-                   const struct event_heatmap *maps, size_t count,
-                   const struct heatmap_words *words, struct err *err);
+                   const struct event_heatmap *maps, size_t count, struct err *err);
 // Position of a value between min and max: 0..1; NaN: no value.
 double heatmap_share(const struct event_heatmap *map, int row, int col);
 

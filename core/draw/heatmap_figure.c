@@ -29,7 +29,7 @@ static const double side = 160, gap = 12, size = 8, line = 11, bar = 6, numbers 
 
 struct sheet {
     struct figure *f;
-    const struct heatmap_words *words;
+    bool cut;
     double head, foot, left, below; // around the map of a cell, alike for all
 };
 
@@ -66,16 +66,15 @@ static void draw_numbers(const struct sheet *s, const struct event_heatmap *map,
         snprintf(text, sizeof text, "%d", i);
         write_at(s, x + (i + 0.5) * side / map->cols, y + height + size + 2, 0.5, text);
     }
-    if (s->words->cols)
-        write_at(s, x + side / 2, y + height + size + 2 + line, 0.5, s->words->cols);
-    if (!s->words->rows) return;
+    if (map->axes[1]) write_at(s, x + side / 2, y + height + size + 2 + line, 0.5, map->axes[1]);
+    if (!map->axes[0]) return;
     figure_text(s->f, &(struct figure_text){ .x = x - numbers - 1,
                                              .y = y + height / 2,
                                              .at = 0.5,
                                              .size = size,
                                              .turn = 90,
                                              .rgb = s->f->look.theme->text,
-                                             .text = s->words->rows });
+                                             .text = map->axes[0] });
 }
 
 static void draw_bar(const struct sheet *s, const struct event_heatmap *map, double x, double y)
@@ -89,11 +88,11 @@ static void draw_bar(const struct sheet *s, const struct event_heatmap *map, dou
     y += bar + line - 1;
     snprintf(text, sizeof text, "%.4g", (double)map->min);
     write_at(s, x, y, 0, text);
-    snprintf(text, sizeof text, "%.4g%s", (double)map->max, s->words->cut ? " or more" : "");
+    snprintf(text, sizeof text, "%.4g%s", (double)map->max, s->cut ? " or more" : "");
     write_at(s, x + side, y, 1, text);
     y += line;
-    if (s->words->unit) write_at(s, x + side / 2, y, 0.5, s->words->unit);
-    if (map->dropped) write_at(s, x, y + (s->words->unit ? line : 0), 0, "grey: dropped");
+    if (map->unit) write_at(s, x + side / 2, y, 0.5, map->unit);
+    if (map->dropped) write_at(s, x, y + (map->unit ? line : 0), 0, "grey: dropped");
 }
 
 // The title stands on the map, however many lines it has.
@@ -142,7 +141,7 @@ static void draw_words(const struct sheet *s, const struct event_heatmap *map, d
 
 static void measure(struct sheet *s, const struct event_heatmap *maps, size_t count, double *most)
 {
-    bool matrix = false, dropped = false;
+    bool matrix = false, dropped = false, unit = false, axes[2] = { false, false };
     size_t longest = 1;
     *most = 1;
     for (size_t i = 0; i < count; i++) {
@@ -152,12 +151,14 @@ static void measure(struct sheet *s, const struct event_heatmap *maps, size_t co
         *most = fmax(*most, heatmap_height(&maps[i], (int)side));
         matrix |= numbered(&maps[i]);
         dropped |= maps[i].dropped != NULL;
+        unit |= maps[i].unit != NULL;
+        for (int k = 0; k < 2; k++) axes[k] |= maps[i].axes[k] != NULL;
     }
     // Letters of common text take 0.56 of their size, and lines are not quite full.
     s->head = fmin(ceil((double)longest * size * 0.56 / (side * 0.9)), LINES) * line + 4;
-    s->left = matrix ? numbers + (s->words->rows ? line : 0) : 0;
-    s->below = matrix ? line + 4 + (s->words->cols ? line : 0) : 4;
-    s->foot = bar + line + (s->words->unit ? line : 0) + (dropped ? line : 0) + 4;
+    s->left = matrix ? numbers + (axes[0] ? line : 0) : 0;
+    s->below = matrix ? line + 4 + (axes[1] ? line : 0) : 4;
+    s->foot = bar + line + (unit ? line : 0) + (dropped ? line : 0) + 4;
 }
 
 // How many cells across, and the size of each.
@@ -172,10 +173,9 @@ static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t 
     return wide;
 }
 
-void heatmap_size(const struct event_heatmap *maps, size_t count, const struct heatmap_words *words,
-                  double *width, double *height)
+void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height)
 {
-    struct sheet s = { .words = words };
+    struct sheet s = { 0 };
     double cell_x, cell_y;
     const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     const size_t across = count < wide ? count : wide, down = (count + wide - 1) / wide;
@@ -183,10 +183,9 @@ void heatmap_size(const struct event_heatmap *maps, size_t count, const struct h
     *height = (double)down * cell_y + gap;
 }
 
-void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count,
-                   const struct heatmap_words *words)
+void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut)
 {
-    struct sheet s = { .f = f, .words = words };
+    struct sheet s = { .f = f, .cut = cut };
     double cell_x, cell_y;
     const size_t wide = lay_out(&s, maps, count, &cell_x, &cell_y);
     for (size_t i = 0; i < count; i++) {
@@ -203,14 +202,13 @@ void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t co
 }
 
 int heatmap_figure(const char *path, const struct figure_look *look,
-                   const struct event_heatmap *maps, size_t count,
-                   const struct heatmap_words *words, struct err *err)
+                   const struct event_heatmap *maps, size_t count, struct err *err)
 {
     double width, height;
-    heatmap_size(maps, count, words, &width, &height);
+    heatmap_size(maps, count, &width, &height);
     struct figure *f = figure_open(path, width, height, look, err);
     if (!f) return -1;
     if (count) figure_name(f, maps[0].name);
-    heatmap_paint(f, maps, count, words);
+    heatmap_paint(f, maps, count, false);
     return figure_close(f, err);
 }

@@ -119,13 +119,14 @@ struct results_mean {
     // For each table cell the content of a struct tally; for maps sums and counts.
     struct results means, squares, counts;
     int64_t samples;
+    bool own; // some maps are by positions or tokens: each sample has its own
 };
 
 // Appends the rows of the tables of `r` that are kept, with the sample's number in a last column.
 void results_keep(struct results *kept, const struct results *r, int64_t sample);
 // Appends the tables of `from`, which is empty afterwards.
 void results_move_tables(struct results *to, struct results *from);
-// Skips tables specific to a sample, notes and texts.
+// Skips tables and maps specific to a sample, notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 

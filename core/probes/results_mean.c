@@ -123,12 +123,21 @@ static void add_map(struct results *to, const struct result_map *from, bool ones
     }
 }
 
+static bool is_own(const struct result_kind *k)
+{
+    return k && (k->rows == MAP_POSITIONS || k->cols == MAP_POSITIONS || k->rows == MAP_TOKENS ||
+                 k->cols == MAP_TOKENS);
+}
+
 void results_mean_add(struct results_mean *m, const struct results *r)
 {
     for (size_t i = 0; i < r->table_count; i++) {
         if (!r->tables[i]->own) add_table(m, r->tables[i]);
     }
     for (size_t i = 0; i < r->map_count; i++) {
+        const bool own = is_own(result_kind(r->maps[i].name));
+        m->own |= own;
+        if (own) continue;
         add_map(&m->means, &r->maps[i], false);
         add_map(&m->counts, &r->maps[i], true);
     }
@@ -168,6 +177,7 @@ void results_mean_take(struct results_mean *m, struct results *mean)
         for (int k = 0; k < map->rows * map->cols; k++)
             map->values[k] /= m->counts.maps[i].values[k];
     }
+    if (m->own) results_note(mean, "maps by position or token differ by sample: they have no mean");
     results_release(&m->means);
     results_release(&m->squares);
     results_release(&m->counts);

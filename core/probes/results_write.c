@@ -217,6 +217,8 @@ struct event_heatmap results_heatmap(const struct result_map *m)
         e.max = !any || v > e.max ? v : e.max;
         any = true;
     }
+    if (kind) e.unit = kind->unit;
+    if (kind) e.axes[0] = map_axis_name(kind->rows), e.axes[1] = map_axis_name(kind->cols);
     if (kind && kind->high > kind->low) e.min = (float)kind->low, e.max = (float)kind->high;
     memcpy(e.area, m->area, sizeof e.area);
     return e;

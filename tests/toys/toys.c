@@ -128,6 +128,14 @@ static void its_maps_are_shown(const struct results *r, int layers)
     assert_string_equal(words->words[1], "odd");
     assert_string_equal(results_heatmap(words).words[3], "odd");
     results_release(&again);
+
+    struct results_mean means = { 0 };
+    for (int i = 0; i < 2; i++) results_mean_add(&means, r);
+    results_mean_take(&means, &again);
+    assert_int_equal(again.map_count, 1);
+    assert_string_equal(again.maps[0].name, "toy.words");
+    assert_non_null(strstr(again.notes[0], "have no mean"));
+    results_release(&again);
 }
 
 static void its_cost_is_counted(void **state)

@@ -135,12 +135,14 @@ static void settings_say_how_it_looks(void **state)
     assert_in_range(found, 2, 5); // 1.4 points
     image_release(&image);
     const float values[] = { 0, 1 };
-    const struct event_heatmap map = {
-        .name = "m", .rows = 1, .cols = 2, .values = values, .max = 1, .picture = 0
-    };
-    assert_int_equal(heatmap_figure(path_of("map.png"), &look, &map, 1,
-                                    &(struct heatmap_words){ .unit = "cosine" }, &err),
-                     0);
+    const struct event_heatmap map = { .name = "m",
+                                       .rows = 1,
+                                       .cols = 2,
+                                       .values = values,
+                                       .max = 1,
+                                       .picture = 0,
+                                       .unit = "cosine" };
+    assert_int_equal(heatmap_figure(path_of("map.png"), &look, &map, 1, &err), 0);
     image = read_png("map.png");
     int low = 0, high = 0;
     for (int r = 0; r < image.height; r++) {
@@ -211,6 +213,8 @@ static void each_point_is_drawn_once(void **state)
 
 static void odd_numbers_do_no_harm(void **state)
 {
+    const struct event_heatmap wide = { .picture = -1, .rows = 8, .cols = 171 };
+    assert_int_equal(heatmap_height(&wide, 100), 40); // no line
     static const char *const names[] = { "", "a rather long name of a bar", "b" };
     double x[] = { 0, 1, 2 }, y[] = { 1e308, -1e308, NAN }, none[] = { NAN, NAN, NAN };
     double far[] = { -1e300, 1e-300, 1e300 }, low[] = { -INFINITY, -1e308, 0 },
@@ -236,10 +240,8 @@ static void odd_numbers_do_no_harm(void **state)
     const struct event_heatmap map = {
         .name = "m", .rows = 2, .cols = 2, .values = values, .min = -1e38f, .max = 1e38f
     };
-    assert_int_equal(
-        heatmap_figure(path_of("odd.svg"), &look, &map, 1, &(struct heatmap_words){ 0 }, &err), 0);
-    assert_int_equal(
-        heatmap_figure(path_of("odd.svg"), &look, &map, 0, &(struct heatmap_words){ 0 }, &err), 0);
+    assert_int_equal(heatmap_figure(path_of("odd.svg"), &look, &map, 1, &err), 0);
+    assert_int_equal(heatmap_figure(path_of("odd.svg"), &look, &map, 0, &err), 0);
 }
 
 // More maps than a PNG of four beside each other holds.
@@ -252,12 +254,15 @@ static void many_maps_are_a_square(void **state)
     struct err err = { 0 };
     look.scale = 1;
     for (int i = 0; i < MAPS; i++)
-        maps[i] = (struct event_heatmap){
-            .name = "m", .layer = i, .rows = 1, .cols = 1, .values = &value, .max = 1, .picture = 0
-        };
-    assert_int_equal(
-        heatmap_figure(path_of("maps.png"), &look, maps, MAPS, &(struct heatmap_words){ 0 }, &err),
-        0);
+        maps[i] = (struct event_heatmap){ .name = "m",
+                                          .layer = i,
+                                          .rows = 1,
+                                          .cols = 1,
+                                          .values = &value,
+                                          .max = 1,
+                                          .picture = 0,
+                                          .unit = "cosine" };
+    assert_int_equal(heatmap_figure(path_of("maps.png"), &look, maps, MAPS, &err), 0);
     struct image image = read_png("maps.png");
     assert_in_range(image.width, 20 * 160, 20 * 190);
     assert_in_range(image.height, 20 * 160, 20 * 250);
