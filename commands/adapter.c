@@ -9,6 +9,7 @@
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_write.h"
 #include "core/base/names.h"
+#include "core/files/checkpoint.h"
 #include "core/jobs/identity.h"
 #include "core/new/new_model.h"
 #include "core/train/out.h"
@@ -18,29 +19,6 @@ struct adapter_words {
     const char *action, *argument, *type; // NULL: not given
     bool once;
 };
-
-// "LoRA 28, weight 4".
-static char *kinds_text(const struct adapter *a)
-{
-    struct buf b = { 0 };
-    for (int kind = 0; kind < ADAPTER_KINDS; kind++) {
-        int64_t n = 0;
-        for (size_t i = 0; i < a->count; i++) n += a->list[i].kind == (enum adapter_kind)kind;
-        if (n)
-            buf_printf(&b, "%s%s %" PRId64, b.length ? ", " : "",
-                       adapter_kind_name((enum adapter_kind)kind), n);
-    }
-    return buf_take(&b);
-}
-
-static bool holds_tensors(const struct adapter *a, const struct method *m)
-{
-    struct method_tensor t;
-    for (size_t i = 0; i < a->count; i++)
-        if (a->list[i].kind == ADAPTER_EXTRA && method_learning(a->model, a->list[i].name, &t) == m)
-            return true;
-    return false;
-}
 
 // What methods did in the training that made it, by its record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
@@ -58,7 +36,7 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
     read_roles(a, role);
     for (int i = 0; (m = method_at(i)); i++) {
         if (method_on(m, engine_settings(shell->engine))) continue;
-        if (holds_tensors(a, m))
+        if (adapter_learned(a, m))
             sinks_notice(shell->sinks,
                          "it includes trained parameters of %s: /set %s %s enables it", m->title,
                          m->toggle.key, m->toggle.on);
@@ -74,7 +52,7 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = out_read(a->folder, NULL);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
-    struct checkpoint *c = engine_model(shell->engine)->checkpoint;
+    struct checkpoint *c = engine_checkpoint(shell->engine);
     struct err err;
     if (base && engine_identify(shell->engine, &err) < 0)
         sinks_notice(shell->sinks, "not checked whether the adapter was trained on this model: %s",
@@ -127,7 +105,7 @@ void adapter_tell(const struct shell *shell)
 
 static void notice_loaded(const struct shell *shell, struct adapter *a)
 {
-    char *kinds = kinds_text(a);
+    char *kinds = adapter_kinds(a);
     sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
                  adapter_parameters(a));
     free(kinds);
@@ -168,7 +146,7 @@ static int list_run(struct shell *shell, const struct adapter_words *w, struct e
     table_begin(&t, "adapters", 5, columns, numeric);
     for (size_t i = 0; i < s->count; i++) {
         const struct adapter *a = s->list[i];
-        char *kinds = kinds_text(a);
+        char *kinds = adapter_kinds(a);
         table_add(&t, "%s", a->name);
         table_add(&t, "%s", a == s->active ? "yes" : "no");
         table_add(&t, "%s", kinds);
@@ -182,89 +160,6 @@ static int list_run(struct shell *shell, const struct adapter_words *w, struct e
 
 // --- show ----------------------------------------------------------------------------------------
 
-static const char *last_level(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
-// LoRA by the kind of layer: "decoder q_proj" beside how many, of which rank.
-struct lora_group {
-    int64_t layers, parameters, low, high; // lowest and highest rank
-    double norm, scale;                    // sums over the layers
-};
-
-static char *group_name(const struct adapter_entry *e)
-{
-    char *module = xstrndup(e->name, strlen(e->name) - strlen(last_level(e->name)) - 1);
-    char *name = xasprintf("%s %s", part_name(e->weight->part), last_level(module));
-    free(module);
-    return name;
-}
-
-static void add_to_group(struct lora_group *g, const struct adapter *a, const struct lora *lora)
-{
-    int64_t rank = lora->a.shape[0];
-    g->low = g->layers && g->low < rank ? g->low : rank;
-    g->high = g->high > rank ? g->high : rank;
-    g->layers++;
-    g->parameters += tensor_count(&lora->a) + tensor_count(&lora->b);
-    g->norm += adapter_lora_norm(a, lora);
-    g->scale += (double)lora->scale;
-}
-
-static void show_lora(const struct shell *shell, const struct adapter *a)
-{
-    static const char *const columns[] = { "LoRA on", "layers",     "rank",
-                                           "scale",   "parameters", "norm" };
-    static const bool numeric[] = { false, true, false, true, true, true };
-    struct names names = { 0 };
-    struct lora_group *groups = xcalloc(a->count, sizeof *groups);
-    struct table_builder t;
-    for (size_t i = 0; i < a->count; i++) {
-        if (a->list[i].kind != ADAPTER_LORA) continue;
-        char *name = group_name(&a->list[i]);
-        add_to_group(&groups[names_add(&names, name, NULL)], a, &a->list[i].lora);
-        free(name);
-    }
-    table_begin(&t, "adapter.lora", 6, columns, numeric);
-    for (size_t i = 0; i < names.count; i++) {
-        const struct lora_group *g = &groups[i];
-        table_add(&t, "%s", names.list[i]);
-        table_add(&t, "%" PRId64, g->layers);
-        if (g->low == g->high)
-            table_add(&t, "%" PRId64, g->low);
-        else
-            table_add(&t, "%" PRId64 "-%" PRId64, g->low, g->high);
-        table_add(&t, "%.6g", g->scale / (double)g->layers);
-        table_add(&t, "%" PRId64, g->parameters);
-        table_add(&t, "%.6g", g->norm / (double)g->layers);
-    }
-    table_emit(&t, shell->sinks);
-    names_release(&names);
-    free(groups);
-}
-
-// Methods page, section 1, Table 4: the L2 norm, the mean and the spread of |x|.
-static void show_tensors(const struct shell *shell, const struct adapter *a)
-{
-    static const char *const columns[] = { "tensor", "parameters", "norm", "mean |x|", "std |x|" };
-    static const bool numeric[] = { false, true, true, true, true };
-    struct table_builder t;
-    table_begin(&t, "adapter.tensors", 5, columns, numeric);
-    for (size_t i = 0; i < a->count; i++) {
-        const struct adapter_entry *e = &a->list[i];
-        if (e->kind == ADAPTER_LORA || !e->tensor.data) continue;
-        const struct adapter_numbers n = adapter_measure(a, &e->tensor);
-        table_add(&t, "%s", e->name);
-        table_add(&t, "%" PRId64, tensor_count(&e->tensor));
-        table_add(&t, "%.6g", n.norm);
-        table_add(&t, "%.6g", n.magnitude);
-        table_add(&t, "%.6g", n.spread);
-    }
-    table_emit(&t, shell->sinks);
-}
-
 static int show_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
     const char *name = w->argument;
@@ -274,7 +169,7 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     enum method_role role[METHODS_MAX];
     read_roles(a, role);
-    char *kinds = kinds_text(a), *acting = roles_text(role);
+    char *kinds = adapter_kinds(a), *acting = roles_text(role);
     const bool seeing = settings_is(engine_settings(shell->engine), "adapter.when", "pictures");
     sinks_text(shell->sinks, "%s: %s, %" PRId64 " parameters; trained on '%s'%s%s; %s", a->folder,
                kinds, adapter_parameters(a), *a->base ? a->base : "(unknown)",
@@ -284,8 +179,7 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
                               : "applied");
     free(kinds);
     free(acting);
-    if (adapter_has(a, ADAPTER_LORA)) show_lora(shell, a);
-    if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(shell, a);
+    adapter_show(a, shell->sinks);
     return 0;
 }
 
@@ -330,16 +224,11 @@ static int merge_run(struct shell *shell, const struct adapter_words *w, struct 
 
 static int save_run(struct shell *shell, const struct adapter_words *w, struct err *err)
 {
-    static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     const struct adapter *a = engine_adapters(shell->engine)->active;
-    size_t i = 0;
     if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
     if (w->once && adapter_is(w->argument)) return say_once(shell, w->argument, "an adapter");
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    while (i < sizeof types / sizeof *types && strcmp(w->type, dtype_form(types[i]).name) != 0) i++;
-    if (i == sizeof types / sizeof *types)
-        return err_set(err, "unknown type '%s': use f32, bf16 or f16", w->type);
-    if (adapter_save(a, types[i], w->argument, err) < 0) return -1;
+    if (adapter_save(a, w->type, w->argument, err) < 0) return -1;
     sinks_written(shell->sinks, "adapter", w->argument, NULL);
     sinks_notice(shell->sinks, "adapter '%s' saved in '%s' in %s", a->name, w->argument, w->type);
     return 0;

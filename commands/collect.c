@@ -11,6 +11,7 @@
 #include "core/base/file_out.h"
 #include "core/base/items.h"
 #include "core/eval/grid.h"
+#include "core/files/checkpoint.h"
 #include "core/probes/taps.h"
 
 enum { WORDS_MAX = 64 };

@@ -16,7 +16,12 @@
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/compare/compare_results.h"
+#include "core/data/dataset.h"
+#include "core/probes/results.h"
 #include "core/sets/set.h"
+#include "core/settings/changes.h"
+#include "core/text/message.h"
+#include "core/text/tokenizer.h"
 
 enum { SHOWN = 20 };
 

@@ -11,6 +11,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/data/dataset.h"
 #include "core/train/data_check.h"
 
 enum { SHOWN = 20, KINDS_MAX = 64 };

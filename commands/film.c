@@ -9,6 +9,9 @@
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
 #include "core/draw/film.h"
+#include "core/probes/results.h"
+#include "core/text/message.h"
+#include "core/text/tokenizer.h"
 
 int film_take(const char **to, const char *value, struct err *err)
 {

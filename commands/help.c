@@ -7,6 +7,7 @@
 #include "core/metrics/metric.h"
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
+#include "core/sets/total.h"
 #include "core/text/template.h"
 
 // The commands of a group, or all (NULL). False: there is no such group.

@@ -7,6 +7,7 @@
 #include "commands/job_parts.h"
 #include "commands/jobs.h"
 #include "core/engine/device.h"
+#include "core/files/checkpoint.h"
 #include "sessions/job_queue.h"
 #include "sessions/job_ranks.h"
 

@@ -4,7 +4,7 @@
 
 #include "commands/command.h"
 #include "core/base/clock.h"
-#include "core/model/unread.h"
+#include "core/files/checkpoint.h"
 
 // MODEL and its options as one name; the caller frees it.
 static char *model_name(int argc, char **argv, struct err *err)
@@ -25,7 +25,7 @@ static char *model_name(int argc, char **argv, struct err *err)
     }
     char *name = encoder ? checkpoint_with_encoder(model, encoder) : xstrdup(model);
     if (!ignore) return name;
-    char *joined = unread_join(name);
+    char *joined = engine_ignoring(name);
     free(name);
     return joined;
 }

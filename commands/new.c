@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/files/content.h"
 #include "core/new/join.h"
 #include "core/new/new_model.h"
 #include "core/new/new_text.h"

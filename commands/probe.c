@@ -16,7 +16,9 @@
 #include "commands/option_table.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/picture/image.h"
 #include "core/probes/measure_data.h"
+#include "core/text/message.h"
 
 struct wish {
     struct measure_request request;

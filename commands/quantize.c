@@ -11,6 +11,9 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/compare/compare_text.h"
+#include "core/files/checkpoint.h"
+#include "core/files/content.h"
+#include "core/files/whole_file.h"
 
 enum { TEXT_BYTES_MAX = 16 << 20 };
 
@@ -32,11 +35,8 @@ static int take_type(void *self, const char *value, struct err *err)
 static int take_encoder(void *self, const char *value, struct err *err)
 {
     struct quantize_options *o = self;
-    const struct gguf_kind *kind = gguf_kind_find(value);
-    if (!kind || kind->matrix == DTYPE_Q4_K)
-        return err_set(err, "unknown type '%s' of the encoder; types: q8_0, f16, bf16", value);
     o->encoder = value;
-    return 0;
+    return model_mmproj_type(value, err);
 }
 
 static int take_text(void *self, const char *value, struct err *err)
@@ -70,18 +70,6 @@ static const struct option_row rows[] = {
 };
 static const struct option_table table = { rows, take_path };
 
-static int check_type(const char *type, struct err *err)
-{
-    if (type && gguf_kind_find(type)) return 0;
-    char *names = gguf_kind_names();
-    if (type)
-        err_set(err, "unknown type '%s'; types: %s", type, names);
-    else
-        err_set(err, "--type TYPE is missing; types: %s", names);
-    free(names);
-    return -1;
-}
-
 static int read_options(struct quantize_options *o, int argc, char **argv, struct err *err)
 {
     int at = 0;
@@ -92,7 +80,7 @@ static int read_options(struct quantize_options *o, int argc, char **argv, struc
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
     if (o->write_only && o->text) return err_set(err, "--text and --no-compare exclude each other");
-    return check_type(o->type, err);
+    return model_gguf_type(o->type, err);
 }
 
 static int quantize_check(int argc, char **argv, struct err *err)
@@ -107,30 +95,8 @@ static int quantize_check(int argc, char **argv, struct err *err)
 static void say_written(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
-    struct buf types = { 0 };
-    for (int t = 0; t < DTYPE_COUNT; t++)
-        if (s->matrices[t])
-            buf_printf(&types, "%s%d %s", types.length ? ", " : "", s->matrices[t],
-                       dtype_form((enum dtype)t).name);
     sinks_text(shell->sinks, "%s: %s, %.2f MB; matrices: %s", path, what, (double)s->bytes / 1e6,
-               types.data ? types.data : "none");
-    buf_release(&types);
-}
-
-static void say_misfits(const struct shell *shell, const struct gguf_kind *kind,
-                        const struct gguf_summary *s)
-{
-    int all = 0, other = 0;
-    for (int t = 0; t < DTYPE_COUNT; t++) {
-        const enum dtype dtype = (enum dtype)t;
-        all += s->matrices[t];
-        if (dtype != kind->matrix && dtype != kind->outer && dtype != DTYPE_F32)
-            other += s->matrices[t];
-    }
-    if (other)
-        sinks_notice(shell->sinks,
-                     "%d of %d matrices have another type: their rows do not fit the blocks of %s",
-                     other, all, kind->name);
+               s->types);
 }
 
 // The encoder's file beside the model's. Both get their names together, when both are complete, and
@@ -139,32 +105,31 @@ static int write_encoder(struct shell *shell, const struct quantize_options *o, 
                          struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
     const struct load_progress progress = engine_progress(shell->engine, "writing");
-    const struct model *m = engine_model(shell->engine);
-    const enum dtype dtype = o->encoder ? gguf_kind_find(o->encoder)->matrix
-                                        : model_mmproj_dtype(m, gguf_kind_find(o->type)->matrix);
-    return model_write_mmproj(m, dtype, path, &progress, s, file, err);
+    return model_write_mmproj(engine_model(shell->engine), o->encoder, o->type, path, &progress, s,
+                              file, err);
 }
 
 static int write_model(struct shell *shell, const struct quantize_options *o,
                        struct whole_file **file, struct gguf_summary *s, struct err *err)
 {
     const struct load_progress progress = engine_progress(shell->engine, "writing");
-    const struct model *m = engine_model(shell->engine);
-    return model_write_gguf(m, gguf_kind_find(o->type), o->path, &progress, s, file, err);
+    return model_write_gguf(engine_model(shell->engine), o->type, o->path, &progress, s, file, err);
 }
 
 static void say_model(const struct shell *shell, const struct quantize_options *o,
                       const struct gguf_summary *s)
 {
-    const struct model *m = engine_model(shell->engine);
     say_written(shell, o->path, "language model", s);
-    say_misfits(shell, gguf_kind_find(o->type), s);
-    if (m->unread) sinks_notice(shell->sinks, "not written: %s", m->unread);
-    if (m->eos.count > 3)
+    if (s->misfits)
+        sinks_notice(shell->sinks,
+                     "%d of %d matrices have another type: their rows do not fit the blocks of %s",
+                     s->misfits, s->matrices, o->type);
+    if (s->unread) sinks_notice(shell->sinks, "not written: %s", s->unread);
+    if (s->ends > 3)
         sinks_notice(shell->sinks,
                      "%zu tokens end answers; llama.cpp reads three of them from the file, vlmsh "
                      "and ollama all (tokenizer.ggml.eos_token_ids)",
-                     m->eos.count);
+                     s->ends);
 }
 
 static int check_free(const char *path, struct err *err)
@@ -191,7 +156,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 {
     const struct model *m = engine_model(shell->engine);
     struct err why;
-    const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
+    const bool sees = engine_sees(shell->engine) && model_mmproj_check(m, &why) == 0;
     char *path = model_mmproj_path(o->path);
     struct whole_file *encoder = NULL, *model = NULL;
     struct gguf_summary of_encoder, of_model;
@@ -211,7 +176,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         say_model(shell, o, &of_model);
         sinks_written(shell->sinks, "model", o->path, NULL);
     }
-    if (status == 0 && model_sees(m) && !sees)
+    if (status == 0 && engine_sees(shell->engine) && !sees)
         sinks_notice(shell->sinks, "the language model alone was written: %s", why.text);
     free(path);
     return status;
@@ -246,17 +211,14 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     struct text_difference d;
     struct err why;
     const struct model *m = engine_model(shell->engine);
-    const bool sees = model_sees(m) && model_mmproj_check(m, &why) == 0;
+    const bool sees = engine_sees(shell->engine) && model_mmproj_check(m, &why) == 0;
     char *encoder = sees ? model_mmproj_path(path) : xstrdup("none");
     char *name = checkpoint_with_encoder(path, encoder);
     free(encoder);
-    struct model *written = model_load(name, m->arena.backend, NULL, err);
-    free(name);
-    if (!written) return -1;
     const struct load_progress progress = engine_progress(shell->engine, "comparing");
     const int status =
-        compare_text(m, written, text, &progress, engine_cancel_flag(shell->engine), &d, err);
-    model_free(written);
+        compare_text(m, name, text, &progress, engine_cancel_flag(shell->engine), &d, err);
+    free(name);
     if (status == 0) show(shell, &d);
     return status;
 }

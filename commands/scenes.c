@@ -3,6 +3,7 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/files/content.h"
 #include "core/scenes/scenes.h"
 
 struct scenes_options {

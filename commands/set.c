@@ -7,6 +7,7 @@
 #include "commands/set.h"
 #include "core/engine/presets.h"
 #include "core/probes/taps.h"
+#include "core/settings/changes.h"
 
 static void show_setting(const struct shell *shell, const char *key)
 {

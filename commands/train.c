@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/engine/device.h"
 #include "core/train/forecast.h"
+#include "core/train/select.h"
 
 static const char *const words[] = { "plan", NULL };
 

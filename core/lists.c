@@ -1,7 +1,11 @@
 // core/lists.c -- hands each room the list of what belongs to it.
 #include "core/lists.h"
 
+#include "core/jobs/job.h"
 #include "core/methods/calibration.h"
+#include "core/methods/method.h"
+#include "core/model/families/family.h"
+#include "core/probes/probe.h"
 
 #define X(name) extern const struct calibration_kind calibration_kind_##name;
 CALIBRATION_KINDS(X)

@@ -8,10 +8,6 @@
 #ifndef CORE_LISTS_H
 #define CORE_LISTS_H
 
-#include "core/jobs/job.h"
-#include "core/methods/method.h"
-#include "core/model/families/family.h"
-#include "core/probes/probe.h"
 #include "core/settings/settings.h"
 
 // clang-format off

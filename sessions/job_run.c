@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/pace.h"
 #include "core/engine/device.h"
+#include "core/files/content.h"
 #include "core/stages/stages.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"

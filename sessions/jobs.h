@@ -19,6 +19,8 @@
 #include "core/jobs/job.h"
 #include "sessions/store.h"
 
+struct buf;
+
 enum job_state {
     STATE_WAITING, // its process has not started yet
     STATE_RUNNING,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/settings/changes.h"
 #include "sessions/internal.h"
 
 static int replace(struct store *s, const char *name, const struct change *list, size_t count,

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "core/base/file_in.h"
 #include "core/engine/device.h"
-#include "core/files/safetensors.h"
 #include "sessions/job_group.h"
 #include "tui/lines.h"
 #include "tui/options.h"
@@ -170,7 +170,7 @@ int job_word_run(int argc, char **argv, struct err *err)
     const bool list = o.action && !strcmp(o.action, "list") && !o.id;
     if (!list && find_way(&o, &way, err) < 0) return STATUS_USAGE;
     if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;
-    safetensors_guard();
+    file_in_guard();
     if (!list) return run_job(way, way == WAY_HERE ? o.db : o.folder, id, err);
     struct store *s = store_open(o.db, err);
     const int status = s ? list_jobs(s, err) : STATUS_FAILED;

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "core/methods/method.h"
+#include "core/settings/settings.h"
 
 static const struct key_row rows[] = {
     { "all", "F1", "help", "keys of the focused panel", "F1 keys" },

@@ -16,6 +16,7 @@
 
 #include "commands/changed.h"
 #include "commands/jobs.h"
+#include "core/base/file_in.h"
 #include "core/base/places.h"
 #include "core/engine/device.h"
 #include "core/lists.h"
@@ -354,7 +355,7 @@ int main(int argc, char **argv)
     } else {
         if (err.text[0]) text_printf(stderr, "vlmsh: %s; computing on the CPU\n", err.text);
         err.text[0] = '\0';
-        safetensors_guard();
+        file_in_guard();
         start(&p, backend);
         open_store(&p, &err);
         open_front(&p);

@@ -7,7 +7,6 @@
 #include "commands/parse.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
-#include "core/model/unread.h"
 #include "sessions/store.h"
 #include "tui/flow.h"
 #include "tui/text.h"
@@ -183,7 +182,7 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     if (o->ignore && !o->model) return err_set(err, "--ignore-weights goes with a MODEL");
     if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
     if (!o->ignore) return 0;
-    char *joined = unread_join(o->model);
+    char *joined = engine_ignoring(o->model);
     free(o->pair);
     o->model = o->pair = joined;
     return 0;

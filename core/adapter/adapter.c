@@ -8,10 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter_entry.h"
 #include "core/base/dtype.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/tally.h"
+#include "core/files/safetensors.h"
+#include "core/graph/arena.h"
+#include "core/model/linear.h"
+#include "core/model/model.h"
+#include "core/model/parts.h"
+#include "kernels/backend.h"
 
 // Only what the weight is made of: shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
@@ -86,7 +93,8 @@ void adapter_free(struct adapter *a)
     free(a->list);
     safetensors_close(a->file);
     safetensors_close(a->extra);
-    arena_release(&a->arena);
+    if (a->arena) arena_release(a->arena);
+    free(a->arena);
     free(a->folder);
     free(a->name);
     free(a->base);
@@ -161,12 +169,6 @@ const char *adapter_hash(struct adapter *a)
     return a->hash;
 }
 
-const char *adapter_kind_name(enum adapter_kind kind)
-{
-    static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
-    return names[kind];
-}
-
 // --- numbers -------------------------------------------------------------------------------------
 
 // Row `row` of t, widened.
@@ -189,7 +191,7 @@ struct adapter_numbers adapter_measure(const struct adapter *a, const struct ten
     if (n <= 0) return (struct adapter_numbers){ 0 };
     float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
     for (int64_t i = 0; i < n / width; i++) {
-        read_row(a->arena.backend, t, i, width, row);
+        read_row(a->arena->backend, t, i, width, row);
         for (int64_t k = 0; k < width; k++) {
             squares += (double)row[k] * row[k];
             tally_add(&magnitude, fabs((double)row[k]));
@@ -222,8 +224,8 @@ double adapter_lora_norm(const struct adapter *adapter, const struct lora *lora)
     int64_t r = lora->a.shape[0];
     double *a = xreallocarray(NULL, (size_t)(r * r), sizeof *a), sum = 0;
     double *b = xreallocarray(NULL, (size_t)(r * r), sizeof *b);
-    gram(adapter->arena.backend, &lora->a, false, a);
-    gram(adapter->arena.backend, &lora->b, true, b);
+    gram(adapter->arena->backend, &lora->a, false, a);
+    gram(adapter->arena->backend, &lora->b, true, b);
     for (int64_t i = 0; i < r * r; i++) sum += a[i] * b[i];
     free(a);
     free(b);

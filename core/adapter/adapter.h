@@ -17,7 +17,21 @@
 #ifndef CORE_ADAPTER_ADAPTER_H
 #define CORE_ADAPTER_ADAPTER_H
 
-#include "core/model/model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/json.h"
+#include "core/base/names.h"
+
+struct backend;
+struct method;
+struct model;
+struct safetensors;
+struct sinks;
+struct tensor;
+struct weight;
 
 enum adapter_kind {
     ADAPTER_LORA,   // LoRA attached to a linear layer
@@ -26,30 +40,19 @@ enum adapter_kind {
     ADAPTER_KINDS
 };
 
-struct adapter_entry {
-    enum adapter_kind kind;
-    char *name;                  // name of the weight as in the model's file, or of the extra
-                                 // tensor
-    const struct weight *weight; // NULL: extra, or the head if the file ties it
-    struct tensor tensor;        // weight, extra (f32); a head without data stays as it was
-    struct lora lora;            // lora.scale includes the factor of adapter_scale
-    float scale;                 // alpha / r
-    struct tensor former;        // the model's own tensor while the adapter is applied
-};
-
 struct adapter {
     char *folder;
     char *name; // last level of the folder
     char *base; // base model according to its config; "" when unknown
     struct model *model;
-    struct adapter_entry *list;
+    struct adapter_entry *list; // core/adapter/adapter_entry.h
     size_t count, capacity;
     int64_t unused;       // number of skipped tensors, of model parts that nothing computes
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // those of them for which the file has no tensors
     struct names notices; // what else of the folder is not used, or lacking: sentences
     struct safetensors *file, *extra; // matrices stay mapped
-    struct arena arena;
+    struct arena *arena;
     bool applied;
     bool told;  // the notices were shown
     char *hash; // adapter_hash; NULL: not computed yet
@@ -87,15 +90,12 @@ const char *adapter_hash(struct adapter *a);
 
 // --- numbers to show -----------------------------------------------------------------------------
 
-// Statistics of a vector or matrix: methods page, section 1, Table 4.
-struct adapter_numbers {
-    double norm;              // L2
-    double magnitude, spread; // mean and standard deviation of |x|
-};
-struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t);
-// Frobenius norm of scale * B A.
-double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
-const char *adapter_kind_name(enum adapter_kind kind); // "LoRA"
+// "LoRA 28, weight 4"; the caller frees it.
+char *adapter_kinds(const struct adapter *a);
+// Does it hold tensors that this method learned?
+bool adapter_learned(const struct adapter *a, const struct method *m);
+// Emits tables of its LoRA by kind of layer, and of its other tensors.
+void adapter_show(const struct adapter *a, const struct sinks *sinks);
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -122,9 +122,9 @@ int adapter_write(const struct model *m, const struct adapter_delta *deltas, siz
 int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        const char *folder, struct err *err);
 // Writes an adapter again, as a new folder like adapter_write's: LoRA at the scale it has now, its
-// numbers in `type` (f32, bf16 or f16; tensors that PEFT cannot represent stay f32). The record of
-// the training that made it (training.json) goes along.
-int adapter_save(const struct adapter *a, enum dtype type, const char *folder, struct err *err);
+// numbers in `type` ("f32", "bf16" or "f16"; tensors that PEFT cannot represent stay f32). The
+// record of the training that made it (training.json) goes along.
+int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
 // there are none.
 int adapter_write_extras(const struct adapter_delta *deltas, size_t count,

@@ -12,6 +12,9 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/checkpoint.h"
+#include "core/model/model.h"
+#include "core/text/tokenizer.h"
 
 enum { JSON_LIMIT = 256 << 20, NAMED = 5 };
 

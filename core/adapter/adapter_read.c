@@ -17,9 +17,11 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_beside.h"
 #include "core/adapter/adapter_config.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/safetensors.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 
@@ -120,7 +122,7 @@ typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tens
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
 {
-    struct arena *const arena = &r->adapter->arena;
+    struct arena *const arena = r->adapter->arena;
     const bool on_host = w && w->tensor->on_host;
     backend_enter(arena->backend, w ? w->gpu : 0);
     const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
@@ -464,7 +466,7 @@ static void tie_or_keep_head(struct reading *r)
     if (!m->decoder.config.tied || !w) return;
     const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
     struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
-    if (embed && head && same_numbers(a->arena.backend, &embed->tensor, &head->tensor)) {
+    if (embed && head && same_numbers(a->arena->backend, &embed->tensor, &head->tensor)) {
         free(head->name);
         *head = a->list[--a->count];
     } else if (embed && !head && !r->config->tied) {
@@ -567,7 +569,7 @@ static int read_extra(struct adapter *a, const struct safetensor *t, struct err 
     if (!same_shape(t, want.rank, want.shape))
         return refuse_shape(t, want.rank, want.shape, t->name, err);
     if (check_numbers(t, err) < 0) return -1;
-    return take_floats(&a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
+    return take_floats(a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
 }
 
 static int read_extras(struct adapter *a, struct err *err)
@@ -619,7 +621,8 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
     a->model = m;
     a->file = file;
     a->extra = extra;
-    a->arena.backend = m->arena.backend;
+    a->arena = xcalloc(1, sizeof *a->arena);
+    a->arena->backend = m->arena.backend;
     if (read_files(a, config, err) < 0) goto out;
     if (!a->count) {
         err_set(err, "it holds no tensors%s", a->unused ? " that the model uses" : "");

@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 
 // A weight of the model, and what is to be written of it.
@@ -470,15 +472,20 @@ static int check_head(const struct adapter *a, struct err *err)
     return 0;
 }
 
-int adapter_save(const struct adapter *a, enum dtype type, const char *folder, struct err *err)
+int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err)
 {
+    static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    size_t t = 0;
+    while (t < sizeof types / sizeof *types && strcmp(type, dtype_form(types[t]).name) != 0) t++;
+    if (t == sizeof types / sizeof *types)
+        return err_set(err, "unknown type '%s': use f32, bf16 or f16", type);
     if (check_head(a, err) < 0) return -1;
     struct folder_work work;
     if (folder_begin(&work, folder, err) < 0) return -1;
     struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);
     size_t count = 0;
     for (size_t i = 0; i < a->count; i++) adapter_add_delta(deltas, &count, &a->list[i]);
-    int status = write_into(a->model, deltas, count, type, work.path, err);
+    int status = write_into(a->model, deltas, count, types[t], work.path, err);
     if (status == 0) status = copy_record(a->folder, work.path, err);
     free(deltas);
     if (status == 0) return folder_commit(&work, folder, err);

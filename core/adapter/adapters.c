@@ -4,7 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
+#include "core/adapter/model_write.h"
 #include "core/base/mem.h"
+#include "core/methods/method.h"
+#include "core/model/model.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
 

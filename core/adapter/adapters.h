@@ -7,8 +7,14 @@
 #ifndef CORE_ADAPTER_ADAPTERS_H
 #define CORE_ADAPTER_ADAPTERS_H
 
-#include "core/adapter/model_write.h"
-#include "core/methods/method.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/err.h"
+
+struct merge_report;
+struct model;
+struct settings;
 
 struct adapters {
     struct adapter **list; // in loading order

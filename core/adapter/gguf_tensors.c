@@ -1,12 +1,15 @@
 // core/adapter/gguf_tensors.c -- tensors into a GGUF file, a block of rows at a time.
 #include "core/adapter/gguf_tensors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/model_gguf.h"
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/files/content.h"
 
 enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers that are worked on at a time
 
@@ -43,15 +46,25 @@ static int64_t numbers_of(const struct gguf_tensor *t)
     return n;
 }
 
-struct gguf_summary gguf_tensors_sum(const struct gguf_tensors *all)
+void gguf_tensors_sum(const struct gguf_tensors *all, const struct gguf_kind *kind,
+                      struct gguf_summary *sum)
 {
-    struct gguf_summary sum = { 0 };
+    int of[DTYPE_COUNT] = { 0 };
+    size_t used = 0;
+    *sum = (struct gguf_summary){ .types = "none" };
     for (size_t i = 0; i < all->count; i++) {
         const struct gguf_tensor *t = &all->list[i];
-        sum.bytes += dtype_bytes(t->dtype, numbers_of(t));
-        if (t->rank > 1) sum.matrices[t->dtype]++;
+        sum->bytes += dtype_bytes(t->dtype, numbers_of(t));
+        if (t->rank < 2) continue;
+        sum->matrices++;
+        of[t->dtype]++;
+        sum->misfits +=
+            kind && t->dtype != kind->matrix && t->dtype != kind->outer && t->dtype != DTYPE_F32;
     }
-    return sum;
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (of[t])
+            used += (size_t)snprintf(sum->types + used, sizeof sum->types - used, "%s%d %s",
+                                     used ? ", " : "", of[t], dtype_form((enum dtype)t).name);
 }
 
 void gguf_tensors_release(struct gguf_tensors *all)
@@ -142,9 +155,9 @@ int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
                        struct gguf_writer *out, const struct load_progress *progress,
                        struct err *err)
 {
-    struct writing w = {
-        .model = m, .out = out, .progress = progress, .total = gguf_tensors_sum(all).bytes
-    };
+    struct gguf_summary sum;
+    gguf_tensors_sum(all, NULL, &sum);
+    struct writing w = { .model = m, .out = out, .progress = progress, .total = sum.bytes };
     for (size_t i = 0; i < all->count; i++) {
         const struct gguf_tensor *t = &all->list[i];
         gguf_writer_declare(out, t->name, t->dtype, t->rank, t->shape);

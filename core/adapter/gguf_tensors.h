@@ -14,6 +14,8 @@
 #include "core/files/gguf_write.h"
 #include "core/model/model.h"
 
+struct gguf_summary;
+
 struct gguf_rows {
     const struct weight *weight;
     int64_t first, count;
@@ -31,12 +33,6 @@ struct gguf_tensor {
     float *numbers; // or these
 };
 
-// What a file has.
-struct gguf_summary {
-    uint64_t bytes;            // of the tensors
-    int matrices[DTYPE_COUNT]; // of each type
-};
-
 struct gguf_tensors {
     struct gguf_tensor *list;
     size_t count;
@@ -48,7 +44,9 @@ struct gguf_tensor *gguf_tensors_add(struct gguf_tensors *all, char *name, enum 
 void gguf_tensor_rows(struct gguf_tensor *t, const struct weight *w, int64_t first, int64_t count);
 // The tensor of that name, one of the last; NULL: none.
 struct gguf_tensor *gguf_tensors_last(const struct gguf_tensors *all, const char *name);
-struct gguf_summary gguf_tensors_sum(const struct gguf_tensors *all);
+// Fills in bytes, matrices, misfits (of that kind, or NULL) and types.
+void gguf_tensors_sum(const struct gguf_tensors *all, const struct gguf_kind *kind,
+                      struct gguf_summary *sum);
 // Declares and writes them all. 0 or -1; "cancelled" where `progress` says so.
 int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
                        struct gguf_writer *out, const struct load_progress *progress,

@@ -337,18 +337,32 @@ static int put_tensors(struct export *e, const struct load_progress *progress, s
     for (size_t i = 0; i < m->weights.count; i++)
         if (is_written(m, &m->weights.list[i])) add_weight(e, &m->weights.list[i]);
     add_constants(e);
-    *e->summary = gguf_tensors_sum(&e->tensors);
+    gguf_tensors_sum(&e->tensors, e->kind, e->summary);
+    e->summary->unread = m->unread;
+    e->summary->ends = m->eos.count;
     return gguf_tensors_write(&e->tensors, m, e->out, progress, err);
 }
 
-int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,
+int model_gguf_type(const char *type, struct err *err)
+{
+    if (type && gguf_kind_find(type)) return 0;
+    char *names = gguf_kind_names();
+    if (type)
+        err_set(err, "unknown type '%s'; types: %s", type, names);
+    else
+        err_set(err, "--type TYPE is missing; types: %s", names);
+    free(names);
+    return -1;
+}
+
+int model_write_gguf(const struct model *m, const char *type, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
                      struct whole_file **file, struct err *err)
 {
-    struct export e = {
-        .model = m, .kind = kind, .architecture = m->decoder.config.kind->gguf, .summary = summary
-    };
-    *summary = (struct gguf_summary){ 0 };
+    struct export e = { .model = m,
+                        .kind = gguf_kind_find(type),
+                        .architecture = m->decoder.config.kind->gguf,
+                        .summary = summary };
     model_pass(m, true); // the whole adapter, whatever was computed last
     if (!e.architecture)
         return err_set(err, "the language model of the family %s cannot be written as GGUF",

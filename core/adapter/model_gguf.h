@@ -1,22 +1,36 @@
 // core/adapter/model_gguf.h -- writes the current model (trained, or with an adapter) as a GGUF
 // file.
 //
-//   const struct gguf_kind *kind = gguf_kind_find("q4_k");
 //   struct whole_file *file;
-//   if (model_write_gguf(m, kind, "out.gguf", &progress, &summary, &file, &err) < 0) ...
+//   if (model_write_gguf(m, "q4_k", "out.gguf", &progress, &summary, &file, &err) < 0) ...
 //   if (whole_file_finish(file, &err) < 0) ...   // the complete file gets its name
 //
 // LoRA is added to its weight in f32 and rounded once. Norms and biases stay f32.
 #ifndef CORE_ADAPTER_MODEL_GGUF_H
 #define CORE_ADAPTER_MODEL_GGUF_H
 
-#include "core/adapter/gguf_tensors.h"
-#include "core/files/gguf_kind.h"
-#include "core/files/whole_file.h"
-#include "core/model/model.h"
+#include <stddef.h>
+#include <stdint.h>
 
+struct err;
+struct load_progress;
+struct model;
+struct whole_file;
+
+// What a file has.
+struct gguf_summary {
+    uint64_t bytes;     // of the tensors
+    int matrices;       // how many
+    int misfits;        // of them have another type: their rows do not fit its blocks
+    char types[160];    // of matrices: "12 q8_0, 3 f16"
+    const char *unread; // of the model's, in words, what was not written; NULL: nothing
+    size_t ends;        // tokens that end an answer
+};
+
+// Is it the name of a type? -1 names those that there are.
+int model_gguf_type(const char *type, struct err *err);
 // The language model of m. 0 or -1; "cancelled" where `progress` says so.
-int model_write_gguf(const struct model *m, const struct gguf_kind *kind, const char *path,
+int model_write_gguf(const struct model *m, const char *type, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
                      struct whole_file **file, struct err *err);
 

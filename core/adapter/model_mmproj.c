@@ -364,9 +364,17 @@ char *model_mmproj_path(const char *model)
     return xasprintf("%.*smmproj-%s", (int)(name - model), model, name);
 }
 
-enum dtype model_mmproj_dtype(const struct model *m, enum dtype matrix)
+int model_mmproj_type(const char *type, struct err *err)
 {
-    if (!dtype_in_blocks(matrix)) return matrix;
+    const struct gguf_kind *kind = gguf_kind_find(type);
+    if (kind && kind->matrix != DTYPE_Q4_K) return 0;
+    return err_set(err, "unknown type '%s' of the encoder; types: q8_0, f16, bf16", type);
+}
+
+static enum dtype matrix_dtype(const struct model *m, const char *type, const char *model)
+{
+    const enum dtype matrix = gguf_kind_find(type ? type : model)->matrix;
+    if (type || !dtype_in_blocks(matrix)) return matrix;
     return m->vision.patch.weight.dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F16;
 }
 
@@ -381,18 +389,18 @@ int model_mmproj_check(const struct model *m, struct err *err)
     return encoder->check ? encoder->check(m, err) : 0;
 }
 
-int model_write_mmproj(const struct model *m, enum dtype dtype, const char *path,
+int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err)
 {
-    struct export e = { .model = m, .encoder = find(m), .dtype = dtype };
+    struct export e = { .model = m, .encoder = find(m), .dtype = matrix_dtype(m, type, model) };
     if (model_mmproj_check(m, err) < 0) return -1;
     model_pass(m, true);
     e.out = gguf_writer_new(path);
     put_sizes(&e);
     add_encoder(&e);
     add_projector(&e);
-    *summary = gguf_tensors_sum(&e.tensors);
+    gguf_tensors_sum(&e.tensors, NULL, summary);
     int status = gguf_tensors_write(&e.tensors, m, e.out, progress, err);
     if (status == 0)
         status = gguf_writer_seal(e.out, file, err);

@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/adapter/adapter.h"
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/unread.h"
 #include "core/ops/ops.h"

@@ -8,7 +8,15 @@
 #ifndef CORE_ADAPTER_MODEL_WRITE_H
 #define CORE_ADAPTER_MODEL_WRITE_H
 
-#include "core/adapter/adapter.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct adapter_delta;
+struct model;
+struct weight;
 
 // `folder` must be absent or empty; it gets its name when complete. Extra parts go to
 // extra.safetensors beside the model, which makes the folder an adapter folder too.

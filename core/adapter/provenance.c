@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/graph/graph.h"
+#include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/model/kv.h"
 #include "core/text/template.h"

@@ -15,9 +15,8 @@
 #ifndef CORE_ADAPTER_PROVENANCE_H
 #define CORE_ADAPTER_PROVENANCE_H
 
-#include "core/adapter/adapter.h"
 #include "core/base/json.h"
-#include "core/methods/method.h"
+#include "core/settings/settings.h"
 
 // Columns of a CSV file written by /collect; their names start with this.
 #define PROVENANCE_COLUMN       "provenance."

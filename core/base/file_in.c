@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -241,4 +242,20 @@ void *file_map(const char *path, uint64_t *size, struct err *err)
     void *map = map_descriptor(fd, path, size, err);
     close(fd);
     return map;
+}
+
+static void on_bus_error(int signal_number)
+{
+    // The thread was reading weights, so no lock of the C library is held: stdio is safe enough.
+    signal(signal_number, SIG_DFL);
+    fatal("a model file was truncated or became unreadable while in use; load it again once it is "
+          "restored (to replace model files, rename new ones over them instead of writing into "
+          "them)");
+}
+
+void file_in_guard(void)
+{
+    struct sigaction action = { .sa_handler = on_bus_error };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
 }

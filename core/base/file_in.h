@@ -47,4 +47,8 @@ char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, 
 // Was file_read_standard called?
 bool file_standard_was_read(void);
 
+// Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
+// program through the fatal hook with a message.
+void file_in_guard(void);
+
 #endif

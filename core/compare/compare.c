@@ -10,6 +10,7 @@
 #include "core/graph/look.h"
 #include "core/methods/prune.h"
 #include "core/model/flops.h"
+#include "core/probes/hellinger.h"
 #include "core/probes/live.h"
 #include "core/talk/answer.h"
 

@@ -14,6 +14,11 @@
 #ifndef CORE_COMPARE_COMPARE_DATA_H
 #define CORE_COMPARE_COMPARE_DATA_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
 #include "core/compare/compare.h"
 #include "core/eval/evaluate_job.h"
 

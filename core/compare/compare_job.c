@@ -7,8 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/event.h"
+#include "core/compare/compare_data.h"
 #include "core/compare/compare_results.h"
+#include "core/engine/presets.h"
 #include "core/engine/proposal.h"
+#include "core/eval/evaluate_job.h"
+#include "core/eval/grid.h"
+#include "core/jobs/job.h"
+#include "core/probes/results.h"
 
 struct comparing_job {
     struct grid grid;

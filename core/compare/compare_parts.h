@@ -4,6 +4,7 @@
 
 #include "core/base/json.h"
 #include "core/compare/compare_data.h"
+#include "core/probes/hellinger.h"
 
 // A question as one side processed it.
 struct asked {

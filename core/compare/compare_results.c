@@ -7,6 +7,14 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/compare/compare.h"
+#include "core/compare/compare_data.h"
+#include "core/engine/presets.h"
+#include "core/eval/cut.h"
+#include "core/eval/evaluate.h"
+#include "core/probes/results.h"
+#include "core/settings/changes.h"
+#include "core/settings/settings.h"
 
 // --- costs ---------------------------------------------------------------------------------------
 

@@ -8,9 +8,11 @@
 #ifndef CORE_COMPARE_COMPARE_RESULTS_H
 #define CORE_COMPARE_COMPARE_RESULTS_H
 
-#include "core/compare/compare_data.h"
-#include "core/engine/presets.h"
-#include "core/probes/results.h"
+struct compared_data;
+struct comparison;
+struct preset_values;
+struct results;
+struct settings;
 
 // Title of a side: the words as typed, which set `said`, followed in brackets by the other methods
 // that are on. The caller frees it.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/tally.h"
+#include "core/files/content.h"
 #include "core/model/families/family.h"
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
@@ -180,9 +181,9 @@ int compare_text_check(const struct model *m, const char *text, struct err *err)
     return status;
 }
 
-int compare_text(const struct model *a, const struct model *b, const char *text,
-                 const struct load_progress *progress, const atomic_bool *cancel,
-                 struct text_difference *difference, struct err *err)
+static int compare_models(const struct model *a, const struct model *b, const char *text,
+                          const struct load_progress *progress, const atomic_bool *cancel,
+                          struct text_difference *difference, struct err *err)
 {
     struct ids ids = { 0 };
     struct reader r[2];
@@ -204,5 +205,16 @@ int compare_text(const struct model *a, const struct model *b, const char *text,
         .same = (double)sums.same / n,
         .perplexity = { exp(sums.loss[0] / n), exp(sums.loss[1] / n) },
     };
+    return status;
+}
+
+int compare_text(const struct model *a, const char *b, const char *text,
+                 const struct load_progress *progress, const atomic_bool *cancel,
+                 struct text_difference *difference, struct err *err)
+{
+    struct model *other = model_load(b, a->arena.backend, NULL, err);
+    if (!other) return -1;
+    const int status = compare_models(a, other, text, progress, cancel, difference, err);
+    model_free(other);
     return status;
 }

@@ -4,8 +4,12 @@
 #define CORE_COMPARE_COMPARE_TEXT_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
-#include "core/model/model.h"
+#include "core/base/err.h"
+
+struct load_progress;
+struct model;
 
 struct text_difference {
     int64_t tokens;       // whose next token was predicted
@@ -20,8 +24,9 @@ extern const char compare_sample_text[]; // about 700 tokens
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
 // The text is read in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.
-// Progress (may be NULL) counts tokens, once for each model. 0 or -1.
-int compare_text(const struct model *a, const struct model *b, const char *text,
+// `b` is the name of the second form. Progress (may be NULL) counts tokens, once for each model. 0
+// or -1.
+int compare_text(const struct model *a, const char *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);
 

@@ -18,15 +18,18 @@
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
+#include <cjson/cJSON.h>
+
+#include "core/base/err.h"
 #include "core/base/names.h"
 #include "core/data/dialogue.h"
+
+struct sample;
 
 struct dataset_entry {
     uint64_t at, size; // bytes in the file
     int64_t line;      // line number, from 1
 };
-
-struct sample;
 
 // Samples that are kept otherwise (core/sets/): dataset_read, dataset_picture and dataset_close
 // call these with the data set's `self`. Any thread may read.

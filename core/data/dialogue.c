@@ -9,6 +9,7 @@
 
 #include "core/data/keys.h"
 #include "core/picture/source.h"
+#include "core/text/message.h"
 
 char *path_folder(const char *path)
 {

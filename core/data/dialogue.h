@@ -8,7 +8,6 @@
 #define CORE_DATA_DIALOGUE_H
 
 #include "core/base/json.h"
-#include "core/text/message.h"
 
 struct dialogue {
     struct message *messages; // their pictures count in paths

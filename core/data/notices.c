@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/data/dataset.h"
+#include "core/data/dialogue.h"
 #include "core/picture/image.h"
+#include "core/settings/settings.h"
+#include "core/text/message.h"
+#include "core/text/tokenizer.h"
 
 struct data_notices data_notices_new(const struct settings *settings)
 {

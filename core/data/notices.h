@@ -10,9 +10,18 @@
 #ifndef CORE_DATA_NOTICES_H
 #define CORE_DATA_NOTICES_H
 
-#include "core/data/dataset.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/names.h"
 #include "core/data/keys.h"
-#include "core/model/model.h"
+
+struct dialogue;
+struct picture;
+struct sample;
+struct settings;
+struct tokenizer;
 
 struct data_notices {
     struct key_counts unread;

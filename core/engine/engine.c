@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "core/base/cancel.h"
+#include "core/files/content.h"
 #include "core/model/companions.h"
 #include "core/model/small.h"
+#include "core/model/unread.h"
 #include "core/model/unused.h"
 
 // Reading that does not know of the engine.
@@ -291,6 +293,11 @@ static void drop_model(struct engine *e)
     adapters_release(&e->adapters);
     model_free(e->model);
     e->model = NULL;
+}
+
+char *engine_ignoring(const char *name)
+{
+    return unread_join(name);
 }
 
 void engine_adopt(struct engine *e, struct model *model)

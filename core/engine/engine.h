@@ -49,6 +49,7 @@ void engine_free(struct engine *e);
 // Model.
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
+char *engine_ignoring(const char *name); // that model without weights that its family does not know
 // Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // a notice, if messages lose their token ids

@@ -6,6 +6,7 @@
 
 #include "core/engine/device.h"
 #include "core/engine/engine_parts.h"
+#include "core/files/safetensors.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
 #include "core/model/unused.h"

@@ -2,9 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/proposal.h"
+#include "core/files/content.h"
 #include "core/probes/checkpoints.h"
+#include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
 
 // Measures the conversation or the data.

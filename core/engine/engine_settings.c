@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
 #include "core/adapter/provenance.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/proposal.h"

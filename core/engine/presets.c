@@ -7,6 +7,8 @@
 #include "core/base/mem.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
+#include "core/settings/changes.h"
+#include "core/settings/settings.h"
 
 #define ONE_EPOCH                                                                                \
     " train.params=none train.epochs=1 train.steps=auto train.schedule=cosine train.warmup=0.03" \

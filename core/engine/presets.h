@@ -8,9 +8,13 @@
 #ifndef CORE_ENGINE_PRESETS_H
 #define CORE_ENGINE_PRESETS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "core/base/err.h"
-#include "core/model/model.h"
-#include "core/settings/changes.h"
+
+struct model;
+struct settings;
 
 // `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders: {early}, {transition}, {late}
 // are the layers at which the role of pictures changes (from the family's table for this checkpoint

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/methods/method.h"
 
 // These rows, a method's or a single one, cannot be as proposed: -1, unless the engine goes on
 // without them. Those asked for then stay as they were, others get their defaults.

@@ -15,6 +15,7 @@
 #include "core/adapter/adapters.h"
 #include "core/base/names.h"
 #include "core/settings/changes.h"
+#include "core/settings/settings.h"
 
 struct proposal {
     const struct settings *from;

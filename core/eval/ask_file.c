@@ -17,6 +17,7 @@
 #include "core/base/mem.h"
 #include "core/picture/image.h"
 #include "core/picture/source.h"
+#include "core/text/message.h"
 #include "core/text/tokenizer_parts.h"
 
 static const size_t file_limit = (size_t)8 << 30;

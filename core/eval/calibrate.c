@@ -11,11 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/pace.h"
+#include "core/data/notices.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"

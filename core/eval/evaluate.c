@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/notices.h"
 #include "core/eval/evaluate_parts.h"
+#include "core/eval/given.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
 #include "core/sets/prompt.h"

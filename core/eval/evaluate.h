@@ -24,17 +24,19 @@
 #ifndef CORE_EVAL_EVALUATE_H
 #define CORE_EVAL_EVALUATE_H
 
+#include <stdatomic.h>
+
+#include "core/base/err.h"
 #include "core/base/names.h"
-#include "core/data/notices.h"
 #include "core/eval/cut.h"
-#include "core/eval/given.h"
-#include "core/graph/hooks.h"
 #include "core/methods/method.h"
+#include "core/metrics/metric.h"
 #include "core/metrics/suite.h"
-#include "core/model/model.h"
-#include "core/ranks/ranks.h"
 #include "core/sets/total.h"
-#include "core/talk/conversation.h"
+
+struct event_answer;
+struct image_decoder;
+struct picture;
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
 struct evaluated {
@@ -144,7 +146,6 @@ struct evaluation {
 // evaluation_note recorded for the earlier samples; otherwise it is initialised.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 // The same sample by sample, so that several runs can go side by side. The request must outlive it.
-struct evaluating;
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);

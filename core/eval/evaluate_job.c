@@ -14,6 +14,7 @@
 
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/eval/given.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/memory.h"
 #include "core/sets/submit.h"

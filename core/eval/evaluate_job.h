@@ -12,6 +12,7 @@
 #ifndef CORE_EVAL_EVALUATE_JOB_H
 #define CORE_EVAL_EVALUATE_JOB_H
 
+#include "core/data/notices.h"
 #include "core/eval/evaluate.h"
 #include "core/eval/grid.h"
 #include "core/sets/set.h"

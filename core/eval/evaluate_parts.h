@@ -2,8 +2,11 @@
 #ifndef CORE_EVAL_EVALUATE_PARTS_H
 #define CORE_EVAL_EVALUATE_PARTS_H
 
+#include "core/data/dataset.h"
 #include "core/eval/evaluate.h"
 #include "core/talk/conversation.h"
+
+struct dialogue;
 
 // A sample with its pictures, prepared ahead.
 struct ahead_sample {

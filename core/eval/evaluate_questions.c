@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/data/notices.h"
 #include "core/eval/evaluate_parts.h"
+#include "core/eval/given.h"
 
 // --- samples -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
+#include "core/methods/method.h"
 
 struct grid grid_of_job(struct job *j)
 {

@@ -26,6 +26,7 @@
 #include "core/base/text.h"
 #include "core/files/checkpoint_parts.h"
 #include "core/files/gguf.h"
+#include "core/graph/arena.h"
 #include "core/text/tokenizer.h"
 
 static char *path_in(const struct checkpoint *c, const char *name)

@@ -13,14 +13,13 @@
 
 #include <stdbool.h>
 
+#include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/base/names.h"
-#include "core/files/content.h"
-#include "core/files/safetensors.h"
-#include "core/graph/arena.h"
 
-struct gguf;
-struct tokenizer;
+struct arena;
+struct load_progress;
+struct tensor;
 
 // Begins the text that records use while `identity` is not known.
 #define UNHASHED "unhashed-"

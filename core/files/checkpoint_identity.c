@@ -22,6 +22,8 @@
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/files/checkpoint_parts.h"
+#include "core/files/content.h"
+#include "core/files/safetensors.h"
 #include "core/text/tokenizer.h"
 
 enum {

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "core/files/checkpoint.h"
+#include "core/files/content.h"
+#include "core/files/safetensors.h"
 
 enum { FETCH_STEP = 64 << 20 }; // bytes between two reports
 

@@ -5,6 +5,8 @@
 #ifndef CORE_FILES_GGUF_KIND_H
 #define CORE_FILES_GGUF_KIND_H
 
+#include <stdint.h>
+
 #include "kernels/tensor.h"
 
 struct gguf_kind {

@@ -5,7 +5,6 @@
 // Opening reads the header only; the data is touched by whoever uses it.
 #include "core/files/safetensors.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -166,20 +165,4 @@ const char *safetensors_metadata(const struct safetensors *f, const char *key)
     for (char **m = f->metadata; m && *m; m += 2)
         if (!strcmp(m[0], key)) return m[1];
     return NULL;
-}
-
-static void on_bus_error(int signal_number)
-{
-    // The thread was reading weights, so no lock of the C library is held: stdio is safe enough.
-    signal(signal_number, SIG_DFL);
-    fatal("a model file was truncated or became unreadable while in use; load it again once it is "
-          "restored (to replace model files, rename new ones over them instead of writing into "
-          "them)");
-}
-
-void safetensors_guard(void)
-{
-    struct sigaction action = { .sa_handler = on_bus_error };
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, &action, NULL);
 }

@@ -12,6 +12,7 @@
 #define CORE_FILES_SAFETENSORS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -55,13 +56,9 @@ uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
 // -1 if the file differs from its own hash (safetensors_writer_hash); 0 if it has none.
 int safetensors_check_hash(const struct safetensors *f, struct err *err);
-// Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
-// program through the fatal hook with a message.
-void safetensors_guard(void);
 
 // Writing: declare tensors first (name, dtype, shape), then write the data in the same order, in
 // pieces of any size. The file gets its name only when complete (written beside, fsync, rename).
-struct safetensors_writer;
 
 struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);

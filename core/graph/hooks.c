@@ -1,5 +1,6 @@
 // core/graph/hooks.c -- runs the listeners of a site, methods first (they were added first).
 #include "core/graph/hooks.h"
+#include "core/graph/graph.h"
 
 #include "core/graph/look.h"
 

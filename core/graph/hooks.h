@@ -10,11 +10,11 @@
 
 #include <stdbool.h>
 
+#include "core/base/err.h"
 #include "core/base/mem.h"
-#include "core/graph/graph.h"
 #include "core/text/sequence.h"
 
-struct kv;
+struct graph;
 
 // What a method may replace at a site; probes replace nothing.
 enum {

@@ -5,6 +5,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/graph/graph.h"
 
 struct asked {
     look_fn take;

@@ -7,6 +7,10 @@
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/mem.h"
+#include "core/data/dataset.h"
+#include "core/data/notices.h"
+#include "core/files/checkpoint.h"
+#include "core/files/content.h"
 #include "core/picture/image.h"
 #include "core/settings/settings.h"
 

@@ -10,9 +10,12 @@
 #ifndef CORE_JOBS_IDENTITY_H
 #define CORE_JOBS_IDENTITY_H
 
+#include "core/base/hash.h"
 #include "core/base/json.h"
-#include "core/data/notices.h"
-#include "core/files/checkpoint.h"
+
+struct data_notices;
+struct dataset;
+struct sample;
 
 // A NULL field is unknown (yet, or in an older version) and not compared.
 struct identity {

@@ -9,7 +9,9 @@
 
 #include "core/base/cancel.h"
 #include "core/base/mem.h"
+#include "core/graph/hooks.h"
 #include "core/methods/method.h"
+#include "core/ranks/ranks.h"
 #include "core/settings/settings.h"
 
 static const char *const word_auto[] = { "auto", NULL };

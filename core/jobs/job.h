@@ -36,10 +36,8 @@
 
 #include "core/base/event.h"
 #include "core/base/pace.h"
-#include "core/graph/hooks.h"
-#include "core/model/model.h"
-#include "core/ranks/ranks.h"
-#include "core/settings/settings.h"
+
+struct hooks;
 
 // Reasons to stop. In each case run() returns JOB_STOPPED.
 enum job_stop {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backend.h"
+
 const char *memory_part_name(int part)
 {
     static const char *const names[MEMORY_PARTS] = {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/backend.h"
+struct backend;
 
 enum memory_part {
     MEMORY_MAPPED,  // memory-mapped weights: shared and reclaimable, so not counted as the run's

@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
+#include "core/model/model.h"
+#include "kernels/tensor.h"
 
 static const struct calibration_kind *const *kinds; // NULL-terminated
 

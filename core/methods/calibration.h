@@ -27,10 +27,10 @@
 #ifndef CORE_METHODS_CALIBRATION_H
 #define CORE_METHODS_CALIBRATION_H
 
+#include "core/base/err.h"
 #include "core/base/event.h"
-#include "core/files/safetensors.h"
-#include "core/graph/hooks.h"
-#include "core/model/model.h"
+
+struct model;
 
 // Limit of samples or tokens of a file; keeps merged sums far from overflow.
 #define CALIBRATION_MOST INT64_C(1000000000000000)
@@ -63,8 +63,6 @@ struct calibration_source {
     const char *arithmetic;   // precision of the passes; NULL: unknown
     const char *files;        // of the model; NULL: unknown
 };
-
-struct result_kind;
 
 struct calibration_kind {
     const char *name;   // "ffn"

@@ -22,6 +22,8 @@
 #include "core/methods/ira.h"
 #include "core/methods/method.h"
 #include "core/model/attend.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
 

@@ -6,7 +6,9 @@
 #include "core/methods/method.h"
 
 #include "core/model/flops.h"
+#include "core/model/model.h"
 #include "core/ops/check.h"
+#include "core/settings/settings.h"
 
 static const struct method *const *list; // [count]
 static const struct method *shown[METHODS_MAX];

@@ -19,9 +19,19 @@
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
-#include "core/graph/hooks.h"
-#include "core/model/model.h"
-#include "core/settings/settings.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/model/parts.h"
+
+struct buf;
+struct decoder_config;
+struct graph;
+struct hooks;
+struct sequence;
+struct site;
+struct site_args;
 
 // Trained tensors of methods ("norm_align.weight", "ira.3.head.bias"): f32 on the device, valid for
 // all passes. find returns NULL for an unknown tensor; NULL itself if nothing was trained.

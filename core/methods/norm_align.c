@@ -10,9 +10,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/mem.h"
+#include "core/graph/hooks.h"
 #include "core/methods/method.h"
+#include "core/model/model.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
+#include "core/text/sequence.h"
 
 static const char *const inits[] = { "text", "default", NULL };
 

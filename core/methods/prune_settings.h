@@ -4,6 +4,7 @@
 
 #include "core/methods/method.h"
 #include "core/methods/prune_score.h"
+#include "core/settings/settings.h"
 
 enum { PRUNE_INPUT = -1 }; // as a stage's layer: before the first
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/model/layer.h"
+#include "core/model/model.h"
 #include "core/model/unread.h"
 
 // The value with which a key changes nothing; null does not either.

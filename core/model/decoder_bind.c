@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/model/layer.h"
 
 static void bind_gain(struct binder *b, struct tensor *gain, const struct decoder_config *c, int l,

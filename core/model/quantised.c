@@ -2,14 +2,20 @@
 //
 // Their integers and scales stand in tensors of their own, and config.json says how they go
 // together. None of these forms is read; without a word they would be other numbers.
+#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
+#include "core/model/model.h"
 #include "core/model/unread.h"
+#include "kernels/tensor.h"
 
 // What only quantised folders have, by the ends of names.
 static const struct {

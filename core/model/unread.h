@@ -12,7 +12,11 @@
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
-#include "core/model/model.h"
+#include <stdbool.h>
+
+#include "core/base/err.h"
+
+struct model;
 
 // "MODEL::ignore-weights" names a model that is to be opened all the same: *ignore, and the name
 // without it. The caller frees it.

@@ -12,20 +12,7 @@
 #include <stddef.h>
 
 #include "core/model/linear.h"
-
-// Which part of a model a weight belongs to.
-enum model_part_kind {
-    PART_VISION,
-    PART_PROJECTOR,
-    PART_EMBEDDING,
-    PART_DECODER,
-    PART_HEAD,
-    MODEL_PARTS
-};
-
-const char *part_name(enum model_part_kind part); // "vision encoder"
-
-enum { WEIGHT_MAX_RANK = 5 };
+#include "core/model/parts.h"
 
 struct weight {
     char *name;            // as the file spells it

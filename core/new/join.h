@@ -12,9 +12,12 @@
 #ifndef CORE_NEW_JOIN_H
 #define CORE_NEW_JOIN_H
 
-#include "core/new/new_model.h"
+#include <stdint.h>
 
-struct join;
+#include "core/base/err.h"
+
+struct load_progress;
+struct new_model_counts;
 
 struct join_options {
     uint64_t seed; // of the projector

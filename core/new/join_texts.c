@@ -13,6 +13,7 @@
 #include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/model/rope.h"
 
 static const char image_token[] = "<image>";

@@ -17,6 +17,7 @@
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
+#include "core/files/content.h"
 #include "core/model/families/family.h"
 #include "core/new/new_tokenizer.h"
 #include "core/new/shards.h"

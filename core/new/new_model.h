@@ -14,9 +14,13 @@
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 
+#include "core/base/err.h"
 #include "core/base/mem.h"
-#include "core/files/checkpoint.h"
-#include "core/model/weights.h"
+#include "core/model/parts.h"
+
+struct load_progress;
+struct new_tokenizer;
+struct shape;
 
 struct new_model_counts {
     struct {
@@ -51,8 +55,6 @@ int new_model_write_layers(const char *shape, int64_t layers, const char *folder
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.
-struct shape;
-struct new_tokenizer;
 void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t);
 void new_model_preprocessor(struct buf *b, const struct shape *s);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/files/safetensors.h"
 #include "core/graph/dry.h"
 #include "core/new/new_model.h"
 #include "core/new/new_tokenizer.h"

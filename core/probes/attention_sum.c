@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/model.h"
+#include "core/probes/results.h"
+#include "kernels/tensor.h"
+
 struct attention_sum {
     const struct probe_env *env;
     int64_t heads, visual, parts;

@@ -15,6 +15,7 @@
 #include "core/probes/kit.h"
 
 struct attention_sum;
+struct result_map;
 
 struct attention_sum *attention_sum_new(const struct probe_env *env);
 void attention_sum_free(struct attention_sum *a);

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/methods/calibration.h"
+#include "core/model/model.h"
 #include "core/probes/ffn_sums.h"
 #include "core/probes/results.h"
+#include "kernels/tensor.h"
 
 static void *ffn_start(const struct model *m)
 {

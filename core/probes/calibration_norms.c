@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/methods/calibration.h"
+#include "core/model/model.h"
 #include "core/probes/kit.h"
+#include "core/probes/results.h"
+#include "kernels/tensor.h"
 
 // Of a modality, [KINDS, L+1]: what struct tally keeps of the norms, and the sum of the cosines.
 enum { MEAN, SQUARES, COUNT, COSINES, KINDS };

@@ -6,8 +6,12 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/methods/calibration.h"
+#include "core/model/model.h"
+#include "core/probes/results.h"
 #include "core/probes/sinks.h"
+#include "kernels/tensor.h"
 
 struct sink_sums {
     int64_t layers, width; // L, D

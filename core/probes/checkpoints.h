@@ -9,6 +9,7 @@
 #define CORE_PROBES_CHECKPOINTS_H
 
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
 
 struct checkpoints {
     const struct probe *probe; // one with a series

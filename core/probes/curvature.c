@@ -6,7 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/model/families/family.h"
+#include "core/model/model.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
+#include "kernels/tensor.h"
 
 struct curvature {
     const struct probe_env *env;

@@ -4,6 +4,8 @@
 
 #include "core/probes/probe.h"
 
+struct result_map;
+
 // Between a map, scaled here to a maximum of 1, and a mask in 0..1. NaN when both are empty.
 double dice_soft(const float *map, const float *mask, int64_t n);
 // The same over pixels: area[n] is each cell's. NaN when both are empty.

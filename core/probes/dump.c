@@ -13,6 +13,7 @@
 
 #include "core/base/mem.h"
 #include "core/files/safetensors.h"
+#include "core/graph/graph.h"
 #include "core/graph/look.h"
 
 struct caught {

@@ -2,10 +2,12 @@
 #ifndef CORE_PROBES_DUMP_H
 #define CORE_PROBES_DUMP_H
 
+#include "core/base/err.h"
 #include "core/base/event.h"
 #include "core/probes/taps.h"
 
 struct dump;
+struct sequence;
 
 // patterns: tap names with * and ?, separated by commas or spaces. -1 when one can match nothing.
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);

@@ -7,6 +7,7 @@
 #include "core/base/mem.h"
 #include "core/graph/look.h"
 #include "core/probes/kit.h"
+#include "kernels/tensor.h"
 
 struct ffn_sums *ffn_sums_new(int64_t layers, int64_t width)
 {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/graph/graph.h"
+#include "kernels/tensor.h"
 
 int64_t logits_best(const float *logits, int64_t n)
 {

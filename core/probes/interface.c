@@ -8,8 +8,11 @@
 #include "core/base/dtype.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
 #include "core/model/bind.h"
 #include "core/model/families/family.h"
+#include "core/probes/results.h"
+#include "core/text/message.h"
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {

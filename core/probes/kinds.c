@@ -4,6 +4,7 @@
 
 #include "core/methods/calibration.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
 
 // Of tables that no probe gives.
 static const struct result_kind none[] = { { 0 } }, others[] = {

@@ -4,7 +4,12 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
+#include "core/model/model.h"
 #include "core/probes/kit.h"
+#include "core/probes/results.h"
+#include "core/settings/settings.h"
+#include "core/text/message.h"
+#include "kernels/tensor.h"
 
 struct live {
     const char *name;

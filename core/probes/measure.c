@@ -14,6 +14,10 @@
 #include "core/model/visual.h"
 #include "core/probes/finite.h"
 #include "core/probes/kit.h"
+#include "core/probes/results.h"
+#include "core/settings/settings.h"
+#include "core/talk/conversation.h"
+#include "core/text/message.h"
 
 // --- the sequence --------------------------------------------------------------------------------
 

@@ -9,8 +9,16 @@
 #ifndef CORE_PROBES_MEASURE_H
 #define CORE_PROBES_MEASURE_H
 
-#include "core/probes/probe.h"
-#include "core/talk/conversation.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/base/err.h"
+#include "core/methods/method.h"
+
+struct conversation;
+struct probe;
+struct results;
+struct sequence;
 
 struct measuring {
     const struct model *model;

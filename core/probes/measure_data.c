@@ -10,6 +10,8 @@
 #include "core/metrics/suite.h"
 #include "core/probes/kit.h"
 #include "core/probes/masks.h"
+#include "core/probes/measure.h"
+#include "core/probes/results.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
 

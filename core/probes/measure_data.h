@@ -2,8 +2,12 @@
 #ifndef CORE_PROBES_MEASURE_DATA_H
 #define CORE_PROBES_MEASURE_DATA_H
 
+#include "core/base/err.h"
 #include "core/base/event.h"
-#include "core/probes/measure.h"
+#include "core/probes/probe.h"
+
+struct measuring;
+struct results;
 
 struct measure_request {
     const struct probe *probe;

@@ -13,12 +13,17 @@
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 
-#include "core/graph/hooks.h"
-#include "core/model/families/family.h"
-#include "core/model/model.h"
-#include "core/probes/results.h"
-#include "core/settings/settings.h"
-#include "core/text/message.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/graph/look.h"
+
+struct graph;
+struct results;
+struct site;
+struct site_args;
 
 // Which query rows are meant.
 enum probe_token {

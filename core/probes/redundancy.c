@@ -5,8 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/model/decoder.h"
+#include "core/model/model.h"
 #include "core/probes/ffn_sums.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
+#include "kernels/tensor.h"
 
 struct redundancy {
     struct ffn_sums *sums;

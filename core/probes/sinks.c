@@ -10,9 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/graph/graph.h"
 #include "core/methods/calibration.h"
+#include "core/model/model.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
 #include "core/settings/settings.h"
+#include "kernels/tensor.h"
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 

@@ -5,7 +5,7 @@
 #ifndef CORE_PROBES_TAPS_H
 #define CORE_PROBES_TAPS_H
 
-#include "core/graph/hooks.h"
+#include <stdbool.h>
 
 // Which tensor of a site's arguments a tap reads.
 enum tap_source {

@@ -37,7 +37,12 @@
 #ifndef CORE_SCENES_SCENES_H
 #define CORE_SCENES_SCENES_H
 
-#include "core/files/checkpoint.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct load_progress;
 
 enum {
     SCENES_CAPTIONS = 1,

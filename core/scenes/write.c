@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/folder.h"
+#include "core/files/content.h"
 #include "core/picture/image_write.h"
 #include "core/scenes/scene.h"
 #include "core/scenes/scenes.h"

@@ -4,11 +4,14 @@
 // vlmeval/dataset/image_mcq.py, image_vqa.py and image_caption.py.
 #include "core/sets/prompt.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/json.h"
 #include "core/metrics/python.h"
+#include "core/sets/form.h"
 
 static const char short_answer[] = "\nAnswer the question using a single word or phrase.";
 static const char letter_answer[] =

@@ -2,7 +2,10 @@
 #ifndef CORE_SETS_PROMPT_H
 #define CORE_SETS_PROMPT_H
 
-#include "core/sets/form.h"
+#include <stddef.h>
+
+struct buf;
+struct set_record;
 
 typedef void set_prompt(const struct set_record *r, struct buf *to);
 

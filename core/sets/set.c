@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/data/dataset.h"
+#include "core/data/dialogue.h"
 #include "core/picture/source.h"
 #include "core/sets/form.h"
 #include "core/sets/prompt.h"
+#include "core/text/message.h"
 
 enum { LETTERS = 26, ROTATION = 1000000 };
 

@@ -15,11 +15,14 @@
 #ifndef CORE_SETS_SET_H
 #define CORE_SETS_SET_H
 
-#include "core/data/dataset.h"
-#include "core/metrics/metric.h"
-#include "core/sets/prompt.h"
-#include "core/sets/total.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "core/base/err.h"
+#include "core/sets/prompt.h"
+
+struct buf;
+struct dataset;
 struct set_record;
 
 // How a suite asks and scores a set.

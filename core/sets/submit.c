@@ -11,9 +11,11 @@
 #include "core/base/file_out.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/data/dataset.h"
 #include "core/metrics/python.h"
 #include "core/metrics/vqa_text.h"
 #include "core/sets/form.h"
+#include "core/sets/set.h"
 
 struct submission {
     int64_t *index; // [count] samples

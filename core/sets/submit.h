@@ -12,7 +12,13 @@
 #ifndef CORE_SETS_SUBMIT_H
 #define CORE_SETS_SUBMIT_H
 
-#include "core/sets/set.h"
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct dataset;
+struct eval_set;
+struct set_way;
 
 struct submission *submission_new(void);
 // answer NULL: there is none. VQAv2's list and MMBench's table have a row for it all the same:

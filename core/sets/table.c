@@ -5,6 +5,7 @@
 // and exact-matching methods.
 #include "core/sets/prompt.h"
 #include "core/sets/set.h"
+#include "core/sets/total.h"
 
 #define SHORT_WORDS "question, \"Answer the question using a single word or phrase.\""
 #define LETTER_WORDS                                                                        \

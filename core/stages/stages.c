@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/pass.h"
 

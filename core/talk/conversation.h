@@ -16,6 +16,7 @@
 #include "core/base/hash.h"
 #include "core/methods/method.h"
 #include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "core/text/message.h"
 
 struct conversation {

@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "core/text/layouts.h"
+#include "core/text/message.h"
+#include "core/text/sequence.h"
 #include "core/text/template_parts.h"
 
 // --- the rendering -----------------------------------------------------------------------------

@@ -9,13 +9,15 @@
 #define CORE_TEXT_TEMPLATE_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "core/settings/settings.h"
-#include "core/text/message.h"
-#include "core/text/sequence.h"
-#include "core/text/tokenizer.h"
+#include "core/base/err.h"
 
-struct checkpoint;
+struct message;
+struct picture;
+struct sequence;
+struct tokenizer;
 
 struct layout; // one row of the table
 
@@ -28,7 +30,6 @@ const char *layout_title(const struct layout *layout); // its name
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
 // A folder's own chat template, ready to be rendered.
-struct chat_template;
 
 // Parses a template and tries it on small conversations, one with a picture when `placeholder` is
 // the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token and the like;

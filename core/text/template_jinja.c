@@ -15,6 +15,7 @@
 
 #include "core/text/jinja_parts.h"
 #include "core/text/layouts.h"
+#include "core/text/message.h"
 #include "core/text/template_parts.h"
 
 // Of all renderings that find the answers of one sample: some seconds.

@@ -7,6 +7,7 @@
 
 #include "core/text/jinja_parts.h"
 #include "core/text/layouts.h"
+#include "core/text/message.h"
 #include "core/text/template_parts.h"
 
 // --- the table ---------------------------------------------------------------------------------

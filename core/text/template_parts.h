@@ -3,7 +3,9 @@
 #ifndef CORE_TEXT_TEMPLATE_PARTS_H
 #define CORE_TEXT_TEMPLATE_PARTS_H
 
+#include "core/base/mem.h"
 #include "core/text/template.h"
+#include "core/text/tokenizer.h"
 
 // What stands in a hole: a picture or the ids of a message.
 struct filling {

@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
+#include "core/data/dataset.h"
+#include "core/data/dialogue.h"
 #include "core/data/labels.h"
 #include "core/picture/source.h"
+#include "core/text/message.h"
 
 const char *data_problem_name(enum data_problem problem)
 {

@@ -12,9 +12,12 @@
 
 #include "core/base/hash.h"
 #include "core/base/names.h"
-#include "core/data/dataset.h"
 #include "core/data/notices.h"
-#include "core/model/model.h"
+
+struct dataset;
+struct image;
+struct model;
+struct settings;
 
 enum data_problem {
     DATA_UNREADABLE,      // no sample at all

@@ -7,6 +7,7 @@
 #include "core/model/families/family.h"
 #include "core/model/visual.h"
 #include "core/picture/source.h"
+#include "core/text/message.h"
 
 // --- pictures ------------------------------------------------------------------------------------
 

@@ -11,10 +11,13 @@
 #include <string.h>
 
 #include "core/eval/loss.h"
+#include "core/files/safetensors.h"
 #include "core/graph/dry.h"
 #include "core/model/families/family.h"
 #include "core/model/small.h"
 #include "core/new/outline.h"
+#include "core/ranks/ranks.h"
+#include "core/text/message.h"
 #include "core/train/sft_parts.h"
 
 // One dry run.

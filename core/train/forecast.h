@@ -11,12 +11,19 @@
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
 #include "core/jobs/memory.h"
-#include "core/model/model.h"
-#include "core/settings/settings.h"
+#include "core/methods/method.h"
+#include "core/model/parts.h"
 #include "core/train/params.h"
 #include "core/train/roles.h"
 
+struct model;
+struct settings;
 struct sft;
 
 struct forecast {

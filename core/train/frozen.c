@@ -3,6 +3,14 @@
 // Fused forms with a backward form (kernels/fused.h) need bf16, because gradients need its range.
 // Only the decoder uses them; embedding, head and encoder are unchanged.
 #include "core/train/frozen.h"
+#include "core/adapter/adapter_entry.h"
+#include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
+#include "core/model/model.h"
+#include "core/model/parts.h"
+#include "core/model/weights.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
 
 static bool replaced(const struct adapter *a, const struct weight *w)
 {

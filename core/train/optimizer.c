@@ -6,6 +6,11 @@
 
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
+#include "core/model/model.h"
+#include "core/model/weights.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
+#include "core/train/select.h"
 
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup)
 {

@@ -11,7 +11,13 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/graph/tape.h"
+#include "core/model/linear.h"
+#include "core/model/model.h"
+#include "core/model/weights.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
 #include "core/train/roles.h"
+#include "core/train/select.h"
 
 // --- selectable items ----------------------------------------------------------------------------
 

@@ -13,13 +13,17 @@
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 
-#include "core/methods/method.h"
-#include "core/model/model.h"
-#include "core/ranks/ranks.h"
-#include "core/settings/settings.h"
-#include "core/train/select.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct grad;
+#include "core/base/err.h"
+#include "core/methods/method.h"
+#include "core/model/parts.h"
+#include "kernels/tensor.h"
+
+struct selection;
+struct settings;
 
 // Parameters that share a learning rate and a weight decay.
 enum param_group {

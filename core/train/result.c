@@ -12,8 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapter/adapter_entry.h"
 #include "core/adapter/model_write.h"
 #include "core/base/folder.h"
+#include "core/model/weights.h"
 
 // Is this entry of the base adapter trained again?
 static bool is_trained(const struct params *p, const struct adapter_entry *e)

@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/model.h"
+#include "core/settings/settings.h"
+#include "core/train/params.h"
+#include "core/train/select.h"
+#include "kernels/tensor.h"
+
 static const char *const words[] = { [ROLE_FIXED] = "not trained", [ROLE_TRAINED] = "trained" };
 
 int roles_switch(struct settings *s, struct err *err)

@@ -11,7 +11,11 @@
 #include "core/base/event.h"
 #include "core/base/json.h"
 #include "core/methods/method.h"
-#include "core/train/params.h"
+
+struct method;
+struct model;
+struct settings;
+struct tensor;
 
 enum method_role {
     ROLE_OFF,

@@ -18,7 +18,10 @@
 #include "core/base/unfinished.h"
 #include "core/files/checkpoint.h"
 #include "core/files/safetensors.h"
+#include "core/model/model.h"
+#include "core/ranks/ranks.h"
 #include "core/train/result.h"
+#include "kernels/backend.h"
 
 static const char part[] = ".part"; // end of a name that is not finished
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/weights.h"
 
 static const struct method_row {
     const char *name;
@@ -17,6 +18,7 @@ static const struct method_row {
     const char *rules;
 } methods[] = {
 #define X(name, rate, rules) { name, rate, rules },
+#include "core/model/weights.h"
 #include "core/train/methods_list.h"
 #undef X
 };

@@ -21,8 +21,12 @@
 #ifndef CORE_TRAIN_SELECT_H
 #define CORE_TRAIN_SELECT_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "core/base/err.h"
-#include "core/model/weights.h"
+#include "core/model/parts.h"
 
 // A trainable item: a weight of the model, or a parameter that a method adds.
 struct select_item {

@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
 #include "core/train/result.h"
 #include "core/train/sft_parts.h"
 

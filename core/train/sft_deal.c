@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/graph/tape.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
 enum { PIECE = 1 << 20 };    // numbers that are summed together

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/adapter/adapters.h"
+#include "core/settings/settings.h"
 #include "core/train/frozen.h"
 #include "core/train/roles.h"
 #include "core/train/sft_parts.h"
@@ -143,7 +144,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     *parts = t->forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
     parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + waiting(t);
-    parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena.used : 0);
+    parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);
     parts->of[MEMORY_MASTERS] = trained;
     parts->of[MEMORY_GRADIENTS] = trained * (gradients + (exact && !own));
     parts->of[MEMORY_OPTIMIZER] = moments;

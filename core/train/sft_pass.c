@@ -5,6 +5,8 @@
 
 #include "core/data/order.h"
 #include "core/eval/loss.h"
+#include "core/ranks/ranks.h"
+#include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
 // Samples per pass: enough to use the processor efficiently but not more, because memory grows with

@@ -5,6 +5,7 @@
 
 #include "core/adapter/adapters.h"
 #include "core/eval/evaluate.h"
+#include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
 // The samples' data.

@@ -22,6 +22,8 @@
 #include "core/eval/grid.h"
 #include "core/jobs/job.h"
 #include "core/metrics/metric.h"
+#include "core/settings/changes.h"
+#include "core/settings/settings.h"
 #include "core/train/out.h"
 #include "core/train/params.h"
 #include "core/train/sft_parts.h"

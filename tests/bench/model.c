@@ -12,6 +12,7 @@
 
 #include "core/base/event.h"
 #include "core/engine/engine.h"
+#include "core/files/safetensors.h"
 #include "core/model/decoder.h"
 #include "core/model/kv.h"
 #include "core/model/model.h"

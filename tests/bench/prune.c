@@ -14,6 +14,7 @@
 #include "core/methods/prune_score.h"
 #include "core/model/visual.h"
 #include "core/new/new_model.h"
+#include "core/settings/settings.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/text/message.h"
+#include "kernels/backend.h"
 #include "tui/layout.h"
 #include "tui/status.h"
 #include "tui/terminal.h"

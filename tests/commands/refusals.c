@@ -5,7 +5,9 @@
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
+#include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
+#include "core/settings/changes.h"
 #include "core/talk/conversation.h"
 #include "kernels/backend.h"
 #include "sessions/presets.h"

@@ -6,6 +6,11 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
+#include "core/files/safetensors.h"
+#include "core/model/model.h"
+#include "core/model/weights.h"
+#include "kernels/backend.h"
 
 // A digest of what the model's weights point at.
 static uintptr_t digest(const struct model *m)

@@ -7,7 +7,10 @@
 
 #include "core/engine/proposal.h"
 #include "core/methods/calibration.h"
+#include "core/model/model.h"
+#include "core/settings/changes.h"
 #include "core/settings/settings.h"
+#include "kernels/backend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
+#include "core/text/message.h"
 
 // The part up to the next NUL byte as JSON, NULL when it is none.
 static cJSON *next_part(const char **at, const char *end)

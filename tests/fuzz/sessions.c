@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/folder.h"
+#include "kernels/backend.h"
 #include "sessions/calibrations.h"
 #include "sessions/internal.h"
 #include "sessions/jobs.h"

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/data/dataset.h"
 #include "core/picture/image.h"
 #include "core/sets/set.h"
 

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "core/base/pace.h"
+#include "kernels/backend.h"
 #include "sessions/job_group.h"
 #include "sessions/job_internal.h"
 #include "tests/sessions/fixture.h"

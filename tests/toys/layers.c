@@ -3,6 +3,7 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
+#include "core/probes/measure.h"
 #include "core/train/forecast.h"
 #include "tests/core/model/passes.h"
 #include "tests/core/probes/probe.h"

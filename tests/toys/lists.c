@@ -1,4 +1,7 @@
 // tests/toys/lists.c -- the lists of core/lists.h with the toys behind.
+#include "core/methods/method.h"
+#include "core/model/families/family.h"
+#include "core/probes/probe.h"
 #include "tests/toys/toys.h"
 
 #define X(name) &method_##name,

@@ -5,6 +5,7 @@
 #include "tests/core/train/sft.h"
 // after what it needs
 #include "core/engine/presets.h"
+#include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 #include "tui/keys.h"
 

@@ -17,6 +17,8 @@
 
 #include "core/model/bind.h"
 #include "core/ops/ops.h"
+#include "core/picture/tile_grid.h"
+#include "core/text/message.h"
 
 // --- config --------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@
 
 #include "core/model/families/seeing.h"
 
+struct picture_shape;
+
 // Reads how pictures are cut, after seeing_config. `grids`: "image_grid_pinpoints" where
 // config.json has none, as JSON.
 int anyres_configure(struct model *m, const struct checkpoint *c, const char *grids,

@@ -7,6 +7,8 @@
 
 #include "core/model/model.h"
 
+struct picture_shape;
+
 // Layers of a known checkpoint at which the role of attention to pictures changes (CAPA, section
 // 5): where visual tokens are first read, where they stop mattering. The papers give them for three
 // models only.

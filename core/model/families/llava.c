@@ -8,6 +8,7 @@
 
 #include "core/model/families/native.h"
 #include "core/model/families/seeing.h"
+#include "core/text/message.h"
 
 static bool native(const struct model *m)
 {

@@ -7,6 +7,8 @@
 
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
+#include "core/picture/preprocess.h"
+#include "core/text/message.h"
 
 // --- preprocessing -------------------------------------------------------------------------------
 

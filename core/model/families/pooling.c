@@ -9,6 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
+#include "core/text/message.h"
 
 struct pooled {
     struct picture_tile was, now;

@@ -12,6 +12,7 @@
 #include "core/methods/prune_score.h"
 #include "core/model/flops.h"
 #include "core/model/visual.h"
+#include "core/settings/settings.h"
 #include "tests/bench/gpu/gpu.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"

@@ -2,10 +2,12 @@
 // PEFT's folders give PEFT's logits, taking off gives the model back bit for bit, written folders
 // read the same.
 #include "tests/core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_gguf.h"
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
+#include "core/files/safetensors.h"
 #include "core/train/params.h"
 #include "tests/device.h"
 
@@ -285,7 +287,7 @@ static void a_router_keeps_its_bias(void **state)
     char *path = xasprintf("%s/adapter_model.safetensors", small);
     must(adapter_write(m, p.list, p.count, out, &err), &err);
     struct adapter *a = read_folder(out, m);
-    must(adapter_save(a, DTYPE_BF16, small, &err), &err);
+    must(adapter_save(a, "bf16", small, &err), &err);
     assert_int_equal(a->unused, 0);
     adapter_free(a);
     struct safetensors *file = safetensors_open(path, &err);
@@ -359,12 +361,11 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     struct whole_file *file;
     struct settings *s = settings_new();
     char *out = xasprintf("%s/refused", folder);
-    assert_int_equal(adapter_save(a, DTYPE_F32, out, &err), -1);
+    assert_int_equal(adapter_save(a, "f32", out, &err), -1);
     assert_non_null(strstr(err.text, "copy the folder"));
     assert_int_equal(model_write(a->model, NULL, 0, out, &err), -1);
     assert_non_null(strstr(err.text, "trained separately"));
-    assert_int_equal(
-        model_write_gguf(a->model, gguf_kind_find("q8_0"), out, NULL, &summary, &file, &err), -1);
+    assert_int_equal(model_write_gguf(a->model, "q8_0", out, NULL, &summary, &file, &err), -1);
     assert_non_null(strstr(err.text, "an output head of its own"));
     assert_int_equal(params_check(a->model, s, &err), -1);
     assert_non_null(strstr(err.text, "tie to the embedding"));

@@ -1,5 +1,6 @@
 // tests/core/adapter/adapter_broken.c -- core/adapter/adapter_config.c and adapter_read.c: what is
 // damaged, of another model, or not supported is refused, and the message names it.
+#include "core/files/safetensors.h"
 #include "tests/core/adapter/adapter.h"
 
 static void refuse(const char *folder, struct model *m, const char *why)

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/base/tally.h"
+#include "core/graph/arena.h"
 #include "core/probes/results.h"
 #include "tests/device.h"
 
@@ -60,15 +62,16 @@ static void deviations_over_samples(void **state)
 static void spread_of_weights(void **state)
 {
     const float numbers[] = { 8388608, -8388609, -8388608, 8388609 }; // 2^23 and its neighbour
-    struct adapter a = { .arena = { .backend = test_device() } };
-    void *data = arena_alloc(&a.arena, sizeof numbers);
+    struct arena arena = { .backend = test_device() };
+    struct adapter a = { .arena = &arena };
+    void *data = arena_alloc(&arena, sizeof numbers);
     assert_non_null(data);
     test_device()->upload(data, numbers, sizeof numbers);
     const struct tensor t = { .data = data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, 2 } };
     const struct adapter_numbers n = adapter_measure(&a, &t);
     assert_float_equal(n.magnitude, 8388608.5, 1e-6);
     assert_float_equal(n.spread, 0.5, 1e-6);
-    arena_release(&a.arena);
+    arena_release(&arena);
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/text/message.h"
 #include "tests/core/scratch.h"
 
 static int open_text(struct dataset *d, const char *folder, const char *text, size_t size,

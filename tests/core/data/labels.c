@@ -14,6 +14,8 @@
 
 #include "core/base/file_in.h"
 #include "core/files/safetensors.h"
+#include "core/settings/settings.h"
+#include "core/text/message.h"
 
 struct fixture {
     struct model *model;

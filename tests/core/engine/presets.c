@@ -11,6 +11,7 @@
 #include "core/engine/presets.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
+#include "core/settings/changes.h"
 #include "core/settings/settings.h"
 
 static const char *value_of(const struct preset_values *v, const char *key)

@@ -4,6 +4,9 @@
 #include "core/engine/proposal.h"
 #include "tests/core/model/families/golden.h"
 // after what it needs
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
+#include "core/settings/changes.h"
 #include "tests/core/scratch.h"
 
 #define LLAVA "tests/goldens/llava-1.5"

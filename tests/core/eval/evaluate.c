@@ -12,6 +12,9 @@
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
+#include "core/data/dataset.h"
+#include "core/data/dialogue.h"
+#include "core/data/notices.h"
 #include "core/eval/evaluate.h"
 #include "core/eval/loss.h"
 #include "core/model/visual.h"

@@ -10,7 +10,11 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/data/dataset.h"
 #include "core/eval/evaluate.h"
+#include "core/eval/given.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

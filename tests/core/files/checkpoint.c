@@ -11,6 +11,11 @@
 
 #include "core/base/cancel.h"
 #include "core/files/checkpoint.h"
+#include "core/files/content.h"
+#include "core/files/safetensors.h"
+#include "core/graph/arena.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
 #include "tests/core/scratch.h"
 
 static void *host_alloc(size_t bytes)

@@ -339,7 +339,7 @@ static void says_when_a_mapped_file_shrinks(void **state)
         setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
         dup2(out[1], 2);
         signal(SIGABRT, SIG_DFL);
-        safetensors_guard();
+        file_in_guard();
         if (truncate(path, 4096) == 0) _exit(((const volatile char *)f->tensors[0].data)[90000]);
         _exit(1);
     }

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "core/graph/graph.h"
 #include "core/graph/hooks.h"
+#include "kernels/tensor.h"
 
 static const struct site own[1] = { { "OWN", HAS_ROWS, MAY_X, "one tensor" } };
 static struct tensor one, other;

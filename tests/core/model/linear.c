@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/dtype.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/linear.h"
 #include "tests/device.h"

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "core/files/checkpoint.h"
+#include "core/files/safetensors.h"
 #include "core/new/new_model.h"
 #include "core/new/new_tokenizer.h"
 #include "core/new/shapes.h"

@@ -1,6 +1,7 @@
 // tests/core/probes/attention.c -- core/probes/attention.c, sink_ratio.c and dice.c against the
 // reference.
 #include "core/probes/dice.h"
+#include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 8 };

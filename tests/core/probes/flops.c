@@ -1,5 +1,6 @@
 // tests/core/probes/flops.c -- core/probes/flops.c against the formulas, written down another way,
 // and the times beside them.
+#include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/scratch.h"
 

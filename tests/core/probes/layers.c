@@ -1,5 +1,6 @@
 // tests/core/probes/layers.c -- core/probes/similarity.c, redundancy.c and curvature.c against the
 // reference; what pruning leaves.
+#include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 
 static void similarity_equals_the_reference(void **state)

@@ -5,7 +5,10 @@
 #include "core/lists.h"
 #include "core/model/families/family.h"
 #include "core/probes/measure_data.h"
+#include "core/probes/results.h"
 #include "tests/core/model/families/golden.h"
+
+struct result_map;
 
 static const char *const models[] = { GOLDEN_SEEING };
 enum { MODELS = sizeof models / sizeof *models };

@@ -8,8 +8,12 @@
 #include <cmocka.h>
 
 #include "core/files/safetensors.h"
+#include "core/graph/arena.h"
+#include "core/graph/graph.h"
+#include "core/graph/hooks.h"
 #include "core/probes/dump.h"
 #include "core/probes/results.h"
+#include "core/text/sequence.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "core/base/hash.h"
+#include "core/files/content.h"
 #include "core/picture/image.h"
 #include "tests/core/scenes/made.h"
 

@@ -23,6 +23,8 @@
 #include "core/sets/parts.h"
 #include "core/sets/set.h"
 #include "core/sets/submit.h"
+#include "core/sets/total.h"
+#include "core/text/message.h"
 #include "tests/core/sets/expected.h"
 
 static char folder[256];

@@ -14,6 +14,9 @@
 
 #include "core/base/file_in.h"
 #include "core/base/json.h"
+#include "core/text/message.h"
+#include "core/text/sequence.h"
+#include "core/text/tokenizer.h"
 
 enum { PICTURES = 4 };
 

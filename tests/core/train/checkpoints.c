@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/base/file_in.h"
 
 #define ADAPTER "tests/goldens/llava-1.5/adapters/lora"

@@ -3,11 +3,13 @@
 // found.
 #include "tests/core/train/sft.h"
 
+#include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "core/new/shapes.h"
 #include "core/train/optimizer.h"
+#include "core/train/select.h"
 #include "tests/device.h"
 
 // --- shares --------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@
 #include "core/base/file_in.h"
 #include "core/files/safetensors.h"
 #include "core/jobs/job.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

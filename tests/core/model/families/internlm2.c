@@ -13,6 +13,7 @@
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "core/train/params.h"
 #include "tests/core/model/passes.h"
 #include "tests/core/scratch.h"

@@ -9,6 +9,7 @@
 
 #include "core/base/event.h"
 #include "core/engine/engine.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
 #include "tests/core/scratch.h"

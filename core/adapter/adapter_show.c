@@ -1,0 +1,126 @@
+// core/adapter/adapter_show.c -- what an adapter holds, in words and tables.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/adapter_entry.h"
+#include "core/base/event.h"
+#include "core/methods/method.h"
+#include "core/model/weights.h"
+
+static const char *kind_name(enum adapter_kind kind)
+{
+    static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
+    return names[kind];
+}
+
+char *adapter_kinds(const struct adapter *a)
+{
+    struct buf b = { 0 };
+    for (int kind = 0; kind < ADAPTER_KINDS; kind++) {
+        int64_t n = 0;
+        for (size_t i = 0; i < a->count; i++) n += a->list[i].kind == (enum adapter_kind)kind;
+        if (n)
+            buf_printf(&b, "%s%s %" PRId64, b.length ? ", " : "",
+                       kind_name((enum adapter_kind)kind), n);
+    }
+    return buf_take(&b);
+}
+
+bool adapter_learned(const struct adapter *a, const struct method *m)
+{
+    struct method_tensor t;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->list[i].kind == ADAPTER_EXTRA && method_learning(a->model, a->list[i].name, &t) == m)
+            return true;
+    return false;
+}
+
+static const char *last_level(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+// LoRA by the kind of layer: "decoder q_proj" beside how many, of which rank.
+struct lora_group {
+    int64_t layers, parameters, low, high; // lowest and highest rank
+    double norm, scale;                    // sums over the layers
+};
+
+static char *group_name(const struct adapter_entry *e)
+{
+    char *module = xstrndup(e->name, strlen(e->name) - strlen(last_level(e->name)) - 1);
+    char *name = xasprintf("%s %s", part_name(e->weight->part), last_level(module));
+    free(module);
+    return name;
+}
+
+static void add_to_group(struct lora_group *g, const struct adapter *a, const struct lora *lora)
+{
+    int64_t rank = lora->a.shape[0];
+    g->low = g->layers && g->low < rank ? g->low : rank;
+    g->high = g->high > rank ? g->high : rank;
+    g->layers++;
+    g->parameters += tensor_count(&lora->a) + tensor_count(&lora->b);
+    g->norm += adapter_lora_norm(a, lora);
+    g->scale += (double)lora->scale;
+}
+
+static void show_lora(const struct adapter *a, const struct sinks *sinks)
+{
+    static const char *const columns[] = { "LoRA on", "layers",     "rank",
+                                           "scale",   "parameters", "norm" };
+    static const bool numeric[] = { false, true, false, true, true, true };
+    struct names names = { 0 };
+    struct lora_group *groups = xcalloc(a->count, sizeof *groups);
+    struct table_builder t;
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->list[i].kind != ADAPTER_LORA) continue;
+        char *name = group_name(&a->list[i]);
+        add_to_group(&groups[names_add(&names, name, NULL)], a, &a->list[i].lora);
+        free(name);
+    }
+    table_begin(&t, "adapter.lora", 6, columns, numeric);
+    for (size_t i = 0; i < names.count; i++) {
+        const struct lora_group *g = &groups[i];
+        table_add(&t, "%s", names.list[i]);
+        table_add(&t, "%" PRId64, g->layers);
+        if (g->low == g->high)
+            table_add(&t, "%" PRId64, g->low);
+        else
+            table_add(&t, "%" PRId64 "-%" PRId64, g->low, g->high);
+        table_add(&t, "%.6g", g->scale / (double)g->layers);
+        table_add(&t, "%" PRId64, g->parameters);
+        table_add(&t, "%.6g", g->norm / (double)g->layers);
+    }
+    table_emit(&t, sinks);
+    names_release(&names);
+    free(groups);
+}
+
+// Methods page, section 1, Table 4: the L2 norm, the mean and the spread of |x|.
+static void show_tensors(const struct adapter *a, const struct sinks *sinks)
+{
+    static const char *const columns[] = { "tensor", "parameters", "norm", "mean |x|", "std |x|" };
+    static const bool numeric[] = { false, true, true, true, true };
+    struct table_builder t;
+    table_begin(&t, "adapter.tensors", 5, columns, numeric);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct adapter_entry *e = &a->list[i];
+        if (e->kind == ADAPTER_LORA || !e->tensor.data) continue;
+        const struct adapter_numbers n = adapter_measure(a, &e->tensor);
+        table_add(&t, "%s", e->name);
+        table_add(&t, "%" PRId64, tensor_count(&e->tensor));
+        table_add(&t, "%.6g", n.norm);
+        table_add(&t, "%.6g", n.magnitude);
+        table_add(&t, "%.6g", n.spread);
+    }
+    table_emit(&t, sinks);
+}
+
+void adapter_show(const struct adapter *a, const struct sinks *sinks)
+{
+    if (adapter_has(a, ADAPTER_LORA)) show_lora(a, sinks);
+    if (adapter_has(a, ADAPTER_WEIGHT) || adapter_has(a, ADAPTER_EXTRA)) show_tensors(a, sinks);
+}
