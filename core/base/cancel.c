@@ -37,6 +37,7 @@ bool cancel_asked(void)
 
 bool cancel_report(const char *what, uint64_t done, uint64_t total)
 {
-    if (watcher.progress) watcher.progress(watcher.self, what, done, total);
+    enum { SHOWN = 64 << 20 }; // bytes; less is read in a moment
+    if (watcher.progress && total >= SHOWN) watcher.progress(watcher.self, what, done, total);
     return cancel_asked();
 }

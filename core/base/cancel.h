@@ -29,7 +29,7 @@ void cancel_unwatch(const atomic_bool *flag);
 bool cancel_asked(void);
 // The same without looking elsewhere: for use within the look.
 bool cancel_set(void);
-// Shows the progress of long reading first; `what` is static.
+// Shows the progress of reading `total` bytes first, if they are many; `what` is static.
 bool cancel_report(const char *what, uint64_t done, uint64_t total);
 
 #endif
