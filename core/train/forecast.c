@@ -68,8 +68,8 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
                            .sinks = &d->sinks,
                            .answering = -1 };
     d->t.job = &d->job;
-    d->t.forecast.keep = f->keep;
-    d->t.forecast.offload = f->offload;
+    d->t.plan.forecast.keep = f->keep;
+    d->t.plan.forecast.offload = f->offload;
     d->t.params.forecast_ranks = sft_ranks(load->real ? load->real : &d->t);
     backend_dry_reset(has_own_memory(load->where));
     return sft_prepare(&d->t, err);
@@ -142,10 +142,10 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
 // Samples of equal rows that a rank computes in one go.
 static int64_t samples_of_rank(struct sft *t)
 {
-    t->batch = settings_integer(t->job->settings, "train.batch");
-    const int64_t all = settings_integer(t->job->settings, "train.accumulate") * t->batch,
+    t->plan.batch = settings_integer(t->job->settings, "train.batch");
+    const int64_t all = settings_integer(t->job->settings, "train.accumulate") * t->plan.batch,
                   share = (all + sft_ranks(t) - 1) / sft_ranks(t);
-    return share < t->batch && !sft_deals_whole(t, all) ? share : t->batch;
+    return share < t->plan.batch && !sft_deals_whole(t, all) ? share : t->plan.batch;
 }
 
 static int run_rows(struct dry *d, const struct load *load, struct forecast *f, struct err *err)

@@ -53,26 +53,26 @@ static bool writes(const struct sft *t)
 
 static void reset_best(struct sft *t)
 {
-    t->place.best = t->place.best_loss = NAN;
-    t->place.best_step = -1;
+    t->state.place.best = t->state.place.best_loss = NAN;
+    t->state.place.best_step = -1;
 }
 
 void sft_plan_steps(struct sft *t)
 {
     const struct settings *s = t->job->settings;
-    t->batch = settings_integer(s, "train.batch");
-    t->accumulate = settings_integer(s, "train.accumulate");
-    const int64_t batches = (t->train.count + t->batch - 1) / t->batch;
-    t->per_epoch = (batches + t->accumulate - 1) / t->accumulate;
+    t->plan.batch = settings_integer(s, "train.batch");
+    t->plan.accumulate = settings_integer(s, "train.accumulate");
+    const int64_t batches = (t->train.count + t->plan.batch - 1) / t->plan.batch;
+    t->plan.per_epoch = (batches + t->plan.accumulate - 1) / t->plan.accumulate;
     const double epochs = settings_real(s, "train.epochs");
-    t->steps = settings_is(s, "train.steps", "auto")
-                   ? (int64_t)ceil(epochs * (double)t->per_epoch - 1e-9)
-                   : settings_integer(s, "train.steps");
-    if (t->steps < 1) t->steps = 1;
-    t->order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->order);
-    t->rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->rows);
-    t->epoch = -1;
-    t->place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
+    t->plan.steps = settings_is(s, "train.steps", "auto")
+                        ? (int64_t)ceil(epochs * (double)t->plan.per_epoch - 1e-9)
+                        : settings_integer(s, "train.steps");
+    if (t->plan.steps < 1) t->plan.steps = 1;
+    t->state.order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.order);
+    t->state.rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.rows);
+    t->state.epoch = -1;
+    t->state.place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
     reset_best(t);
 }
 
@@ -97,10 +97,10 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "fingerprint", t->job->model->checkpoint->fingerprint);
     cJSON_AddStringToObject(r, "arithmetic", graph_arithmetic(t->graph.matmul));
     cJSON_AddStringToObject(r, "data", t->options.data);
-    cJSON_AddStringToObject(r, "data_sha256", t->data_hash);
+    cJSON_AddStringToObject(r, "data_sha256", t->plan.data_hash);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
     cJSON_AddNumberToObject(r, "validation_samples", (double)t->held.count);
-    cJSON_AddNumberToObject(r, "steps", (double)t->steps);
+    cJSON_AddNumberToObject(r, "steps", (double)t->plan.steps);
     cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
     cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
     if (t->params.lora) cJSON_AddNumberToObject(r, "lora_alpha", lora_alpha(&t->params));
@@ -109,19 +109,19 @@ static int record(struct sft *t, const char *what, struct err *err)
     for (int i = 0; (row = settings_row(i)); i++)
         if (!strncmp(row->key, "train.", 6))
             cJSON_AddStringToObject(list, row->key, settings_text(s, row->key));
-    roles_put(t->forecast.role, r);
+    roles_put(t->plan.forecast.role, r);
     const struct identity id = sft_identity(t);
     identity_put(&id, r);
     cJSON_AddStringToObject(r, "pictures_sha256", t->train.pictures);
     if (what) {
         cJSON_AddStringToObject(r, "result", what);
-        if (!isnan(t->place.loss)) cJSON_AddNumberToObject(r, "loss", t->place.loss);
-        if (t->place.best_step >= 0) {
-            cJSON_AddNumberToObject(r, "best_step", (double)t->place.best_step);
-            cJSON_AddNumberToObject(r, "validation_loss", t->place.best_loss);
-            if (t->metric) {
-                cJSON_AddStringToObject(r, "validation_metric", t->metric->name);
-                cJSON_AddNumberToObject(r, "validation_score", t->place.best);
+        if (!isnan(t->state.place.loss)) cJSON_AddNumberToObject(r, "loss", t->state.place.loss);
+        if (t->state.place.best_step >= 0) {
+            cJSON_AddNumberToObject(r, "best_step", (double)t->state.place.best_step);
+            cJSON_AddNumberToObject(r, "validation_loss", t->state.place.best_loss);
+            if (t->plan.metric) {
+                cJSON_AddStringToObject(r, "validation_metric", t->plan.metric->name);
+                cJSON_AddNumberToObject(r, "validation_score", t->state.place.best);
             }
         }
     }
@@ -133,7 +133,8 @@ static int record(struct sft *t, const char *what, struct err *err)
 // For an error message: a value of train.checkpointing that needs less memory; "": none.
 static const char *less_saved(const struct sft *t)
 {
-    if (t->job->backend->own_memory) return t->forecast.offload ? "" : ", train.checkpointing host";
+    if (t->job->backend->own_memory)
+        return t->plan.forecast.offload ? "" : ", train.checkpointing host";
     return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
                                                                        : "";
 }
@@ -158,12 +159,12 @@ static void report_peft(const struct sft *t)
 
 static void report_methods(const struct sft *t)
 {
-    char *acting = roles_text(t->forecast.role);
+    char *acting = roles_text(t->plan.forecast.role);
     const char *adapter = settings_text(t->job->settings, "adapter");
     if (strcmp(adapter, "none") != 0) job_log(t->job, "begins from the adapter '%s'", adapter);
     job_log(t->job, "methods in training: %s", acting ? acting : "none");
     free(acting);
-    roles_say(t->forecast.role, t->job->model, t->job->sinks);
+    roles_say(t->plan.forecast.role, t->job->model, t->job->sinks);
 }
 
 // Before the first step: logs the trained parameters and the memory forecast.
@@ -175,17 +176,17 @@ static void report_plan(struct sft *t)
         j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
     // Ranks share the memory of their machine, but not a GPU's.
     const double beside = j->ranks ? j->ranks->beside : 1,
-                 own = (double)memory_own(&t->forecast.parts),
+                 own = (double)memory_own(&t->plan.forecast.parts),
                  free = (double)(memory_free(j->backend) + held) /
                         (j->backend->own_memory ? 1 : beside),
-                 host = (double)t->forecast.parts.of[MEMORY_HOST];
-    const struct params_count *count = &t->forecast.count[MODEL_PARTS];
+                 host = (double)t->plan.forecast.parts.of[MEMORY_HOST];
+    const struct params_count *count = &t->plan.forecast.count[MODEL_PARTS];
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
-            (long long)count->total, t->forecast.arithmetic);
+            (long long)count->total, t->plan.forecast.arithmetic);
     report_methods(t);
     job_log(j, "forecast: %.0f MB of memory, plus %.0f MB of mapped weights; %.0f MB are free",
-            own / 1e6, (double)t->forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
+            own / 1e6, (double)t->plan.forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
     if (host > 0)
         job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
                 (double)memory_free(NULL) / beside / 1e6);
@@ -197,9 +198,10 @@ static void report_plan(struct sft *t)
 // Reports a validation, at the number of steps before it.
 static void report_validation(const struct sft *t)
 {
-    if (isnan(t->place.validation)) return;
-    job_metric(t->job, "validation_loss", t->place.step, t->place.validation);
-    if (t->metric) job_metric(t->job, "validation_score", t->place.step, t->place.score);
+    if (isnan(t->state.place.validation)) return;
+    job_metric(t->job, "validation_loss", t->state.place.step, t->state.place.validation);
+    if (t->plan.metric)
+        job_metric(t->job, "validation_score", t->state.place.step, t->state.place.score);
 }
 
 // Continues from the newest checkpoint. The reports of its validation belong to the step where the
@@ -208,9 +210,10 @@ static int go_on(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const struct identity id = sft_identity(t);
-    if (save_read(t->out.path, &t->params, &t->place, &id, err) < 0) return sft_break(t);
-    job_log(j, "continuing after step %lld of %lld", (long long)t->place.step, (long long)t->steps);
-    const int64_t best = t->place.best_step;
+    if (save_read(t->out.path, &t->params, &t->state.place, &id, err) < 0) return sft_break(t);
+    job_log(j, "continuing after step %lld of %lld", (long long)t->state.place.step,
+            (long long)t->plan.steps);
+    const int64_t best = t->state.place.best_step;
     struct err why;
     if (best >= 0 && save_best_check(t->out.path, best, &why) < 0) {
         job_log(j,
@@ -219,10 +222,11 @@ static int go_on(struct sft *t, struct err *err)
                 (long long)best, why.text);
         reset_best(t);
     }
-    job_rewind(j, t->place.step);
+    job_rewind(j, t->state.place.step);
     report_validation(t);
-    t->pace = pace_from((double)t->place.step);
-    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->place.loss);
+    t->report.pace = pace_from((double)t->state.place.step);
+    job_progress(j, &t->report.pace, (double)t->state.place.step, (double)t->plan.steps,
+                 t->state.place.loss);
     return 0;
 }
 
@@ -236,8 +240,8 @@ static int begin_anew(struct sft *t, struct err *err)
 // All ranks must train on the same samples, from the same adapter.
 static int check_ranks(const struct sft *t, struct err *err)
 {
-    const char *const hashes[] = { t->data_hash, t->samples_hash, t->pictures_hash, t->held_hash,
-                                   t->adapter_hash };
+    const char *const hashes[] = { t->plan.data_hash, t->plan.samples_hash, t->plan.pictures_hash,
+                                   t->plan.held_hash, t->plan.adapter_hash };
     char all[sizeof hashes / sizeof *hashes][HASH_HEX];
     for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) memcpy(all[i], hashes[i], HASH_HEX);
     if (ranks_same(t->job->ranks, all, sizeof all)) return 0;
@@ -252,12 +256,12 @@ static int check_ranks(const struct sft *t, struct err *err)
 static int check_state(const struct sft *t, struct err *err)
 {
     if (!t->job->ranks) return 0;
-    const uint64_t state[] = { (uint64_t)t->place.step, params_digest(&t->params) };
+    const uint64_t state[] = { (uint64_t)t->state.place.step, params_digest(&t->params) };
     if (ranks_same(t->job->ranks, state, sizeof state)) return 0;
     return err_set(err,
                    "'%s' gives other weights here (after step %lld) than for rank 0: every rank "
                    "needs the same folder, and the same model",
-                   t->options.out, (long long)t->place.step);
+                   t->options.out, (long long)t->state.place.step);
 }
 
 // Microseconds that this rank has waited for others.
@@ -273,18 +277,18 @@ static int begin(struct sft *t, struct err *err)
     if (status != 0) return status;
     sft_plan_steps(t);
     sft_score_choose(t);
-    if (sft_forecast(t, &t->forecast, err) < 0) return -1;
+    if (sft_forecast(t, &t->plan.forecast, err) < 0) return -1;
     report_plan(t); // in front of what may run out of memory
     if (sft_prepare(t, err) < 0) return -1;
     report_peft(t);
-    optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->steps);
+    optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->plan.steps);
     status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
     if (status < 0 || check_state(t, err) < 0) return -1;
-    if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
-    t->begun_waited = waited_us(t);
-    t->optimizer.step = t->begun_step = t->place.step;
-    t->saved = t->begun = clock_seconds();
-    t->pace = pace_from((double)t->place.step);
+    if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
+    t->report.begun_waited = waited_us(t);
+    t->optimizer.step = t->report.begun_step = t->state.place.step;
+    t->state.saved = t->report.begun = clock_seconds();
+    t->report.pace = pace_from((double)t->state.place.step);
     return 0;
 }
 
@@ -295,13 +299,13 @@ static int save(struct sft *t, struct err *err)
 {
     const struct identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep"), waited = waited_us(t);
-    t->saved = clock_seconds();
-    if (save_write(t->out.path, &t->params, t->base, &t->place, &id, keep, err) < 0)
+    t->state.saved = clock_seconds();
+    if (save_write(t->out.path, &t->params, t->base, &t->state.place, &id, keep, err) < 0)
         return sft_break(t);
-    if (writes(t)) save_best_trim(t->out.path, t->place.best_step);
+    if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
     ranks_meet(t->job->ranks);
-    t->begun += clock_seconds() - t->saved;
-    t->begun_waited += waited_us(t) - waited;
+    t->report.begun += clock_seconds() - t->state.saved;
+    t->report.begun_waited += waited_us(t) - waited;
     return 0;
 }
 
@@ -310,62 +314,47 @@ static bool save_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
     if (settings_is(s, "train.save_every", "auto")) {
-        bool due = clock_seconds() - t->saved >= SAVE_SECONDS; // by the clock of rank 0
+        bool due = clock_seconds() - t->state.saved >= SAVE_SECONDS; // by the clock of rank 0
         ranks_share(t->job->ranks, &due, sizeof due, 0);
         return due;
     }
-    return t->place.step % settings_integer(s, "train.save_every") == 0;
+    return t->state.place.step % settings_integer(s, "train.save_every") == 0;
 }
 
 static bool validation_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
     if (!t->held.count) return false;
-    if (t->place.step == t->steps) return true;
+    if (t->state.place.step == t->plan.steps) return true;
     const int64_t every = settings_is(s, "train.eval_every", "auto")
-                              ? (t->steps + 9) / 10
+                              ? (t->plan.steps + 9) / 10
                               : settings_integer(s, "train.eval_every");
-    return t->place.step % every == 0;
+    return t->state.place.step % every == 0;
 }
 
 // Of equal scores that of the smaller loss is the better one.
 static bool is_best(const struct sft *t, double value, double loss)
 {
-    const struct save_place *p = &t->place;
+    const struct save_place *p = &t->state.place;
     if (p->best_step < 0) return !isnan(value);
     if (value == p->best) return loss < p->best_loss;
-    return t->metric ? metric_better(t->metric, value, p->best) : value < p->best;
+    return t->plan.metric ? metric_better(t->plan.metric, value, p->best) : value < p->best;
 }
 
 static int validate(struct sft *t, struct err *err)
 {
     double loss, score = NAN;
     if (sft_validate(t, &loss, err) < 0) return -1;
-    if (t->metric && sft_score(t, &score, err) < 0) return -1;
-    t->place.validation = loss;
-    t->place.score = score;
+    if (t->plan.metric && sft_score(t, &score, err) < 0) return -1;
+    t->state.place.validation = loss;
+    t->state.place.score = score;
     report_validation(t);
-    const double value = t->metric ? score : loss;
+    const double value = t->plan.metric ? score : loss;
     if (!is_best(t, value, loss)) return 0;
-    t->place.best = value;
-    t->place.best_loss = loss;
-    t->place.best_step = t->place.step;
-    return writes(t) ? save_best(t->out.path, &t->params, t->place.step, err) : 0;
-}
-
-static void notify(struct sft *t, int64_t step, const struct optimizer_taken *taken, double rate)
-{
-    struct job *j = t->job;
-    job_metric(j, "loss", step, t->loss);
-    if (settings_flag(j->settings, "train.ira")) {
-        job_metric(j, "kl", step, t->kl.plain);
-        job_metric(j, "kl_weighted", step, t->kl.weighted);
-    }
-    job_metric(j, "lr", step, taken->rate);
-    job_metric(j, "grad_norm", step, taken->norm);
-    job_metric(j, "tokens_per_s", step, rate);
-    sft_report_norms(t, step);
-    job_progress(j, &t->pace, (double)t->place.step, (double)t->steps, t->loss);
+    t->state.place.best = value;
+    t->state.place.best_loss = loss;
+    t->state.place.best_step = t->state.place.step;
+    return writes(t) ? save_best(t->out.path, &t->params, t->state.place.step, err) : 0;
 }
 
 // Of a step alone: before it with -1, behind it with 1.
@@ -373,54 +362,70 @@ static void count_moved(struct sft *t, int sign)
 {
     const struct ranks *r = t->job->ranks;
     if (!r) return;
-    t->bytes += sign * atomic_load(&r->whole->bytes);
-    t->moved_us += sign * atomic_load(&r->whole->moved_us);
+    t->report.bytes += sign * atomic_load(&r->whole->bytes);
+    t->report.moved_us += sign * atomic_load(&r->whole->moved_us);
 }
 
-static int check_loss(const struct sft *t, struct err *err)
-{
-    if (isfinite(t->loss)) return 0;
-    return err_set(err,
-                   "the loss of step %lld is not finite: lower train.lr, or check the weights for "
-                   "damage",
-                   (long long)t->place.step);
-}
-
+// A step: samples -> losses and gradients -> clipping, AdamW -> metrics -> validation, checkpoint.
 static int one_step(struct sft *t, struct err *err)
 {
-    const int64_t step = t->place.step;
+    struct job *j = t->job;
+    const struct sft_plan *plan = &t->plan;
+    struct sft_state *state = &t->state;
+    const int64_t step = state->place.step;
     const double start = clock_seconds();
     struct optimizer_taken taken;
     int64_t rows;
-    methods_progress(&t->methods, (double)step / (double)t->steps);
+
+    // Losses of the step's samples, and their gradients, summed over the ranks.
+    methods_progress(&t->methods, (double)step / (double)plan->steps);
     count_moved(t, -1);
-    if (sft_gradients(t, &rows, err) < 0 || check_loss(t, err) < 0 ||
-        optimizer_step(&t->optimizer, &t->params, &taken, err) < 0)
-        return -1;
+    if (sft_gradients(t, &rows, err) < 0) return -1;
+    if (!isfinite(state->loss))
+        return err_set(err,
+                       "the loss of step %lld is not finite: lower train.lr, or check the weights "
+                       "for damage",
+                       (long long)step);
+
+    // Parameters change by clipped gradients (train.clip) and AdamW, at the schedule's rate.
+    if (optimizer_step(&t->optimizer, &t->params, &taken, err) < 0) return -1;
     count_moved(t, 1);
-    t->place.step = t->optimizer.step;
-    t->place.loss = t->loss;
-    t->place.validation = t->place.score = NAN;
-    memory_note(t->job->backend, &t->peak);
+    state->place.step = t->optimizer.step;
+    state->place.loss = state->loss;
+    state->place.validation = state->place.score = NAN;
+
+    // What /plot and the panel of jobs show of it.
+    memory_note(j->backend, &t->report.peak);
     const double took = clock_seconds() - start;
-    notify(t, step, &taken, took > 0 ? (double)rows / took : 0);
+    job_metric(j, "loss", step, state->loss);
+    if (settings_flag(j->settings, "train.ira")) {
+        job_metric(j, "kl", step, state->kl.plain);
+        job_metric(j, "kl_weighted", step, state->kl.weighted);
+    }
+    job_metric(j, "lr", step, taken.rate);
+    job_metric(j, "grad_norm", step, taken.norm);
+    job_metric(j, "tokens_per_s", step, took > 0 ? (double)rows / took : 0);
+    sft_report_norms(t, step);
+    job_progress(j, &t->report.pace, (double)state->place.step, (double)plan->steps, state->loss);
+
+    // Validation and checkpoint, when they are due.
     if (validation_due(t) && validate(t, err) < 0) {
-        t->torn = true;
+        state->torn = true;
         return -1;
     }
-    job_step(t->job, step);
-    return save_due(t) && t->place.step < t->steps ? save(t, err) : 0;
+    job_step(j, step);
+    return save_due(t) && state->place.step < plan->steps ? save(t, err) : 0;
 }
 
 // 0, JOB_STOPPED or -1.
 static int steps(struct sft *t, struct err *err)
 {
-    while (t->place.step < t->steps) {
+    while (t->state.place.step < t->plan.steps) {
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
         // Interrupted within a step: the parameters are still those before it.
-        if (stop == JOB_PAUSE && !t->torn && save(t, err) < 0) return -1;
+        if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
     return 0;
@@ -439,24 +444,24 @@ static void report_skipped(const struct sft *t, const char *key, const struct sf
 static void report_memory(struct sft *t)
 {
     struct memory_parts took;
-    if (t->place.step == t->begun_step) return;
+    if (t->state.place.step == t->report.begun_step) return;
     sft_memory(t, &took);
-    job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->peak / 1e6,
-               (double)memory_own(&t->forecast.parts) / 1e6);
+    job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->report.peak / 1e6,
+               (double)memory_own(&t->plan.forecast.parts) / 1e6);
     for (int i = 0; i < MEMORY_PARTS; i++) {
         if (i == MEMORY_HOST && !took.of[i]) continue; // there is no other place
         job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
-                   (double)took.of[i] / 1e6, (double)t->forecast.parts.of[i] / 1e6);
+                   (double)took.of[i] / 1e6, (double)t->plan.forecast.parts.of[i] / 1e6);
     }
 }
 
 // The last step of an epoch may have fewer samples.
 static double formula_bytes(const struct sft *t)
 {
-    const int64_t n = t->train.count, most = t->accumulate * t->batch;
+    const int64_t n = t->train.count, most = t->plan.accumulate * t->plan.batch;
     double sum = 0;
-    for (int64_t step = t->begun_step; step < t->place.step; step++) {
-        const int64_t left = n - step % t->per_epoch * most;
+    for (int64_t step = t->report.begun_step; step < t->state.place.step; step++) {
+        const int64_t left = n - step % t->plan.per_epoch * most;
         sum += (double)sft_step_bytes(t, left < most ? left : most);
     }
     return sum;
@@ -467,10 +472,11 @@ static double formula_bytes(const struct sft *t)
 // the sums when all ranks have come; what a GPU's sums take is not known here.
 static void report_sums(const struct sft *t, double seconds)
 {
-    const double steps = (double)(t->place.step - t->begun_step), ms = (double)t->moved_us * 1e-3;
+    const double steps = (double)(t->state.place.step - t->report.begun_step),
+                 ms = (double)t->report.moved_us * 1e-3;
     if (steps < 1) return;
     job_result(t->job, "sums of a step", "%.6g MB, formula %.6g MB; %.3g ms, %.2g%% of the time",
-               (double)t->bytes / steps * 1e-6, formula_bytes(t) / steps * 1e-6, ms / steps,
+               (double)t->report.bytes / steps * 1e-6, formula_bytes(t) / steps * 1e-6, ms / steps,
                seconds > 0 ? 0.1 * ms / seconds : 0);
 }
 
@@ -480,8 +486,8 @@ static void report_waiting(const struct sft *t)
     struct ranks *r = t->job->ranks;
     if (!r) return;
     double *share = xcalloc((size_t)r->count, sizeof *share);
-    const double seconds = clock_seconds() - t->begun;
-    share[r->number] = (double)(waited_us(t) - t->begun_waited) * 1e-6 / seconds;
+    const double seconds = clock_seconds() - t->report.begun;
+    share[r->number] = (double)(waited_us(t) - t->report.begun_waited) * 1e-6 / seconds;
     ranks_sum_doubles(r, share, (size_t)r->count);
     struct buf b = { 0 };
     for (int k = 0; k < r->count; k++)
@@ -502,7 +508,7 @@ static void tidy(const struct sft *t, int64_t keep)
 static int read_best(struct sft *t, struct err *err)
 {
     struct err why;
-    if (save_best_read(t->out.path, &t->params, t->place.best_step, &why) == 0) return 0;
+    if (save_best_read(t->out.path, &t->params, t->state.place.best_step, &why) == 0) return 0;
     return err_set(err, "%s; resume the run to continue without them", why.text);
 }
 
@@ -511,7 +517,8 @@ static int finish(struct sft *t, struct err *err)
     struct job *j = t->job;
     const char *what;
     int status = 0;
-    if (t->place.best_step >= 0 && t->place.best_step != t->steps) status = read_best(t, err);
+    if (t->state.place.best_step >= 0 && t->state.place.best_step != t->plan.steps)
+        status = read_best(t, err);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
@@ -521,12 +528,13 @@ static int finish(struct sft *t, struct err *err)
         report_skipped(t, "skipped", &t->train);
         report_skipped(t, "skipped in validation", &t->held);
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
-        if (t->place.best_step >= 0) {
-            job_result(j, "best step", "%lld", (long long)t->place.best_step);
-            if (t->metric)
-                job_result(j, "validation score", "%.6g (%s)", t->place.best, t->metric->name);
+        if (t->state.place.best_step >= 0) {
+            job_result(j, "best step", "%lld", (long long)t->state.place.best_step);
+            if (t->plan.metric)
+                job_result(j, "validation score", "%.6g (%s)", t->state.place.best,
+                           t->plan.metric->name);
             else
-                job_result(j, "validation loss", "%.6g", t->place.best);
+                job_result(j, "validation loss", "%.6g", t->state.place.best);
         }
     }
     return status;

@@ -277,10 +277,10 @@ static void hash_samples(struct sft *t)
         hash_add(&h, sets[k]->item, (size_t)sets[k]->count * sizeof *sets[k]->item);
     }
     hash_add(&h, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
-    hash_end(&h, t->samples_hash);
+    hash_end(&h, t->plan.samples_hash);
     hash_start(&h);
     for (size_t k = 0; k < 2; k++) hash_add(&h, sets[k]->pictures, sizeof sets[k]->pictures);
-    hash_end(&h, t->pictures_hash);
+    hash_end(&h, t->plan.pictures_hash);
 }
 
 static const char *known(const char *hash)
@@ -291,15 +291,15 @@ static const char *known(const char *hash)
 struct identity sft_identity(const struct sft *t)
 {
     struct checkpoint *c = t->job->model->checkpoint;
-    return (struct identity){ .settings = t->settings,
+    return (struct identity){ .settings = t->plan.settings,
                               .model = c->fingerprint,
                               .files = c->files,
                               .checkpoint = c,
-                              .data = t->data_hash,
-                              .held = t->held_hash,
-                              .adapter = t->adapter_hash,
-                              .pictures = known(t->pictures_hash),
-                              .samples = known(t->samples_hash) };
+                              .data = t->plan.data_hash,
+                              .held = t->plan.held_hash,
+                              .adapter = t->plan.adapter_hash,
+                              .pictures = known(t->plan.pictures_hash),
+                              .samples = known(t->plan.samples_hash) };
 }
 
 // Over the hashes of its files.
@@ -326,15 +326,15 @@ static int hash_files(struct sft *t, struct err *err)
     const struct settings *s = t->job->settings;
     double share;
     const char *held = held_file(s, &share);
-    if (hash_file(t->options.data, t->data_hash, err) < 0) return -1;
-    if (held && hash_file(held, t->held_hash, err) < 0) return err_in(err, "train.validation");
+    if (hash_file(t->options.data, t->plan.data_hash, err) < 0) return -1;
+    if (held && hash_file(held, t->plan.held_hash, err) < 0) return err_in(err, "train.validation");
     if (settings_is(s, "adapter", "none")) return 0;
-    return hash_adapter(settings_text(s, "adapter"), t->adapter_hash, err);
+    return hash_adapter(settings_text(s, "adapter"), t->plan.adapter_hash, err);
 }
 
 int sft_identify(struct sft *t, const char *but, struct err *err)
 {
-    t->settings = list_settings(t->job, but);
+    t->plan.settings = list_settings(t->job, but);
     return hash_files(t, err);
 }
 
@@ -386,10 +386,10 @@ void sft_data_close(struct sft *t)
 {
     close_set(&t->train);
     close_set(&t->held);
-    free(t->settings);
-    free(t->order);
-    free(t->rows);
-    t->settings = NULL;
-    t->order = NULL;
-    t->rows = NULL;
+    free(t->plan.settings);
+    free(t->state.order);
+    free(t->state.rows);
+    t->plan.settings = NULL;
+    t->state.order = NULL;
+    t->state.rows = NULL;
 }

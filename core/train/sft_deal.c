@@ -46,7 +46,7 @@ static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, in
             if (load[k] < load[to]) to = k;
         load[to] += units[i].rows;
         if (to != ranks_number(t->job->ranks)) continue;
-        const int64_t from = units[i].number * t->batch, end = from + t->batch;
+        const int64_t from = units[i].number * t->plan.batch, end = from + t->plan.batch;
         work[mine++] = (struct sft_work){ from, end < count ? end : count };
     }
     free(load);
@@ -65,7 +65,7 @@ static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t co
         const int64_t there = (2 * before + rows[i]) * ranks / (2 * all),
                       owner = there < ranks ? there : ranks - 1;
         if (rank >= 0 && owner != rank) continue;
-        if (owner == last_owner && work[n - 1].to - work[n - 1].from < t->batch)
+        if (owner == last_owner && work[n - 1].to - work[n - 1].from < t->plan.batch)
             work[n - 1].to++;
         else
             work[n++] = (struct sft_work){ i, i + 1 };
@@ -83,15 +83,15 @@ int sft_ranks(const struct sft *t)
 bool sft_deals_whole(const struct sft *t, int64_t count)
 {
     return settings_flag(t->job->settings, "train.exact_sum") ||
-           (count + t->batch - 1) / t->batch % sft_ranks(t) == 0;
+           (count + t->plan.batch - 1) / t->plan.batch % sft_ranks(t) == 0;
 }
 
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work)
 {
-    const int64_t n = (count + t->batch - 1) / t->batch;
+    const int64_t n = (count + t->plan.batch - 1) / t->plan.batch;
     struct unit *units = xcalloc((size_t)n + 1, sizeof *units);
     for (int64_t i = 0; i < n; i++) units[i].number = i;
-    for (int64_t i = 0; i < count; i++) units[i / t->batch].rows += rows[i];
+    for (int64_t i = 0; i < count; i++) units[i / t->plan.batch].rows += rows[i];
     *work = xcalloc((size_t)count + 1, sizeof **work);
     const int64_t mine = sft_deals_whole(t, count)
                              ? deal_whole(t, units, n, count, *work)
@@ -104,8 +104,8 @@ int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count, st
 {
     if (!sft_deals_whole(t, count)) return deal_samples(t, rows, count, -1, work);
     int64_t n = 0;
-    for (int64_t i = 0; i < count; i += t->batch)
-        work[n++] = (struct sft_work){ i, i + t->batch < count ? i + t->batch : count };
+    for (int64_t i = 0; i < count; i += t->plan.batch)
+        work[n++] = (struct sft_work){ i, i + t->plan.batch < count ? i + t->plan.batch : count };
     return n;
 }
 
@@ -204,8 +204,9 @@ static int sum_between_gpus(struct sft *t, struct err *err)
 int64_t sft_step_bytes(const struct sft *t, int64_t samples)
 {
     const bool exact = settings_flag(t->job->settings, "train.exact_sum");
-    const int64_t units = (samples + t->batch - 1) / t->batch, ranks = ranks_count(t->job->ranks),
-                  sums = exact ? units : 1, marks = exact ? (units + ranks - 1) / ranks : 1;
+    const int64_t units = (samples + t->plan.batch - 1) / t->plan.batch,
+                  ranks = ranks_count(t->job->ranks), sums = exact ? units : 1,
+                  marks = exact ? (units + ranks - 1) / ranks : 1;
     int64_t numbers = 0, rows = 0;
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];

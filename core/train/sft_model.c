@@ -55,11 +55,11 @@ static void set_graph(struct sft *t)
 {
     struct job *j = t->job;
     t->arena.backend = j->backend;
-    arena_expect(&t->arena, t->forecast.arena);
+    arena_expect(&t->arena, t->plan.forecast.arena);
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
-                             .keep = t->forecast.keep,
-                             .offloads = { .on = t->forecast.offload } };
+                             .keep = t->plan.forecast.keep,
+                             .offloads = { .on = t->plan.forecast.offload } };
     t->graph = (struct graph){ .backend = j->backend,
                                .arena = &t->arena,
                                .hooks = &t->hooks,
@@ -73,7 +73,7 @@ static void set_graph(struct sft *t)
 static int open_lanes(struct sft *t, struct err *err)
 {
     if (lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err) < 0) return -1;
-    for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->forecast.lane);
+    for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->plan.forecast.lane);
     return 0;
 }
 
@@ -141,7 +141,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
         *(host ? &on_host : &trained) += bytes;
         if (params_own(&t->params, one)) *(host ? &host_moments : &moments) += 2 * bytes;
     }
-    *parts = t->forecast.parts; // pictures and program are those of the whole run
+    *parts = t->plan.forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
     parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + waiting(t);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);

@@ -64,6 +64,40 @@ struct sft_sums {
     float **exact;         // train.exact_sum: by parameter; NULL: not used
 };
 
+// What a run is to do, known before its first step.
+struct sft_plan {
+    int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
+    const struct metric *metric;                 // of the validation; NULL: the loss
+    struct forecast forecast;                    // free memory before anything was allocated
+    // What must be the same when it is resumed.
+    char *settings; // those that training depends on, "key=value" lines
+    char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
+    char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
+    char pictures_hash[HASH_HEX]; // of both sets
+};
+
+// Where it is.
+struct sft_state {
+    struct save_place place; // its steps, losses and best validation
+    int64_t epoch;           // of `order`; -1: no order yet
+    int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
+    int32_t *rows;           // [train.count] of them
+    double loss;             // of the last step
+    struct graph_kl kl;      // of the last step
+    bool torn;               // a step without its validation: not a place to resume from
+    double saved;            // time of the last checkpoint
+};
+
+// What this process has measured.
+struct sft_report {
+    struct pace pace;
+    double begun; // time; writing checkpoints moves it forward
+    int64_t begun_step;
+    int64_t begun_waited;    // microseconds for other ranks before the steps
+    int64_t bytes, moved_us; // what its steps have summed and shared over the ranks
+    uint64_t peak;           // of its own memory, without mapped files
+};
+
 struct sft {
     struct job *job;
     const struct backend *where; // the run's device, also of a forecast
@@ -84,27 +118,9 @@ struct sft {
     struct graph graph;
     struct lanes lanes; // params NULL: none
     struct sft_sums sums;
-    struct forecast forecast; // free memory before anything was allocated
-    uint64_t peak;            // peak of the run's own memory, without mapped files
-
-    int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
-    int64_t *order; // [train.count] samples in the order of `epoch`, as in the data file
-    int32_t *rows;  // [train.count] of them
-    int64_t epoch;  // -1: no order yet
-    struct save_place place;
-    const struct metric *metric; // of the validation; NULL: the loss
-    bool torn;                   // a step without its validation: not a place to resume from
-    char *settings;              // settings that training depends on, "key=value" lines
-    char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
-    char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
-    char pictures_hash[HASH_HEX]; // of both sets
-    double loss;                  // of the last step
-    struct graph_kl kl;           // of the last step
-    double saved, begun;          // times; writing checkpoints moves the latter forward
-    struct pace pace;             // of this process
-    int64_t begun_step;           // of this process
-    int64_t begun_waited;         // microseconds for other ranks before the steps
-    int64_t bytes, moved_us;      // what its steps have summed and shared over the ranks
+    struct sft_plan plan;
+    struct sft_state state;
+    struct sft_report report;
 };
 
 // Arguments: DATA OUT [--images DIR] [--resume].

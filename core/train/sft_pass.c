@@ -114,8 +114,9 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
 {
     enum { EPOCHS = 4 };
     const struct settings *s = t->job->settings;
-    const int64_t n = t->train.count, epochs = (t->steps + t->per_epoch - 1) / t->per_epoch,
-                  step = t->accumulate * t->batch;
+    const int64_t n = t->train.count,
+                  epochs = (t->plan.steps + t->plan.per_epoch - 1) / t->plan.per_epoch,
+                  step = t->plan.accumulate * t->plan.batch;
     int64_t *order = xreallocarray(NULL, (size_t)n + 1, sizeof *order), most = -1;
     int64_t *which = xreallocarray(NULL, (size_t)n + 1, sizeof *which);
     int32_t *rows = xreallocarray(NULL, (size_t)n + 1, sizeof *rows);
@@ -143,23 +144,9 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
     return which;
 }
 
-// The order of the samples in an epoch, and their rows.
-static void set_order(struct sft *t, int64_t epoch)
-{
-    const struct settings *s = t->job->settings;
-    if (epoch == t->epoch) return;
-    order_epoch(t->order, t->train.count, settings_flag(s, "train.shuffle"),
-                (uint64_t)settings_integer(s, "train.seed"), epoch);
-    for (int64_t i = 0; i < t->train.count; i++) {
-        t->rows[i] = t->train.length[t->order[i]];
-        t->order[i] = t->train.item[t->order[i]];
-    }
-    t->epoch = epoch;
-}
-
 // The samples of a step.
 struct span {
-    int64_t first, count; // in t->order
+    int64_t first, count; // in t->state.order
     struct sft_losses *losses;
 };
 
@@ -168,30 +155,21 @@ static int run_part(struct sft *t, const struct span *s, const struct sft_work *
                     struct err *err)
 {
     const int64_t at = s->first + w->from;
-    return sft_run(t, &t->train, t->order + at, w->to - w->from,
-                   (uint64_t)(t->epoch * t->train.count + at), 1 / (double)s->count,
+    return sft_run(t, &t->train, t->state.order + at, w->to - w->from,
+                   (uint64_t)(t->state.epoch * t->train.count + at), 1 / (double)s->count,
                    s->losses + w->from, rows, err);
-}
-
-static int run_dealt(struct sft *t, const struct span *s, int64_t *rows, struct err *err)
-{
-    struct sft_work *work;
-    const int64_t count = sft_deal(t, t->rows + s->first, s->count, &work);
-    int status = params_clear(&t->params, err);
-    for (int64_t i = 0; i < count && status == 0; i++) status = run_part(t, s, &work[i], rows, err);
-    free(work);
-    return status == 0 ? sft_sum_gradients(t, err) : status;
 }
 
 // In rounds of one micro-batch a rank; in the last one some may have none.
 static int run_exact(struct sft *t, const struct span *s, int64_t *rows, struct err *err)
 {
-    const int64_t n = (s->count + t->batch - 1) / t->batch, ranks = ranks_count(t->job->ranks);
+    const int64_t n = (s->count + t->plan.batch - 1) / t->plan.batch,
+                  ranks = ranks_count(t->job->ranks);
     int status = 0;
     sft_exact_begin(t);
     for (int64_t b = 0; b < n && status == 0; b += ranks) {
-        struct sft_work w = { .from = (b + ranks_number(t->job->ranks)) * t->batch };
-        w.to = w.from + t->batch < s->count ? w.from + t->batch : s->count;
+        struct sft_work w = { .from = (b + ranks_number(t->job->ranks)) * t->plan.batch };
+        w.to = w.from + t->plan.batch < s->count ? w.from + t->plan.batch : s->count;
         status = params_clear(&t->params, err);
         if (status == 0 && w.from < s->count) status = run_part(t, s, &w, rows, err);
         if (status == 0) sft_exact_add(t, n - b < ranks ? n - b : ranks);
@@ -202,26 +180,56 @@ static int run_exact(struct sft *t, const struct span *s, int64_t *rows, struct 
 
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
 {
-    const int64_t within = t->place.step % t->per_epoch, n = t->train.count;
-    set_order(t, t->place.step / t->per_epoch);
-    const int64_t first = within * t->accumulate * t->batch, most = t->accumulate * t->batch;
-    struct span s = { first, n - first < most ? n - first : most, NULL };
-    s.losses = xcalloc((size_t)s.count + 1, sizeof *s.losses);
-    *rows = 0;
-    t->graph.tape = &t->tape;
-    int status = settings_flag(t->job->settings, "train.exact_sum") ? run_exact(t, &s, rows, err)
-                                                                    : run_dealt(t, &s, rows, err);
-    t->graph.tape = NULL;
-    if (status == 0) sft_gather_losses(t, s.losses, s.count);
-    t->loss = 0;
-    t->kl = (struct graph_kl){ 0 };
-    for (int64_t i = 0; i < s.count; i++) {
-        t->loss += 1 / (double)s.count * s.losses[i].loss;
-        t->kl.plain += 1 / (double)s.count * s.losses[i].kl.plain;
-        t->kl.weighted += 1 / (double)s.count * s.losses[i].kl.weighted;
+    const struct settings *settings = t->job->settings;
+    const struct sft_plan *plan = &t->plan;
+    struct sft_state *state = &t->state;
+    const int64_t n = t->train.count, epoch = state->place.step / plan->per_epoch;
+
+    // A new epoch has its order of samples.
+    if (epoch != state->epoch) {
+        order_epoch(state->order, n, settings_flag(settings, "train.shuffle"),
+                    (uint64_t)settings_integer(settings, "train.seed"), epoch);
+        for (int64_t i = 0; i < n; i++) {
+            state->rows[i] = t->train.length[state->order[i]];
+            state->order[i] = t->train.item[state->order[i]];
+        }
+        state->epoch = epoch;
     }
+
+    // The samples of the step: `accumulate` micro-batches of `batch`; fewer at an epoch's end.
+    const int64_t most = plan->accumulate * plan->batch,
+                  first = state->place.step % plan->per_epoch * most,
+                  count = n - first < most ? n - first : most;
+    struct span s = { first, count, xcalloc((size_t)count + 1, sizeof(struct sft_losses)) };
+    int status;
     *rows = 0;
-    for (int64_t i = 0; i < s.count; i++) *rows += t->rows[first + i];
+
+    // This rank's part of them, pass by pass; then the sums over all ranks.
+    t->graph.tape = &t->tape;
+    if (settings_flag(settings, "train.exact_sum")) {
+        status = run_exact(t, &s, rows, err);
+    } else {
+        struct sft_work *work;
+        const int64_t parts = sft_deal(t, state->rows + first, count, &work);
+        status = params_clear(&t->params, err);
+        for (int64_t i = 0; i < parts && status == 0; i++)
+            status = run_part(t, &s, &work[i], rows, err);
+        free(work);
+        if (status == 0) status = sft_sum_gradients(t, err);
+    }
+    t->graph.tape = NULL;
+    if (status == 0) sft_gather_losses(t, s.losses, count);
+
+    // The step's loss is the mean of its samples'.
+    state->loss = 0;
+    state->kl = (struct graph_kl){ 0 };
+    *rows = 0;
+    for (int64_t i = 0; i < count; i++) {
+        state->loss += 1 / (double)count * s.losses[i].loss;
+        state->kl.plain += 1 / (double)count * s.losses[i].kl.plain;
+        state->kl.weighted += 1 / (double)count * s.losses[i].kl.weighted;
+        *rows += state->rows[first + i];
+    }
     free(s.losses);
     return status;
 }

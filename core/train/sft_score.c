@@ -34,10 +34,11 @@ static const struct metric *named(const struct sft *t)
 void sft_score_choose(struct sft *t)
 {
     const char *name = settings_text(t->job->settings, "train.score");
-    t->metric = NULL;
+    t->plan.metric = NULL;
     if (!t->held.count) return;
-    t->metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
-    if (t->metric && t->metric->way == METRIC_LOSS) t->metric = NULL; // as if none was named
+    t->plan.metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
+    if (t->plan.metric && t->plan.metric->way == METRIC_LOSS)
+        t->plan.metric = NULL; // as if none was named
 }
 
 // Current parameters of methods: those in training, else the base adapter's.
@@ -57,12 +58,12 @@ static bool go_on(void *self, const struct evaluated *e)
 static int take_score(const struct sft *t, const struct evaluation *e, double *score,
                       struct err *err)
 {
-    const struct evaluation_total *total = evaluation_of(e, t->metric);
+    const struct evaluation_total *total = evaluation_of(e, t->plan.metric);
     if (total) {
         *score = total->tally.scores.mean;
         return 0;
     }
-    return err_set(err, "no held-out sample could be scored by %s%s%s", t->metric->name,
+    return err_set(err, "no held-out sample could be scored by %s%s%s", t->plan.metric->name,
                    e->why ? ": " : "", e->why ? e->why : "");
 }
 
@@ -99,7 +100,7 @@ int sft_score(struct sft *t, double *score, struct err *err)
                                               .data = held_data(t),
                                               .indices = t->held.item,
                                               .index_count = t->held.count,
-                                              .metric = any ? NULL : t->metric,
+                                              .metric = any ? NULL : t->plan.metric,
                                               .report = go_on,
                                               .self = t,
                                               .cancel = &j->cancel,
