@@ -46,6 +46,7 @@ struct decoder_kind {
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
     const char *gguf;                // its architecture in GGUF files; NULL: it has none
+    const char *llava_layout;        // the prompt layout of LLaVA-1.5 folders with it; NULL: none
     const char *const *keys; // those of core/model/config_keys.c that it computes; NULL: none
 };
 

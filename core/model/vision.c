@@ -72,6 +72,7 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
     const struct vision_block *block = self;
     const struct vision_config *c = block->config;
     const struct vision_layer *w = block->w;
+    const int64_t head_dim = c->hidden / c->heads;
     struct arena_mark scratch = graph_scratch_begin(g);
 
     if (!vision_attention_fused(g, block, h)) {
@@ -92,7 +93,7 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         struct tensor *k = heads(g, c, norm_forward(g, part[1], &w->k_norm, c->qk_eps));
         struct tensor *v = heads(g, c, part[2]); // [S', heads, d]
 
-        const float scale = 1 / sqrtf((float)(c->hidden / c->heads));
+        const float scale = 1 / sqrtf((float)head_dim);
         const struct vision_seen *seen = &block->seen;
         if (packs) {
             x = linear_rows_attention(

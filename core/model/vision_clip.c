@@ -14,7 +14,8 @@ struct defaults {
     double eps;
 };
 
-static int read_sizes(struct vision_config *v, const cJSON *json, int64_t patch, struct err *err)
+static int read(struct vision_config *v, const struct defaults *d, const cJSON *json,
+                struct err *err)
 {
     int64_t layers, channels;
     if (json_int(json, "num_hidden_layers", 1, 1000, 12, &layers, err) < 0 ||
@@ -23,7 +24,7 @@ static int read_sizes(struct vision_config *v, const cJSON *json, int64_t patch,
         json_int(json, "num_attention_heads", 1, 10000, 12, &v->heads, err) < 0 ||
         json_int(json, "num_channels", 1, 100, 3, &channels, err) < 0 ||
         json_int(json, "image_size", 1, 10000, 224, &v->image_size, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, patch, &v->patch, err) < 0)
+        json_int(json, "patch_size", 1, 1000, d->patch, &v->patch, err) < 0)
         return -1;
     v->layers = (int)layers;
     if (channels != 3) return err_set(err, "\"num_channels\" must be 3");
@@ -31,14 +32,7 @@ static int read_sizes(struct vision_config *v, const cJSON *json, int64_t patch,
     if (v->patch > v->image_size)
         return err_set(err, "\"patch_size\" %lld is larger than \"image_size\" %lld",
                        (long long)v->patch, (long long)v->image_size);
-    return 0;
-}
-
-static int read(struct vision_config *v, const struct defaults *d, const cJSON *json,
-                struct err *err)
-{
-    if (read_sizes(v, json, d->patch, err) < 0 ||
-        gelu_form_read(&v->act, json, "hidden_act", d->act, err) < 0 ||
+    if (gelu_form_read(&v->act, json, "hidden_act", d->act, err) < 0 ||
         json_real(json, "layer_norm_eps", d->eps, &v->eps, err) < 0)
         return -1;
     if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must be within 0..1");

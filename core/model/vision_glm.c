@@ -17,8 +17,9 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-static int read_sizes(struct vision_config *v, const cJSON *json, struct err *err)
+static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
+    const char *act;
     int64_t layers, channels, image;
     if (json_int(json, "depth", 1, 1000, 24, &layers, err) < 0 ||
         json_int(json, "hidden_size", 1, 100000, 1536, &v->hidden, err) < 0 ||
@@ -35,13 +36,8 @@ static int read_sizes(struct vision_config *v, const cJSON *json, struct err *er
     v->table_rows = v->table_cols = image / v->patch;
     if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
     if (v->table_rows < 1) return err_set(err, "\"image_size\" is less than a patch");
-    return vision_heads_check(v, "num_heads", err);
-}
-
-static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    const char *act;
-    if (read_sizes(v, json, err) < 0 || json_real(json, "rms_norm_eps", 1e-5, &v->eps, err) < 0 ||
+    if (vision_heads_check(v, "num_heads", err) < 0) return -1;
+    if (json_real(json, "rms_norm_eps", 1e-5, &v->eps, err) < 0 ||
         json_bool(json, "attention_bias", false, &v->qkv_bias, err) < 0 ||
         json_text(json, "hidden_act", "silu", &act, err) < 0)
         return -1;

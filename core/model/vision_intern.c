@@ -90,9 +90,9 @@ static int read_side(const cJSON *json, const char *key, int64_t most, int64_t o
     return 0;
 }
 
-static int read_sizes(struct vision_config *v, const struct layout *f, const cJSON *json,
-                      struct err *err)
+static int read(struct vision_config *v, const struct layout *f, const cJSON *json, struct err *err)
 {
+    const char *norm;
     int64_t layers, channels;
     if (json_int(json, "num_hidden_layers", 1, 1000, f->layers, &layers, err) < 0 ||
         json_int(json, "hidden_size", 1, 100000, f->hidden, &v->hidden, err) < 0 ||
@@ -107,13 +107,8 @@ static int read_sizes(struct vision_config *v, const struct layout *f, const cJS
     if (v->patch > v->image_size)
         return err_set(err, "\"patch_size\" %lld is larger than \"image_size\" %lld",
                        (long long)v->patch, (long long)v->image_size);
-    return vision_heads_check(v, "num_attention_heads", err);
-}
+    if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
 
-static int read_norms(struct vision_config *v, const struct layout *f, const cJSON *json,
-                      struct err *err)
-{
-    const char *norm;
     if (json_real(json, "layer_norm_eps", 1e-6, &v->eps, err) < 0 ||
         json_text(json, "norm_type", f->norm, &norm, err) < 0 ||
         json_bool(json, f->qk_norm, f->has_qk_norm, &v->qk_norm, err) < 0)
@@ -124,13 +119,8 @@ static int read_norms(struct vision_config *v, const struct layout *f, const cJS
     if (!v->norm_bias && strcmp(norm, "rms_norm") != 0)
         return err_set(err, "\"norm_type\" \"%s\" is not supported (known: layer_norm, rms_norm)",
                        norm);
-    return 0;
-}
 
-static int read(struct vision_config *v, const struct layout *f, const cJSON *json, struct err *err)
-{
-    if (read_sizes(v, f, json, err) < 0 || read_norms(v, f, json, err) < 0 ||
-        json_bool(json, f->bias, false, &v->qkv_bias, err) < 0 ||
+    if (json_bool(json, f->bias, false, &v->qkv_bias, err) < 0 ||
         gelu_form_read(&v->act, json, "hidden_act", "gelu", err) < 0)
         return -1;
     v->class_token = v->patch_bias = v->drop_class = true;

@@ -57,13 +57,6 @@ void conversation_release(struct conversation *c)
     arena_release(&c->step);
 }
 
-// Token ids mean nothing to another model's tokenizer. Raw messages stay, so that undo removes the
-// same messages here and in the stored session.
-static void drop_ids(struct conversation *c)
-{
-    for (size_t i = 0; i < c->message_count; i++) message_drop_ids(&c->messages[i]);
-}
-
 bool conversation_has_ids(const struct conversation *c)
 {
     for (size_t i = 0; i < c->message_count; i++)
@@ -188,8 +181,10 @@ static const char *fingerprint(const struct model *m)
 void conversation_set_model(struct conversation *c, const struct model *m)
 {
     if (c->model) snprintf(c->ids_model, sizeof c->ids_model, "%s", fingerprint(c->model));
+    // Token ids mean nothing to another model's tokenizer. Raw messages stay, so that undo removes
+    // the same messages here and in the stored session.
     if (m && m != c->model && (!*fingerprint(m) || strcmp(fingerprint(m), c->ids_model) != 0))
-        drop_ids(c);
+        for (size_t i = 0; i < c->message_count; i++) message_drop_ids(&c->messages[i]);
     conversation_stale(c, STALE_VISUAL);
     conversation_reset_methods(c);
     kv_release(&c->kv);

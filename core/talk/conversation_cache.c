@@ -29,14 +29,6 @@ void conversation_trim(struct conversation *c, int64_t tokens)
     sequence_trim(&c->cached, tokens);
 }
 
-// Number of tokens before the first visual one; methods do not affect them.
-static int64_t first_visual(const struct sequence *s)
-{
-    int64_t i = 0;
-    while (i < s->n && s->picture[i] < 0) i++;
-    return i;
-}
-
 // Like conversation_trim. A pass that was stopped where pruning put other rows into some layers
 // left them empty: then nothing stays.
 static void trim_whole(struct conversation *c, int64_t tokens)
@@ -54,8 +46,10 @@ void conversation_drop_rows(struct conversation *c, int i)
 
 void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
-    const int64_t tokens = stale == STALE_SEEN ? first_visual(&c->cached) : 0;
+    int64_t tokens = 0;
     if (stale < STALE_SEEN) return;
+    if (stale == STALE_SEEN) // those before the first visual one: methods do not affect them
+        while (tokens < c->cached.n && c->cached.picture[tokens] < 0) tokens++;
     trim_whole(c, tokens);
     if (stale != STALE_VISUAL) return;
     for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
@@ -68,27 +62,20 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
     kv_set_dtype(&c->kv, dtype);
 }
 
-// Number of leading tokens of `s` that are cached. Excludes the last token of `s`, which is always
-// computed because its logits are needed.
-static int64_t common_tokens(const struct sequence *s, const struct sequence *cached)
-{
-    int64_t n = 0;
-    while (n < s->n - 1 && n < cached->n && s->ids[n] == cached->ids[n] &&
-           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
-        n++;
-    return n;
-}
-
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
-    const int64_t common = common_tokens(s, &c->cached), tokens = common < most ? common : most;
+    const struct sequence *cached = &c->cached;
+    int64_t n = 0; // leading tokens that are cached, without the last one, whose logits are needed
+    while (n < s->n - 1 && n < most && n < cached->n && s->ids[n] == cached->ids[n] &&
+           s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
+        n++;
     if (c->model->listener.pass && s->pictures != c->cached.pictures) { // of other weights
         conversation_trim(c, 0);
         return 0;
     }
     // Of layers in several processes a method knows what it has in its own.
     const int64_t from = stages_least(stages_of(&c->model->decoder), c->flight,
-                                      methods_reusable(&c->methods, &c->cached, tokens));
+                                      methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);
     return from;
 }

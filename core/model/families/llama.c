@@ -11,6 +11,7 @@ static const struct decoder_kind decoder = {
     .norms = &norms_before,
     .rotary = &rotary_plain,
     .gguf = "llama",
+    .llava_layout = "vicuna", // their first folders had no chat template
 };
 
 const struct family family_llama = {

@@ -28,9 +28,7 @@ static int llava_configure(struct model *m, const struct checkpoint *c, struct e
         .feature_layer = -2, .strategy = "default", .placeholder = 32000, .any_size = true
     };
     if (seeing_config(m, c->config, &defaults, err) < 0) return err_in(err, "config.json");
-    // LLaVA-1.5, whose first folders had no chat template: Vicuna's prompts.
-    if (m->vision.config.class_token && m->decoder.config.kind == family_named("llama")->decoder)
-        m->usual_layout = "vicuna";
+    if (m->vision.config.class_token) m->usual_layout = m->decoder.config.kind->llava_layout;
     return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
 }
 
