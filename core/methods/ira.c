@@ -257,12 +257,6 @@ static void ira_params(void *state, method_param_fn add, void *self)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-static bool ira_wants(void *state, const struct site *site, int layer)
-{
-    const struct ira *x = state;
-    return layer < 0 || (layer < x->layers && x->chosen[layer]);
-}
-
 // The values of one layer in one pass.
 struct ira_values {
     struct ira *x;
@@ -514,7 +508,7 @@ const struct method method_ira = {
     .start = ira_start,
     .release = ira_release,
     .flops = ira_flops,
-    .wants = ira_wants,
+    .layers = "ira.layers",
     .at = { { SITE_VALUES, ira_run } },
     .learned = ira_learned,
     .training = { PART_DECODER, "train.ira", "train.lr.ira", "train.weight_decay.ira", 10 },

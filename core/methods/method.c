@@ -72,12 +72,30 @@ int methods_possible(const struct method *method, const struct settings *s, stru
     return 0;
 }
 
+// The layers in which the method acts.
+static int read_layers(const struct method *m, const struct method_env *env, bool **layers,
+                       struct err *err)
+{
+    const int64_t n = env->model->decoder.config.layers;
+    if (!m->layers) return 0;
+    free(*layers);
+    *layers = xcalloc((size_t)n + 1, sizeof **layers);
+    return settings_layers(env->settings, m->layers, n, *layers, err) < 0 ? -1 : 0;
+}
+
+static int check(const struct method *m, const struct method_env *env, struct err *err)
+{
+    bool *layers = NULL;
+    const int status = read_layers(m, env, &layers, err);
+    free(layers);
+    return status < 0 || (m->check && m->check(env, err) < 0) ? -1 : 0;
+}
+
 int methods_check(const struct method *method, const struct method_env *env, struct err *err)
 {
     if (methods_possible(method, env->settings, err) < 0) return -1;
     for (int i = 0; i < count; i++)
-        if ((!method || method == list[i]) && list[i]->check && list[i]->check(env, err) < 0)
-            return -1;
+        if ((!method || method == list[i]) && check(list[i], env, err) < 0) return -1;
     return 0;
 }
 
@@ -137,7 +155,8 @@ static bool slot_wants(void *self, const struct site *site, int layer)
 {
     const struct method_slot *slot = self;
     const struct method *m = slot->method;
-    return action_at(m, site) && (!m->wants || m->wants(slot->state, site, layer));
+    const bool here = !slot->layers || layer < 0 || !(site->has & HAS_ROWS) || slot->layers[layer];
+    return here && action_at(m, site) && (!m->wants || m->wants(slot->state, site, layer));
 }
 
 static int slot_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
@@ -156,7 +175,7 @@ static int slot_start(struct method_slot *slot, const struct method *method,
                       const struct method_env *env, struct err *err)
 {
     slot->method = method;
-    slot->on = (!method->check || method->check(env, err) == 0) &&
+    slot->on = check(method, env, err) == 0 && read_layers(method, env, &slot->layers, err) == 0 &&
                method->start(&slot->state, env, err) == 0;
     return slot->on ? 0 : -1;
 }
@@ -205,8 +224,10 @@ int64_t methods_reusable(const struct methods *m, const struct sequence *cached,
 
 void methods_release(struct methods *m)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         if (m->slot[i].state) m->slot[i].method->release(m->slot[i].state);
+        free(m->slot[i].layers);
+    }
     *m = (struct methods){ 0 };
 }
 

@@ -115,6 +115,8 @@ struct method {
     // How many cached rows can be reused if a new prefill shares the first `rows`. NULL: all of
     // them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
+    // The setting (SETTING_LIST) that names the layers in which it acts. NULL: all of them.
+    const char *layers;
     // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
     bool (*wants)(void *state, const struct site *site, int layer);
     // Its action at each site, one row a site: 0, or -1 after graph_fail.
@@ -152,7 +154,8 @@ enum { METHODS_MAX = 8 };
 struct methods {
     struct method_slot {
         const struct method *method;
-        void *state; // NULL: never on with this model
+        void *state;  // NULL: never on with this model
+        bool *layers; // [L] in which it acts; NULL: all
         bool on;
     } slot[METHODS_MAX];
 };
