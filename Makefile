@@ -105,7 +105,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -375,6 +375,8 @@ lint-fast: size
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
 # What a clone carries: weights and pictures grow where nobody looks.
+lines:
+	@tools/lines.sh
 size:
 	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 38 * 2^20 { \
 	  print "tracked files: " $$1 " bytes, more than 38 MiB"; exit 1 }'; fi
