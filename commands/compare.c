@@ -377,44 +377,39 @@ static int compare_data(struct asking *a, struct err *err)
     return status;
 }
 
-// The words of the job: both sides written out, then what /eval takes.
 static void add_word(char ***words, int *count, char *word)
 {
     *words = xreallocarray(*words, (size_t)*count + 1, sizeof **words);
     (*words)[(*count)++] = word;
 }
 
+// The words of the job: both sides written out, then what /eval takes.
 static int start_job(const struct asking *a, struct err *err)
 {
-    char **words = NULL;
+    const struct evaluate_options *o = &a->data;
+    char limit[32], **words = NULL;
     int count = 0;
+    snprintf(limit, sizeof limit, "%" PRId64, o->limit);
+    const struct {
+        const char *name, *value;
+    } options_of[] = { { "--limit", o->limit ? limit : NULL },
+                       { "--metric", o->metric ? o->metric->name : NULL },
+                       { "--set", o->set ? o->set->name : NULL },
+                       { "--as", o->set ? o->way->suite : NULL },
+                       { "--images", o->images } };
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
-        for (size_t i = 0; i < v->count; i++) {
-            const char *key = v->list[i].key;
+        for (size_t i = 0; i < v->count; i++)
             add_word(&words, &count,
-                     xasprintf("%s=%s", key, settings_text(a->grid.cells[side].settings, key)));
-        }
+                     xasprintf("%s=%s", v->list[i].key,
+                               settings_text(a->grid.cells[side].settings, v->list[i].key)));
         add_word(&words, &count, xstrdup("|"));
     }
-    add_word(&words, &count, xstrdup(a->data.data));
-    if (a->data.limit) {
-        add_word(&words, &count, xstrdup("--limit"));
-        add_word(&words, &count, xasprintf("%" PRId64, a->data.limit));
-    }
-    if (a->data.metric) {
-        add_word(&words, &count, xstrdup("--metric"));
-        add_word(&words, &count, xstrdup(a->data.metric->name));
-    }
-    if (a->data.set) {
-        add_word(&words, &count, xstrdup("--set"));
-        add_word(&words, &count, xstrdup(a->data.set->name));
-        add_word(&words, &count, xstrdup("--as"));
-        add_word(&words, &count, xstrdup(a->data.way->suite));
-    }
-    if (a->data.images) {
-        add_word(&words, &count, xstrdup("--images"));
-        add_word(&words, &count, xstrdup(a->data.images));
+    add_word(&words, &count, xstrdup(o->data));
+    for (size_t i = 0; i < sizeof options_of / sizeof *options_of; i++) {
+        if (!options_of[i].value) continue;
+        add_word(&words, &count, xstrdup(options_of[i].name));
+        add_word(&words, &count, xstrdup(options_of[i].value));
     }
     int status = command_check_needs(a->shell, NEEDS_STORE, err);
     if (status == 0) status = shell_start_job(a->shell, "compare", count, words, err);

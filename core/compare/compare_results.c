@@ -118,60 +118,11 @@ void compare_results_steps(struct results *r, const struct comparison *c)
 
 // --- a data set ----------------------------------------------------------------------------------
 
-static void put_cut(struct result_table *t, const struct compared_data *d, const char *what,
-                    enum cut cut)
-{
-    const int64_t *a = d->evaluation[0].cut, *b = d->evaluation[1].cut;
-    if (a[cut] || b[cut]) put_both(t, what, (double)a[cut], (double)b[cut]);
-}
-
-static void put_totals(struct result_table *t, const struct compared_data *d)
-{
-    const struct evaluation_total *x = evaluation_main(&d->evaluation[0]);
-    // Where B could not score some, another metric may have most of its questions.
-    const struct evaluation_total *y = x ? evaluation_of(&d->evaluation[1], x->metric) : NULL;
-    put_both(t, x ? x->metric->name : "score", x ? x->tally.scores.mean : NAN,
-             y ? y->tally.scores.mean : NAN);
-    put_both(t, "95% low", x ? x->low : NAN, y ? y->low : NAN);
-    put_both(t, "95% high", x ? x->high : NAN, y ? y->high : NAN);
-    put_both(t, "questions", x ? (double)x->tally.scores.count : 0,
-             y ? (double)y->tally.scores.count : 0);
-    put_both(t, "samples skipped", (double)d->evaluation[0].skipped,
-             (double)d->evaluation[1].skipped);
-    put_cut(t, d, "answers that hit ctx.max", CUT_CONTEXT);
-    put_cut(t, d, "answers that reached sample.max_tokens", CUT_LENGTH);
-}
-
-// Means over the questions that both sides answered.
-static void put_means(struct result_table *t, const struct compared_data *d)
-{
-    for (const struct cost_row *row = cost_rows; row->what && d->generated; row++) {
-        double mean[2] = { 0 };
-        for (size_t i = 0; i < d->count; i++)
-            for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += cost_of(row, &d->list[i].cost[k]) / (double)d->generated;
-        put_both(t, row->what, mean[0], mean[1]);
-    }
-}
-
 static void put_mean(struct result_table *t, const char *what, const struct compare_mean *m)
 {
     result_row(t, "%s", what)[0] = m->mean;
     result_row(t, "%s, 95%% low", what)[0] = m->low;
     result_row(t, "%s, 95%% high", what)[0] = m->high;
-}
-
-// Mean distance by step, where answers are longer than one token.
-static void put_steps(struct results *r, const struct compared_data *d)
-{
-    if (d->step_count < 2) return;
-    struct result_table *t = results_table(r, "compare.steps", "step|hellinger|answers");
-    t->curve = true;
-    for (int64_t i = 0; i < d->step_count; i++) {
-        double *v = result_row(t, "%" PRId64, i);
-        v[0] = d->by_step[i].sum / (double)d->by_step[i].answers;
-        v[1] = (double)d->by_step[i].answers;
-    }
 }
 
 char *compare_data_notices(const struct compared_data *d)
@@ -181,21 +132,39 @@ char *compare_data_notices(const struct compared_data *d)
     return xasprintf("A: %s; B: %s", a, b);
 }
 
-static void put_notices(struct results *r, const struct compared_data *d)
-{
-    char *notices = compare_data_notices(d);
-    if (notices) results_note(r, "data: %s", notices);
-    free(notices);
-}
-
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d)
 {
+    const struct evaluation *a = &d->evaluation[0], *b = &d->evaluation[1];
+    const struct evaluation_total *x = evaluation_main(a);
+    // Where B could not score some, another metric may have most of its questions.
+    const struct evaluation_total *y = x ? evaluation_of(b, x->metric) : NULL;
     for (int k = 0; k < 2; k++) results_note(r, "%c: %s", 'A' + k, title[k]);
-    results_arithmetic(r, d->evaluation[0].arithmetic, d->evaluation[1].arithmetic);
+    results_arithmetic(r, a->arithmetic, b->arithmetic);
+
     struct result_table *t = costs_table(r);
-    put_totals(t, d);
-    put_means(t, d);
+    put_both(t, x ? x->metric->name : "score", x ? x->tally.scores.mean : NAN,
+             y ? y->tally.scores.mean : NAN);
+    put_both(t, "95% low", x ? x->low : NAN, y ? y->low : NAN);
+    put_both(t, "95% high", x ? x->high : NAN, y ? y->high : NAN);
+    put_both(t, "questions", x ? (double)x->tally.scores.count : 0,
+             y ? (double)y->tally.scores.count : 0);
+    put_both(t, "samples skipped", (double)a->skipped, (double)b->skipped);
+    for (enum cut cut = CUT_CONTEXT; cut < CUTS; cut++)
+        if (a->cut[cut] || b->cut[cut])
+            put_both(t,
+                     cut == CUT_CONTEXT ? "answers that hit ctx.max"
+                                        : "answers that reached sample.max_tokens",
+                     (double)a->cut[cut], (double)b->cut[cut]);
+    // Means over the questions that both sides answered.
+    for (const struct cost_row *row = cost_rows; row->what && d->generated; row++) {
+        double mean[2] = { 0 };
+        for (size_t i = 0; i < d->count; i++)
+            for (int k = 0; k < 2 && d->list[i].generated; k++)
+                mean[k] += cost_of(row, &d->list[i].cost[k]) / (double)d->generated;
+        put_both(t, row->what, mean[0], mean[1]);
+    }
+
     t = distance_table(r);
     put_mean(t, "difference B - A", &d->difference);
     if (d->metric && d->metric->smaller)
@@ -204,13 +173,23 @@ void compare_data_results(struct results *r, const char *const title[2],
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];
     if (d->metric && d->metric->share) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
-    put_notices(r, d);
+    char *notices = compare_data_notices(d);
+    if (notices) results_note(r, "data: %s", notices);
+    free(notices);
     if (!d->generated) return;
     put_mean(t, "Hellinger distance, mean", &d->hellinger);
     result_row(t, "share of the same answers")[0] = (double)d->same / (double)d->generated;
     result_row(t, "share of steps with the same likeliest token")[0] =
         (double)d->agreed / (double)d->steps;
-    put_steps(r, d);
+
+    if (d->step_count < 2) return; // answers of one token
+    t = results_table(r, "compare.steps", "step|hellinger|answers");
+    t->curve = true;
+    for (int64_t i = 0; i < d->step_count; i++) {
+        double *v = result_row(t, "%" PRId64, i);
+        v[0] = d->by_step[i].sum / (double)d->by_step[i].answers;
+        v[1] = (double)d->by_step[i].answers;
+    }
 }
 
 void compare_data_results_questions(struct results *r, const struct compared_data *d)

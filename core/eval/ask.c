@@ -60,19 +60,15 @@ static void note_change(struct capture *c)
     provenance_release(&now);
 }
 
-// The user's settings change permanently, so this is reported, but not as part of the answer.
-static void report_setting(const struct asking *a, const struct event *event)
-{
-    struct event told = *event;
-    told.count = 0;
-    sinks_emit(&a->said, &told);
-}
-
 static void capture_emit(void *self, const struct event *event)
 {
     struct capture *c = self;
     if (event->kind == EVENT_SETTING) {
-        report_setting(c->a, event);
+        // The user's settings change permanently, so this is reported, but not as part of the
+        // answer.
+        struct event told = *event;
+        told.count = 0;
+        sinks_emit(&c->a->said, &told);
         note_change(c);
     }
     if (event->kind != EVENT_ANSWER) return;
@@ -91,34 +87,10 @@ static void capture_emit(void *self, const struct event *event)
     cJSON_AddStringToObject(c->line, "stop", a->stop ? a->stop : "");
 }
 
-static void put_pictures(const struct conversation *c, cJSON *line)
-{
-    cJSON *list = c->picture_count ? cJSON_AddArrayToObject(line, "pictures") : NULL;
-    for (size_t i = 0; i < (size_t)c->picture_count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(c->pictures[i].sha256));
-}
-
 // Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
 static const struct stages *asked_stages(const struct asking *a)
 {
     return stages_of(&engine_model(a->engine)->decoder);
-}
-
-static int answer_dialogue(const struct asking *a, const struct dialogue *d, cJSON *line,
-                           struct err *err)
-{
-    struct engine *e = a->engine;
-    const char *system = a->o->system;
-    engine_clear(e);
-    if (system && d->messages[0].role != ROLE_SYSTEM && engine_system(e, system, err) < 0)
-        return -1;
-    int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
-                                     d->path_count, err);
-    // A picture that another stage cannot read is none for all.
-    status = stages_agree_status(asked_stages(a), 0, d->path_count, status, err);
-    if (status < 0) return -1;
-    put_pictures(engine_conversation(e), line);
-    return engine_answer(e, err);
 }
 
 static void note_sample(struct asking *a, const cJSON *json)
@@ -132,97 +104,82 @@ static void note_sample(struct asking *a, const cJSON *json)
     sample_release(&s);
 }
 
-static void note_pictures(struct asking *a, const struct dialogue *d)
-{
-    const struct conversation *c = engine_conversation(a->engine);
-    data_notices_shown(&a->notices, d, c->pictures, (size_t)c->picture_count);
-}
-
 // Answers into c->line. -1 with why not.
-static int answer_sample(struct asking *a, const struct ask_question *q, struct capture *c,
-                         struct err *err)
+static int answer_dialogue(struct asking *a, const struct dialogue *d, struct capture *c,
+                           struct err *err)
 {
-    struct dialogue d = { 0 };
-    cJSON *json = dataset_json(&a->data.set, q->index, err);
-    if (!json) return -1;
-    note_sample(a, json);
-    int status = dialogue_read_sample(&d, json, a->data.set.folder, err);
-    if (status == 0) {
-        char *question = message_text(&d.messages[d.count - 1]);
-        cJSON_AddStringToObject(c->line, "question", question);
-        free(question);
-        if (d.reference) cJSON_AddStringToObject(c->line, "reference", d.reference);
-        status = answer_dialogue(a, &d, c->line, err);
-        note_pictures(a, &d);
-    }
-    if (status == 0 && !c->answered) status = err_set(err, "the model gave no answer");
-    dialogue_release(&d);
-    cJSON_Delete(json);
-    return status;
+    struct engine *e = a->engine;
+    const struct conversation *shown = engine_conversation(e);
+    const char *system = a->o->system;
+    char *question = message_text(&d->messages[d->count - 1]);
+    cJSON_AddStringToObject(c->line, "question", question);
+    free(question);
+    if (d->reference) cJSON_AddStringToObject(c->line, "reference", d->reference);
+    engine_clear(e);
+    if (system && d->messages[0].role != ROLE_SYSTEM && engine_system(e, system, err) < 0)
+        return -1;
+    int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
+                                     d->path_count, err);
+    data_notices_shown(&a->notices, d, shown->pictures, (size_t)shown->picture_count);
+    // A picture that another stage cannot read is none for all.
+    status = stages_agree_status(asked_stages(a), 0, d->path_count, status, err);
+    if (status < 0) return -1;
+    cJSON *list = shown->picture_count ? cJSON_AddArrayToObject(c->line, "pictures") : NULL;
+    for (size_t i = 0; i < (size_t)shown->picture_count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(shown->pictures[i].sha256));
+    if (engine_answer(e, err) < 0) return -1;
+    return c->answered ? 0 : err_set(err, "the model gave no answer");
 }
 
-static int add_line(struct asking *a, const cJSON *line, struct err *err)
-{
-    if (!decoder_first(&engine_model(a->engine)->decoder)) return 0;
-    char *text = cJSON_PrintUnformatted(line);
-    if (!text) return err_set(err, "out of memory for an answer");
-    buf_printf(&a->round, "%s\n", text);
-    cJSON_free(text);
-    return 0;
-}
-
-// An answer computed under two states belongs to neither.
-static int changed(const struct capture *c, struct err *err)
-{
-    return err_set(err,
-                   "stopped because a setting changed during the run: %s; '%s' keeps the answers "
-                   "so far: restore the setting to continue, or choose another --out",
-                   c->change.text, c->a->o->out);
-}
-
-// The message may name a file whose name is not UTF-8.
-static void put_error(cJSON *line, const char *why)
-{
-    struct buf text = { 0 };
-    utf8_repair(&text, why, strlen(why));
-    cJSON_AddStringToObject(line, "error", text.data ? text.data : "");
-    buf_release(&text);
-}
-
+// The line of a sample goes to the round.
 static int run_sample(struct asking *a, const struct ask_question *q, struct err *err)
 {
     struct err why = { 0 };
     struct capture c = { .a = a, .line = cJSON_CreateObject() };
     struct sinks *sinks = engine_sinks(a->engine);
+    struct ask_report *report = &a->report;
+    struct dialogue d = { 0 };
     cJSON_AddRawToObject(c.line, "id", q->key);
     *sinks = (struct sinks){ 0 };
     sinks_add(sinks, (struct sink){ capture_emit, &c });
-    const int answered = answer_sample(a, q, &c, &why);
+    cJSON *json = dataset_json(&a->data.set, q->index, &why);
+    note_sample(a, json);
+    int answered = json ? dialogue_read_sample(&d, json, a->data.set.folder, &why) : -1;
+    if (answered == 0) answered = answer_dialogue(a, &d, &c, &why);
+    dialogue_release(&d);
+    cJSON_Delete(json);
     *sinks = a->said;
     note_change(&c);
-    if (answered < 0) put_error(c.line, why.text);
-    if (answered < 0 && !a->report.failed) a->report.why = why;
+    if (answered < 0) { // the message may name a file whose name is not UTF-8
+        struct buf text = { 0 };
+        utf8_repair(&text, why.text, strlen(why.text));
+        cJSON_AddStringToObject(c.line, "error", text.data ? text.data : "");
+        buf_release(&text);
+        if (!report->failed) report->why = why;
+    }
     provenance_put(&a->provenance, c.line);
-    a->report.stopped |= c.cancelled;
-    int status = 0;
-    if (!c.cancelled) status = c.changed ? changed(&c, err) : add_line(a, c.line, err);
-    a->report.failed += answered < 0;
-    a->report.answered += answered == 0 && !c.cancelled;
-    a->report.cut[c.cut]++;
+    report->stopped |= c.cancelled;
+    report->failed += answered < 0;
+    report->answered += answered == 0 && !c.cancelled;
+    report->cut[c.cut]++;
     ranks_did(a->ranks, 1);
+    char *text = cJSON_PrintUnformatted(c.line);
     cJSON_Delete(c.line);
+    int status = 0;
+    if (c.changed && !c.cancelled) // an answer computed under two states belongs to neither
+        status = err_set(err,
+                         "stopped because a setting changed during the run: %s; '%s' keeps the "
+                         "answers so far: restore the setting to continue, or choose another --out",
+                         c.change.text, a->o->out);
+    else if (!text)
+        status = err_set(err, "out of memory for an answer");
+    else if (!c.cancelled && decoder_first(&engine_model(a->engine)->decoder))
+        buf_printf(&a->round, "%s\n", text);
+    cJSON_free(text);
     return status;
 }
 
 // --- rounds --------------------------------------------------------------------------------------
-
-// Another rank answers it.
-static void note_other(struct asking *a, const struct ask_question *q)
-{
-    cJSON *json = ranks_number(a->ranks) == 0 ? dataset_json(&a->data.set, q->index, NULL) : NULL;
-    note_sample(a, json);
-    cJSON_Delete(json);
-}
 
 // Samples `todo`, of which this rank has its share. Rank 0 writes the lines of all ranks, after
 // each round.
@@ -232,10 +189,14 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     struct pace pace = pace_from(0);
     int status = 0;
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
-        if (asked_stages(a) || grid_deals(i, ranks, number))
-            status = run_sample(a, &a->data.list[todo[i]], err);
-        else
-            note_other(a, &a->data.list[todo[i]]);
+        const struct ask_question *q = &a->data.list[todo[i]];
+        if (asked_stages(a) || grid_deals(i, ranks, number)) {
+            status = run_sample(a, q, err);
+        } else if (number == 0) { // another rank answers it
+            cJSON *json = dataset_json(&a->data.set, q->index, NULL);
+            note_sample(a, json);
+            cJSON_Delete(json);
+        }
         const bool ends = ++i == steps || !a->ranks || grid_ends_round(i, ranks);
         // A cancelled job of several ranks ends them all: nobody waits for its lines.
         if (status < 0 || !ends || (a->report.stopped && a->ranks)) continue;
@@ -249,22 +210,12 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     return status;
 }
 
-// Every rank has read the pictures of its own samples.
-static void share_animations(struct asking *a)
-{
-    struct names *own = &a->notices.animations;
-    struct buf all = { 0 };
-    for (size_t i = 0; i < own->count; i++) buf_add(&all, own->list[i], strlen(own->list[i]) + 1);
-    grid_gather(a->ranks, &all);
-    for (size_t at = 0; at < all.length; at += strlen(all.data + at) + 1)
-        names_add(own, all.data + at, NULL);
-    buf_release(&all);
-}
-
-// Every rank has counted its own.
+// Every rank has counted its own answers, and the animations that it has read.
 static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
+    struct names *own = &a->notices.animations;
+    struct buf all = { 0 };
     if (asked_stages(a)) return; // of all
     double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
     for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
@@ -272,7 +223,11 @@ static void add_up(struct asking *a)
     r->answered = (int64_t)sums[0];
     r->failed = (int64_t)sums[1];
     for (int i = 0; i < CUTS; i++) r->cut[i] = (int64_t)sums[2 + i];
-    share_animations(a);
+    for (size_t i = 0; i < own->count; i++) buf_add(&all, own->list[i], strlen(own->list[i]) + 1);
+    grid_gather(a->ranks, &all);
+    for (size_t at = 0; at < all.length; at += strlen(all.data + at) + 1)
+        names_add(own, all.data + at, NULL);
+    buf_release(&all);
 }
 
 // --- the run -------------------------------------------------------------------------------------
@@ -306,40 +261,10 @@ static int open_outputs(struct asking *a, struct ask_output *former, char **temp
     return ask_output_open(&a->output, *temporary, &a->provenance, err);
 }
 
-// Replaces --out once all samples are answered again.
-static int put_in_place(struct asking *a, const char *temporary, struct err *err)
-{
-    const struct ask_report *r = &a->report;
-    char *real = realpath(a->o->out, NULL);
-    const char *out = real ? real : a->o->out;
-    int status = 0;
-    a->report.waits = r->there + r->answered + r->failed != a->data.set.count;
-    if (!r->waits && rename(temporary, out) < 0)
-        status = err_set(err, "cannot replace '%s' with '%s': %s", temporary, out, strerror(errno));
-    free(real);
-    return status;
-}
-
-// The samples that are not there yet, of which rank 0 knows.
-static int64_t list_todo(struct asking *a, int64_t **todo)
-{
-    int64_t n = 0;
-    *todo = xcalloc((size_t)a->data.set.count + 1, sizeof **todo);
-    for (int64_t i = 0; i < a->data.set.count; i++)
-        if (!a->data.list[i].done) (*todo)[n++] = i;
-    if (a->o->limit && a->o->limit < n) n = a->o->limit;
-    ranks_share(a->ranks, &n, sizeof n, 0);
-    ranks_share(a->ranks, *todo, (size_t)n * sizeof **todo, 0);
-    ranks_share(a->ranks, &a->report.there, sizeof a->report.there, 0);
-    ranks_share(a->ranks, &a->report.errors, sizeof a->report.errors, 0);
-    return n;
-}
-
+// The outputs, and which samples they have already.
 static int open_files(struct asking *a, struct ask_output *former, char **temporary,
                       struct err *err)
 {
-    if (ask_data_read(&a->data, a->o->data, a->o->images, err) < 0) return -1;
-    if (ranks_number(a->ranks) > 0) return 0;
     if (open_outputs(a, former, temporary, err) < 0) return -1;
     if (a->output.earlier)
         sinks_notice(
@@ -352,25 +277,6 @@ static int open_files(struct asking *a, struct ask_output *former, char **tempor
     return 0;
 }
 
-// Is there no answer at all, in this run or in those before?
-static bool lacks_answers(const struct ask_report *r)
-{
-    return !r->stopped && !r->answered && r->failed + r->there && r->there == (int64_t)r->errors;
-}
-
-// Of all ranks; rank 0's first sample is among them.
-static int none_answered(const struct asking *a, struct err *err)
-{
-    const struct ask_report *r = &a->report;
-    if (!r->failed)
-        return err_set(err,
-                       "no question is answered: all %zu lines of '%s' are errors of an earlier "
-                       "run; --again asks all questions again",
-                       r->errors, a->o->out);
-    return err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
-                   (long long)r->failed, a->o->out, r->why.text);
-}
-
 static int ask(struct grid *g, size_t cell, struct err *err)
 {
     struct ask_work *w = g->self;
@@ -379,26 +285,57 @@ static int ask(struct grid *g, size_t cell, struct err *err)
                         .engine = g->engine,
                         .ranks = g->job ? g->job->ranks : NULL,
                         .resumed = g->job && g->job->resumed,
+                        .data = { .set = { .file = -1 } },
                         .output = { .file = -1 },
                         .notices = data_notices_new(g->cells[cell].settings) };
+    struct ask_report *r = &a.report;
     struct ask_output former = { .file = -1 };
+    const bool first = ranks_number(a.ranks) == 0;
     char *temporary = NULL;
     int64_t *todo = NULL, steps = 0;
-    if (state_now(&a, &a.provenance, err) < 0) return -1;
-    int status = open_files(&a, &former, &temporary, err);
+    int status = state_now(&a, &a.provenance, err);
+    if (status == 0) status = ask_data_read(&a.data, a.o->data, a.o->images, err);
+    if (status == 0 && first) status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
-        steps = list_todo(&a, &todo);
+        // The samples that are not there yet, of which rank 0 knows.
+        todo = xcalloc((size_t)a.data.set.count + 1, sizeof *todo);
+        for (int64_t i = 0; i < a.data.set.count; i++)
+            if (!a.data.list[i].done) todo[steps++] = i;
+        if (a.o->limit && a.o->limit < steps) steps = a.o->limit;
+        ranks_share(a.ranks, &steps, sizeof steps, 0);
+        ranks_share(a.ranks, todo, (size_t)steps * sizeof *todo, 0);
+        ranks_share(a.ranks, &r->there, sizeof r->there, 0);
+        ranks_share(a.ranks, &r->errors, sizeof r->errors, 0);
+
         a.said = *engine_sinks(a.engine);
         engine_stash(a.engine);
         status = run_samples(&a, todo, steps, err);
         engine_unstash(a.engine);
     }
-    if (status == 0 && !(a.report.stopped && engine_cancelled(a.engine))) add_up(&a);
-    if (status == 0 && lacks_answers(&a.report)) status = none_answered(&a, err);
-    if (status == 0 && temporary) status = put_in_place(&a, temporary, err);
-    w->report = a.report;
-    if (status == 0 && !a.report.stopped && ranks_number(a.ranks) == 0)
-        w->report.notices = data_notices_text(&a.notices);
+    if (status == 0 && !(r->stopped && engine_cancelled(a.engine))) add_up(&a);
+
+    // Is there no answer at all, in this run or in those before? Rank 0 has the first sample.
+    const bool none = !r->stopped && !r->answered && r->there == (int64_t)r->errors;
+    if (status == 0 && none && r->failed)
+        status =
+            err_set(err, "no question could be answered, %lld with errors (in '%s'), the first: %s",
+                    (long long)r->failed, a.o->out, r->why.text);
+    else if (status == 0 && none && r->there)
+        status = err_set(err,
+                         "no question is answered: all %zu lines of '%s' are errors of an earlier "
+                         "run; --again asks all questions again",
+                         r->errors, a.o->out);
+    if (status == 0 && temporary) { // replaces --out once all samples are answered again
+        char *real = realpath(a.o->out, NULL);
+        const char *out = real ? real : a.o->out;
+        r->waits = r->there + r->answered + r->failed != a.data.set.count;
+        if (!r->waits && rename(temporary, out) < 0)
+            status =
+                err_set(err, "cannot replace '%s' with '%s': %s", out, temporary, strerror(errno));
+        free(real);
+    }
+    if (status == 0 && !r->stopped && first) r->notices = data_notices_text(&a.notices);
+    w->report = *r;
     data_notices_release(&a.notices);
     ask_data_release(&a.data);
     ask_output_release(&a.output);
@@ -407,7 +344,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     buf_release(&a.round);
     free(temporary);
     free(todo);
-    return status == 0 && a.report.stopped ? JOB_STOPPED : status;
+    return status == 0 && r->stopped ? JOB_STOPPED : status;
 }
 
 const struct grid_plan ask_plan = { .run = ask };

@@ -152,24 +152,6 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     return status;
 }
 
-// Values are separated by "|" if there is one: those of some settings hold commas.
-static int read_values(struct sweep *s, struct proposal *p, struct err *err)
-{
-    const char *between = strchr(s->list, '|') ? "|" : ",";
-    char *copy = xstrdup(s->list), *rest = NULL;
-    int status = 0;
-    for (char *v = strtok_r(copy, between, &rest); v && status == 0;
-         v = strtok_r(NULL, between, &rest)) {
-        while (*v == ' ') v++;
-        for (size_t n = strlen(v); n && v[n - 1] == ' ';) v[--n] = 0;
-        status = add_value(s, v, p, err);
-    }
-    free(copy);
-    if (status == 0 && s->grid.count < 2)
-        status = err_set(err, "a sweep needs at least two values: %s", usage);
-    return status;
-}
-
 static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
     const char *words[4] = { 0 };
@@ -193,42 +175,42 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// Values are compared by the same held-out samples and scores: what chooses these cannot be swept.
-static int refuse_compared(const char *key, struct err *err)
-{
-    static const char *const keys[] = { "train.validation", "train.score", "train.filter" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
-        if (!strcmp(key, keys[i]))
-            return err_set(err,
-                           "%s says by what the values of a sweep are compared: it cannot be one "
-                           "of them",
-                           key);
-    return 0;
-}
-
-static int refuse_idle(const char *key, struct err *err)
-{
-    const struct method *m = method_of(key);
-    if (!m || m->learned) return 0;
-    return err_set(
-        err,
-        "%s is a setting of %s, which never acts in training: all values would train the "
-        "same weights",
-        key, m->title);
-}
-
-// Of the proposal's `from` with each of the values.
+// A cell for each value, of the proposal's `from` with it.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
+    // Values are compared by the same held-out samples and scores: what chooses these cannot be
+    // swept.
+    static const char *const compared[] = { "train.validation", "train.score", "train.filter" };
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
-    if (status == 0) status = refuse_compared(s->key, err);
+    for (size_t i = 0; status == 0 && i < sizeof compared / sizeof *compared; i++)
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
+        if (!strcmp(s->key, compared[i]))
+            status = err_set(err,
+                             "%s says by what the values of a sweep are compared: it cannot be one "
+                             "of them",
+                             s->key);
     if (status == 0 && settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
-    if (status == 0) status = read_values(s, p, err);
-    if (status == 0) status = refuse_idle(s->key, err);
+    // Values are separated by "|" if there is one: those of some settings hold commas.
+    const char *between = s->list && strchr(s->list, '|') ? "|" : ",";
+    char *copy = xstrdup(s->list ? s->list : ""), *rest = NULL;
+    for (char *v = strtok_r(copy, between, &rest); v && status == 0;
+         v = strtok_r(NULL, between, &rest)) {
+        while (*v == ' ') v++;
+        for (size_t n = strlen(v); n && v[n - 1] == ' ';) v[--n] = 0;
+        status = add_value(s, v, p, err);
+    }
+    free(copy);
+    if (status == 0 && s->grid.count < 2)
+        status = err_set(err, "a sweep needs at least two values: %s", usage);
+    const struct method *m = status == 0 ? method_of(s->key) : NULL;
+    if (m && !m->learned)
+        status = err_set(err,
+                         "%s is a setting of %s, which never acts in training: all values would "
+                         "train the same weights",
+                         s->key, m->title);
     if (status < 0) release(s);
     return status;
 }
@@ -367,34 +349,21 @@ static double number(const cJSON *record, const char *key)
     return cJSON_IsNumber(n) ? n->valuedouble : NAN;
 }
 
-// From the record of a finished run.
-static void read_score(struct score *s, const cJSON *record)
-{
-    const cJSON *name = json_get(record, "validation_metric");
-    const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
-    const double step = number(record, "best_step");
-    *s = (struct score){ .what = "validation loss", .metric = metric_find("loss"), .step = -1 };
-    s->loss = number(record, "validation_loss");
-    s->value = number(record, m ? "validation_score" : "validation_loss");
-    if (m) {
-        snprintf(s->what, sizeof s->what, "%s", m->name);
-        s->metric = m;
-    }
-    if (step >= 0 && step < 0x1p53) s->step = (int64_t)step;
-}
-
-// The next runs must find the same pictures.
-static void note_pictures(struct sweep *s, const cJSON *record)
-{
-    const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
-    if (pictures) snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
-}
-
+// From the record of a finished run. The next runs must find the same pictures.
 static void read_run(struct sweep *s, struct score *score, const char *folder)
 {
     cJSON *record = out_read(folder, NULL);
-    read_score(score, record);
-    note_pictures(s, record);
+    const cJSON *name = json_get(record, "validation_metric");
+    const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
+    const double step = number(record, "best_step");
+    *score = (struct score){ .what = "validation loss",
+                             .value = number(record, m ? "validation_score" : "validation_loss"),
+                             .loss = number(record, "validation_loss"),
+                             .metric = m ? m : metric_find("loss"),
+                             .step = step >= 0 && step < 0x1p53 ? (int64_t)step : -1 };
+    if (m) snprintf(score->what, sizeof score->what, "%s", m->name);
+    const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
+    if (pictures) snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
     cJSON_Delete(record);
 }
 
@@ -471,7 +440,7 @@ static void report_results(struct job *j, const struct sweep *s, size_t best)
     job_result(j, "best run", "%s/%s", s->out, s->grid.cells[best].name);
 }
 
-// --- the job -------------------------------------------------------------------------------------
+// --- the plan ------------------------------------------------------------------------------------
 
 // A failed run (a learning rate too high) is recorded and the sweep continues, unless the cause
 // would also fail the next run (a full disk, changed data).
@@ -515,21 +484,7 @@ static int read_all(struct sweep *s, struct err *err)
     return 0;
 }
 
-// --- the end -------------------------------------------------------------------------------------
-
-static int finish(struct job *j, const struct sweep *s, const struct out *out, struct err *err)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < s->grid.count; i++)
-        if (better(&s->values[i].score, &s->values[best].score)) best = i;
-    const char *why = s->grid.cells[best].why;
-    if (isnan(s->values[best].score.value))
-        return err_set(err, "no value of %s was scored%s%s", s->key, why ? ": " : "",
-                       why ? why : "");
-    if (record(s, out, &s->values[best], err) < 0) return -1;
-    report_results(j, s, best);
-    return 0;
-}
+// --- the job -------------------------------------------------------------------------------------
 
 static int same_text(const cJSON *record, const char *key, const char *is, struct err *err)
 {
@@ -555,43 +510,43 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
     return status < 0 ? err_in(err, "cannot continue '%s'", out->path) : 0;
 }
 
-// The folder is rank 0's; the others know what it found.
-static int open_out(const struct job *j, const struct sweep *s, struct out *out, struct err *err)
-{
-    if (ranks_number(j->ranks) == 0) {
-        if (out_open(out, s->out, s->resume || j->resumed, err) < 0) return -1;
-        if (out->begun && check_begun(s, out, err) < 0) return -1;
-    }
-    ranks_share(j->ranks, &out->done, sizeof out->done, 0);
-    return 0;
-}
-
-static int train_all(struct job *j, struct sweep *s, const struct out *out, struct err *err)
-{
-    const bool first = ranks_number(j->ranks) == 0;
-    int status = first && !out->begun ? record(s, out, NULL, err) : 0;
-    ranks_meet(j->ranks); // the folder is there
-    if (status == 0) status = deal_ranks(s, ranks_count(j->ranks), j->settings, err);
-    if (status == 0) status = grid_run(&s->grid, &plan, err);
-    if (status == 0 && s->last.steps > 0)
-        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s->last });
-    if (status == 0 && first && j->ranks) status = read_all(s, err);
-    if (status == 0 && first) status = finish(j, s, out, err);
-    return status;
-}
-
 static int run(struct job *j, struct err *err)
 {
     struct proposal p = { .from = j->settings }; // the model was asked before there was a job
     struct sweep s = { .grid = grid_of_job(j) };
     struct out out = { .lock = -1 };
+    const bool first = ranks_number(j->ranks) == 0;
+    size_t best = 0;
     s.grid.self = &s;
     if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
     s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
     int status = sft_identify(&s.asked, s.key, err);
-    if (status == 0) status = open_out(j, &s, &out, err);
-    if (status == 0 && !out.done) status = train_all(j, &s, &out, err);
-    if (ranks_number(j->ranks) == 0) out_close(&out);
+
+    // The folder is rank 0's; the others know what it found.
+    if (status == 0 && first) status = out_open(&out, s.out, s.resume || j->resumed, err);
+    if (status == 0 && first && out.begun) status = check_begun(&s, &out, err);
+    if (status == 0) ranks_share(j->ranks, &out.done, sizeof out.done, 0);
+    if (status < 0 || out.done) goto out;
+
+    if (first && !out.begun) status = record(&s, &out, NULL, err);
+    ranks_meet(j->ranks); // the folder is there
+    if (status == 0) status = deal_ranks(&s, ranks_count(j->ranks), j->settings, err);
+    if (status == 0) status = grid_run(&s.grid, &plan, err);
+    if (status == 0 && s.last.steps > 0)
+        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s.last });
+    if (status == 0 && first && j->ranks) status = read_all(&s, err);
+    if (status || !first) goto out;
+
+    for (size_t i = 1; i < s.grid.count; i++)
+        if (better(&s.values[i].score, &s.values[best].score)) best = i;
+    const char *why = s.grid.cells[best].why;
+    if (isnan(s.values[best].score.value))
+        status =
+            err_set(err, "no value of %s was scored%s%s", s.key, why ? ": " : "", why ? why : "");
+    if (status == 0) status = record(&s, &out, &s.values[best], err);
+    if (status == 0) report_results(j, &s, best);
+out:
+    if (first) out_close(&out);
     release(&s);
     return status;
 }
