@@ -365,9 +365,9 @@ TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_
 lint: deps-lint
 	@$(MAKE) --no-print-directory $(JOBS) lint-run
 lint-run: lint-fast rooms $(TIDY)
-# Arrows between the rooms of core/ point one way.
-rooms: $(B)/libvlmsh.a
-	@tools/rooms.sh $<
+# Arrows between the rooms of core/ point one way; commands/ and tui/ see its public headers only.
+rooms: $(B)/vlmsh
+	@tools/rooms.sh $(B)/libvlmsh.a
 lint-fast: size
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)

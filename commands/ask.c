@@ -7,6 +7,7 @@
 #include "commands/command.h"
 #include "commands/jobs.h"
 #include "core/eval/ask.h"
+#include "core/eval/grid.h"
 #include "core/text/message.h"
 
 static char *system_text(const struct engine *e)

@@ -17,6 +17,7 @@
 #include "core/base/pace.h"
 #include "core/compare/compare_results.h"
 #include "core/data/dataset.h"
+#include "core/eval/grid.h"
 #include "core/probes/results.h"
 #include "core/sets/set.h"
 #include "core/settings/changes.h"

@@ -11,6 +11,7 @@
 #include "core/base/file_out.h"
 #include "core/base/tally.h"
 #include "core/eval/evaluate_job.h"
+#include "core/eval/grid.h"
 #include "sessions/jobs.h"
 
 enum { SHOWN = 20 };

@@ -1,6 +1,7 @@
 #!/bin/bash
 # tools/rooms.sh LIBRARY -- arrows between folders and between the rooms of core/ point one way: a room uses those above
-# it in this list only, by its #includes and by the symbols of its objects. `make lint` runs it.
+# it in this list only, by its #includes and by the symbols of its objects; commands/ and tui/ see public headers only.
+# `make lint` runs it, after all of the program was built.
 rooms="base settings ranks picture text graph ops files model stages methods metrics data sets talk probes adapter
        engine scenes draw new jobs eval train compare lists"
 
@@ -18,6 +19,24 @@ for folder in kernels core sessions commands tui; do
         exit 1
     fi
 done
+
+# commands/ and tui/ see the core through these headers, and in them models, passes and conversations as pointers alone:
+# how far their #includes reach is read from the lists of dependencies beside the objects.
+public="(base|settings|picture|draw|data|sets|scenes|new|compare)/[a-z0-9_]*|lists|engine/(engine|device|presets)
+    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|evaluate_job|grid)|files/(checkpoint|content|whole_file)
+    |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
+    |text/(jinja|message|template|tokenizer)|train/(data_check|forecast|out|roles|select)"
+if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
+    grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then
+    echo "tools/rooms.sh: commands/ and tui/ include public headers of the core only (list: tools/rooms.sh)"
+    exit 1
+fi
+if find commands tui -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|d|" |
+    xargs grep -HoE '(core/(model|graph|ops|talk)|kernels)/[a-z0-9_/]*\.h' |
+    grep -vE ':(core/model/parts|core/graph/(hooks|look)|kernels/tensor)\.h$' | sort -u; then
+    echo "tools/rooms.sh: the headers that these include must declare models, passes and conversations only"
+    exit 1
+fi
 
 # core/talk/ alone changes a conversation.
 field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/eval/grid.h"
 #include "core/graph/look.h"
 #include "core/methods/prune.h"
 #include "core/model/flops.h"

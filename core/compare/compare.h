@@ -18,9 +18,16 @@
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H
 
-#include "core/eval/grid.h"
-#include "core/probes/hellinger.h"
-#include "core/talk/conversation.h"
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/mem.h"
+
+struct event_answer;
+struct hooks;
+struct step_logits;
 
 // Cost of one side's answer, in the order in which a job's file has the numbers.
 enum compare_cost_number {

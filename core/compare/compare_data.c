@@ -9,8 +9,14 @@
 #include <unistd.h>
 
 #include "core/base/random.h"
+#include "core/eval/grid.h"
 #include "core/jobs/identity.h"
+#include "core/jobs/job.h"
+#include "core/jobs/job_data.h"
+#include "core/model/model.h"
 #include "core/sets/set.h"
+#include "core/settings/settings.h"
+#include "core/talk/conversation.h"
 
 static const char kept[] = "compare.jsonl"; // in a job's folder
 

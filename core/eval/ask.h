@@ -19,8 +19,12 @@
 #ifndef CORE_EVAL_ASK_H
 #define CORE_EVAL_ASK_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
 #include "core/eval/cut.h"
-#include "core/eval/grid.h"
 
 #define ASK_USAGE \
     "--data FILE --out FILE.jsonl [--images DIR] [--limit N] [--system TEXT] [--again]"

@@ -10,6 +10,10 @@
 
 #include "core/adapter/provenance.h"
 #include "core/data/dataset.h"
+#include "core/engine/engine.h"
+#include "core/eval/grid.h"
+#include "core/jobs/job.h"
+#include "core/jobs/job_data.h"
 #include "core/model/model.h"
 #include "core/settings/changes.h"
 

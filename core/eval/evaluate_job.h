@@ -12,10 +12,19 @@
 #ifndef CORE_EVAL_EVALUATE_JOB_H
 #define CORE_EVAL_EVALUATE_JOB_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
+#include "core/base/pace.h"
+#include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/evaluate.h"
-#include "core/eval/grid.h"
-#include "core/sets/set.h"
+#include "core/metrics/suite.h"
+
+struct settings;
 
 #define EVALUATE_USAGE                                                                   \
     "DATA [--set NAME [--as SUITE] [--submit FILE [--force]]] [--metric M] [--limit N] " \

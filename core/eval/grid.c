@@ -6,6 +6,8 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
+#include "core/engine/engine.h"
+#include "core/jobs/job.h"
 #include "core/methods/method.h"
 
 struct grid grid_of_job(struct job *j)

@@ -23,10 +23,18 @@
 #ifndef CORE_EVAL_GRID_H
 #define CORE_EVAL_GRID_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
 #include "core/adapter/adapters.h"
-#include "core/engine/engine.h"
-#include "core/jobs/job.h"
+#include "core/base/err.h"
 #include "core/jobs/job_data.h"
+
+struct buf;
+struct ranks;
 
 struct grid_cell {
     char *name;                // in reports and folders; NULL: there is only one

@@ -3,6 +3,7 @@
 // statistics against numbers made by hand.
 #include "core/adapter/adapters.h"
 #include "core/compare/compare_data.h"
+#include "core/eval/grid.h"
 #include "core/probes/hellinger.h"
 #include "tests/core/model/families/golden.h"
 

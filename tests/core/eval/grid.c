@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/eval/grid.h"
+#include "core/jobs/job.h"
 #include "core/lists.h"
 
 static char ran[64];
