@@ -7,9 +7,6 @@
 // rows after a layer, later layers compute and cache fewer rows; positions do not change.
 #include "core/model/decoder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/mem.h"
 #include "core/graph/look.h"
 #include "core/model/decoder_step.h"
@@ -78,6 +75,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     const struct decoder_part *part = d->part; // NULL: all layers are here
     const int from = part ? part->from : 0, to = part ? part->to : d->config.layers;
     *logits = NULL;
+    // The other processes wait for this one's part: it tells them of a failure.
     if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
@@ -85,24 +83,25 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                           .n = h ? h->shape[0] : 1,
                           .prefill = prefill,
                           .past = -1 };
-    const struct pass *p = &start; // as methods drop rows, that of the rows left
+    const struct pass *p = &start; // another one once a method has dropped rows
     struct looks looks;
     looks_begin(g, &looks);
 
-    // A token of an answer, played from a recording of all that follows.
+    // One token of an answer: a GPU replays a recording of everything below.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         looks_end(g);
         return graph_stop(g) ? -1 : 0;
     }
 
-    // What turns queries and keys by their positions: cos and sin [n, d/2], the same in all layers.
+    // Rotary positions: cos and sin [n, d/2], the same in all layers.
     if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start.n, &start.cos, &start.sin);
     if (part && !part->first)
         h = part->take(part, g, &p, h);
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
+    // The layers. With a tape only the input of each is kept, and the layer is computed again.
     for (int l = from; l < to && p && !graph_stop(g); l++) {
         struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
         backend_enter(g->backend, d->layer[l].gpu);
@@ -114,6 +113,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     backend_enter(g->backend, 0);
     if (part && !part->last) part->give(part, g, p, s, h);
 
+    // The head.
     if (decoder_last(d) && graph_ok(g)) {
         h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
         if (want == LOGITS_HIDDEN) *logits = h;

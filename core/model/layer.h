@@ -53,19 +53,19 @@ struct attention_kind {
     double (*pair_flops)(const struct decoder_config *c);
     bool packed;     // Wq, Wk and Wv are one weight
     bool head_norms; // an RMSNorm for each head of the queries and of the keys
-    bool segments;   // it computes nothing by `forward` or `qkv`, so that a pass may have segments
+    bool segments;   // neither `forward` nor `qkv` is set: a pass may hold several conversations
 
     // Queries, keys and values of rows h [m, D], not rotated: norm, products, norms of heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
-    // The same of rows i..i+m of h, rotated and at their places in *all, in one call of the device
-    // (with a tape *all is set). False: not possible here. NULL: never.
+    // The same for rows i..i+m of h in one call of the device, rotated and written into *all (with
+    // a tape, *all is set). False: not possible here. NULL: never.
     bool (*fused)(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
                   int64_t m, struct qkv *all);
-    // A kind that has no such projections gives all queries, keys and values by itself, rotated
-    // and in the cache. NULL: by `project`.
+    // For a kind without such projections: rotated queries of the new rows, and keys and values of
+    // all, the new ones cached. NULL: `project` is used.
     struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
-    // A kind that computes the sublayer in a way of its own: h [n, D] with the output added, and
-    // the new rows in the cache. False: by queries, keys and values. NULL: never.
+    // For a kind that can compute the whole sublayer itself: adds its output to h [n, D] and caches
+    // the new rows. False: not here; queries, keys and values are used. NULL: never.
     bool (*forward)(struct graph *g, const struct layer *layer, struct tensor **h);
 };
 

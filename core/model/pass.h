@@ -34,11 +34,11 @@ struct layer {
     struct kv_layer *cache; // NULL: none
 };
 
-// Starts a layer: reserves room in its cache for the new rows, after those that stay, notes which
-// rows of the sequence they are, and sets layer->pass to the pass for that cache. 0 or -1.
+// Starts a layer: reserves space in its cache for the new rows, behind the cached ones, records
+// which rows of the sequence they are, and sets layer->pass to the pass for that cache. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
-// The pass for the rows of the sequence that a method has kept (ascending; copied); NULL after a
-// failure.
+// The pass for those rows of the sequence that a method has kept, in ascending order (copied).
+// NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
                                 int64_t n);
 
