@@ -18,17 +18,16 @@ enum { SHOWN = 20 };
 
 // --- tables --------------------------------------------------------------------------------------
 
-static void begin_totals(struct table_builder *t)
+static void show_results(const struct shell *shell, const struct job_result *results, size_t count)
 {
     static const char *const columns[] = { "what", "value" };
-    table_begin(t, "evaluation", 2, columns, NULL);
-}
-
-static void add_total(void *self, const char *key, const char *value)
-{
-    struct table_builder *t = self;
-    table_add(t, "%s", key);
-    table_add(t, "%s", value);
+    struct table_builder t;
+    table_begin(&t, "evaluation", 2, columns, NULL);
+    for (size_t i = 0; i < count; i++) {
+        table_add(&t, "%s", results[i].key);
+        table_add(&t, "%s", results[i].value);
+    }
+    if (count) table_emit(&t, shell->sinks);
 }
 
 // Answers as rows of a table (the first of them) or lines of a CSV file (all).
@@ -153,16 +152,12 @@ static int show_totals(const struct shell *shell, const struct show_options *o, 
                        struct err *err)
 {
     struct job_result *results;
-    struct table_builder t;
     char words[32];
     size_t count;
     if (store_job_results(shell->store, o->job, &results, &count, err) < 0) return -1;
-    begin_totals(&t);
     *partial = !count;
-    for (size_t i = 0; i < count; i++) add_total(&t, results[i].key, results[i].value);
-    if (count)
-        table_emit(&t, shell->sinks);
-    else
+    show_results(shell, results, count);
+    if (!count)
         sinks_notice(shell->sinks, "%s has no totals (yet): showing the answers so far",
                      job_words(o->job, words));
     job_results_free(results, count);
@@ -229,8 +224,6 @@ struct here {
     // What /eval show shows again.
     struct event_score *scores;
     size_t score_count, room;
-    struct job_result *results;
-    size_t result_count;
 };
 
 static const char *copy_or_null(const char *text)
@@ -253,13 +246,6 @@ static void keep_score(struct here *h, const struct event_score *s)
     copy->group = copy_or_null(s->group && *s->group ? s->group : NULL);
 }
 
-static void keep_total(void *self, const char *key, const char *value)
-{
-    struct here *h = self;
-    h->results = xreallocarray(h->results, h->result_count + 1, sizeof *h->results);
-    h->results[h->result_count++] = (struct job_result){ xstrdup(key), xstrdup(value) };
-}
-
 static void here_release(struct here *h)
 {
     for (size_t i = 0; i < h->score_count; i++) {
@@ -268,7 +254,6 @@ static void here_release(struct here *h)
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) free((char *)(uintptr_t)texts[k]);
     }
     free(h->scores);
-    job_results_free(h->results, h->result_count);
 }
 
 static bool report(struct evaluate_work *w, const struct evaluated *e)
@@ -301,19 +286,8 @@ static bool reading(void *self, int64_t done, int64_t count)
     return !engine_cancelled(h->shell->engine);
 }
 
-static void show_here(struct here *h, const struct evaluate_options *o, const struct evaluation *e)
-{
-    struct table_builder t;
-    begin_totals(&t);
-    if (e->total_count)
-        evaluate_options_report(o, engine_settings(h->shell->engine), add_total, &t);
-    evaluation_report(e, add_total, &t);
-    if (t.count) table_emit(&t, h->shell->sinks);
-    end_answers(&h->answers, h->shell);
-}
-
 // As a job would have it, for /eval show. Without a database there is none.
-static void keep_here(struct here *h, const struct evaluate_options *o, const struct evaluation *e,
+static void keep_here(const struct here *h, const struct job_results *results, enum job_state state,
                       int argc, char **argv)
 {
     const struct shell *shell = h->shell;
@@ -321,11 +295,8 @@ static void keep_here(struct here *h, const struct evaluate_options *o, const st
     if (!shell->store) return;
     const int identified = engine_identify(shell->engine, &err);
     const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
-    evaluate_options_report(o, engine_settings(shell->engine), keep_total, h);
-    evaluation_report(e, keep_total, h);
-    if (identified < 0 ||
-        store_job_keep(shell->store, &order, e->cancelled ? STATE_CANCELLED : STATE_DONE,
-                       h->results, h->result_count, h->scores, h->score_count, &err) < 0)
+    if (identified < 0 || store_job_keep(shell->store, &order, state, results->list, results->count,
+                                         h->scores, h->score_count, &err) < 0)
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }
 
@@ -349,8 +320,14 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
     int status = grid_run(&g, &evaluate_plan, err);
     if (status >= 0) {
         const struct evaluation *e = &w.result;
-        show_here(&h, &w.options, e);
-        keep_here(&h, &w.options, e, argc, argv);
+        struct job_results results = { 0 };
+        evaluate_options_report(&w.options, engine_settings(shell->engine), &results);
+        const size_t from = e->total_count ? 0 : results.count; // nothing was scored with them
+        evaluation_report(e, &results);
+        show_results(shell, results.list + from, results.count - from);
+        end_answers(&h.answers, shell);
+        keep_here(&h, &results, e->cancelled ? STATE_CANCELLED : STATE_DONE, argc, argv);
+        job_results_free(results.list, results.count);
         if (e->cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e->samples);
         if (status == 0) status = evaluate_work_submit(&w, err);
     }

@@ -553,15 +553,6 @@ int store_job_results(struct store *s, int64_t id, struct job_result **results, 
     return -1;
 }
 
-void job_results_free(struct job_result *results, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(results[i].key);
-        free(results[i].value);
-    }
-    free(results);
-}
-
 static const char *text_or_null(sqlite3_stmt *q, int column)
 {
     return (const char *)sqlite3_column_text(q, column);

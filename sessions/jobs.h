@@ -106,7 +106,6 @@ int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, str
 
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
                       struct err *err);
-void job_results_free(struct job_result *results, size_t count);
 
 // Scores one by one in the order of index; the texts are borrowed for the call. each() may return
 // -1 to stop.

@@ -36,6 +36,7 @@
 
 struct event_answer;
 struct image_decoder;
+struct job_results;
 struct picture;
 
 // One scored question, or a sample that could not be scored. Borrowed for the call.
@@ -170,7 +171,6 @@ const struct evaluation_total *evaluation_of(const struct evaluation *e, const s
 // The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
 // further numbers of the metric; then those of the set's total, "score METRIC" of others and "score
 // KIND".
-void evaluation_report(const struct evaluation *e,
-                       void (*put)(void *self, const char *key, const char *value), void *self);
+void evaluation_report(const struct evaluation *e, struct job_results *to);
 
 #endif

@@ -169,27 +169,22 @@ int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
-                             void (*put)(void *self, const char *key, const char *value),
-                             void *self)
+                             struct job_results *to)
 {
-    char tokens[32];
     char *unused = o->given ? given_unused(o->given) : NULL;
     char *differ = o->given ? given_differ(o->given) : NULL;
-    if (o->answers) put(self, "answers", o->answers);
-    if (unused) put(self, "answers unused", unused);
-    if (differ) put(self, "other questions", differ);
-    free(unused);
-    free(differ);
+    if (o->answers) job_results_add(to, "answers", xstrdup(o->answers));
+    if (unused) job_results_add(to, "answers unused", unused);
+    if (differ) job_results_add(to, "other questions", differ);
     if (!o->set) return;
     int64_t most = o->way->max_tokens;
     const int64_t own = settings_integer(settings, "sample.max_tokens");
     if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
-    snprintf(tokens, sizeof tokens, "%lld", (long long)most);
-    put(self, "set", o->set->name);
-    put(self, "as", o->way->suite);
-    put(self, "prompt", o->way->prompt);
-    put(self, "answer tokens", tokens);
-    put(self, "source", o->way->source);
+    job_results_add(to, "set", xstrdup(o->set->name));
+    job_results_add(to, "as", xstrdup(o->way->suite));
+    job_results_add(to, "prompt", xstrdup(o->way->prompt));
+    job_results_add(to, "answer tokens", xasprintf("%lld", (long long)most));
+    job_results_add(to, "source", xstrdup(o->way->source));
 }
 
 // In the shell, before the job exists: reports an unreadable data set at once.
@@ -441,11 +436,6 @@ static bool reading(void *self, int64_t done, int64_t count)
     return !w->stopped;
 }
 
-static void put_result(void *self, const char *key, const char *value)
-{
-    job_result(self, key, "%s", value);
-}
-
 static int run(struct job *j, struct err *err)
 {
     struct evaluate_work w = { .report = report_question, .reading = reading, .data.file = -1 };
@@ -455,8 +445,12 @@ static int run(struct job *j, struct err *err)
     grid_add(&g, NULL, settings_copy(j->settings));
     int status = grid_run(&g, &evaluate_plan, err);
     if (status == 0 && ranks_number(j->ranks) == 0) {
-        evaluate_options_report(&w.options, j->settings, put_result, j);
-        evaluation_report(&w.result, put_result, j);
+        struct job_results results = { 0 };
+        evaluate_options_report(&w.options, j->settings, &results);
+        evaluation_report(&w.result, &results);
+        for (size_t i = 0; i < results.count; i++)
+            job_result(j, results.list[i].key, "%s", results.list[i].value);
+        job_results_free(results.list, results.count);
         if (w.options.submit) job_result(j, "submission", "%s", w.options.submit);
         status = evaluate_work_submit(&w, err);
     }

@@ -62,8 +62,7 @@ int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
                           evaluate_reading *reading, void *self, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
-                             void (*put)(void *self, const char *key, const char *value),
-                             void *self);
+                             struct job_results *to);
 
 struct evaluate_work {
     struct evaluate_options options;

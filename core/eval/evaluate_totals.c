@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/eval/evaluate_parts.h"
+#include "core/jobs/job.h"
 
 // --- sums ----------------------------------------------------------------------------------------
 
@@ -135,43 +136,31 @@ static char *total_text(const struct evaluation_total *t)
     return xasprintf("%.6f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
 }
 
-struct telling {
-    void (*put)(void *self, const char *key, const char *value);
-    void *self;
-};
-
-// Takes the text.
-static void put(const struct telling *to, const char *key, char *value)
+static void put_main(struct job_results *to, const struct evaluation_total *t)
 {
-    to->put(to->self, key, value);
-    free(value);
-}
-
-static void put_main(const struct telling *to, const struct evaluation_total *t)
-{
-    put(to, "metric", xstrdup(t->metric->name));
-    put(to, "rule", xstrdup(t->metric->rule));
-    put(to, "score", xasprintf("%.9g", t->tally.scores.mean));
-    put(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
-    put(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
-    put(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
+    job_results_add(to, "metric", xstrdup(t->metric->name));
+    job_results_add(to, "rule", xstrdup(t->metric->rule));
+    job_results_add(to, "score", xasprintf("%.9g", t->tally.scores.mean));
+    job_results_add(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
+    job_results_add(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
+    job_results_add(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
     for (int i = 0; i < t->number_count; i++)
-        put(to, t->numbers[i].name, number_text(t->numbers[i].value));
+        job_results_add(to, t->numbers[i].name, number_text(t->numbers[i].value));
 }
 
 // The number that the suite reports for the whole set.
-static void put_set(const struct telling *to, const struct evaluation *e)
+static void put_set(struct job_results *to, const struct evaluation *e)
 {
     for (int i = 0; i < e->number_count; i++)
-        put(to, e->numbers[i].name,
-            i || isnan(e->low)
-                ? number_text(e->numbers[i].value)
-                : xasprintf("%.6f (95%%: %.4f to %.4f)", e->numbers[i].value, e->low, e->high));
-    if (e->number_count) put(to, "total", xstrdup(e->total->rule));
+        job_results_add(to, e->numbers[i].name,
+                        i || isnan(e->low) ? number_text(e->numbers[i].value)
+                                           : xasprintf("%.6f (95%%: %.4f to %.4f)",
+                                                       e->numbers[i].value, e->low, e->high));
+    if (e->number_count) job_results_add(to, "total", xstrdup(e->total->rule));
 }
 
 // What the rules did not see of the answers, or saw.
-static void put_thoughts(const struct telling *to, const struct evaluation *e)
+static void put_thoughts(struct job_results *to, const struct evaluation *e)
 {
     static const char *const words[THOUGHTS] = {
         [THOUGHT_REMOVED] = "removed from",
@@ -183,42 +172,41 @@ static void put_thoughts(const struct telling *to, const struct evaluation *e)
         if (e->thoughts[i])
             buf_printf(&b, "%s%s %lld %s", b.length ? "; " : "", words[i],
                        (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
-    if (b.length) put(to, "thinking", buf_take(&b));
+    if (b.length) job_results_add(to, "thinking", buf_take(&b));
 }
 
-void evaluation_report(const struct evaluation *e,
-                       void (*put_line)(void *self, const char *key, const char *value), void *self)
+void evaluation_report(const struct evaluation *e, struct job_results *to)
 {
-    const struct telling to = { put_line, self };
     char *cut;
     for (size_t i = 0; i < e->total_count; i++) {
         const struct evaluation_total *t = &e->totals[i];
         if (i == 0) {
-            put_main(&to, t);
-            put_set(&to, e);
+            put_main(to, t);
+            put_set(to, e);
             continue;
         }
         const bool other = t->metric != e->totals[0].metric;
         char *key = !t->kind ? xasprintf("score %s", t->metric->name)
                     : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
                              : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
-        put(&to, key, total_text(t));
+        job_results_add(to, key, total_text(t));
         free(key);
         for (int k = 0; k < t->number_count; k++) {
             key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
-            put(&to, key, number_text(t->numbers[k].value));
+            job_results_add(to, key, number_text(t->numbers[k].value));
             free(key);
         }
     }
-    if (e->total_count && e->arithmetic) put(&to, "arithmetic", xstrdup(e->arithmetic));
-    if (e->total_count && e->batch > 1) put(&to, "eval.batch", xasprintf("%d", e->batch));
-    if (e->total_count && e->first) put(&to, "eval.first", xstrdup(e->first));
-    if (e->lost) put(&to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    put_thoughts(&to, e);
-    if ((cut = cut_text(e->cut))) put(&to, "cut off", cut);
-    if (e->notices) put(&to, "data", xstrdup(e->notices));
+    if (e->total_count && e->arithmetic) job_results_add(to, "arithmetic", xstrdup(e->arithmetic));
+    if (e->total_count && e->batch > 1)
+        job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
+    if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
+    if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
+    put_thoughts(to, e);
+    if ((cut = cut_text(e->cut))) job_results_add(to, "cut off", cut);
+    if (e->notices) job_results_add(to, "data", xstrdup(e->notices));
     if (e->skipped)
-        put(&to, "skipped",
-            xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
-                      (long long)e->samples, e->why ? e->why : ""));
+        job_results_add(to, "skipped",
+                        xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
+                                  (long long)e->samples, e->why ? e->why : ""));
 }

@@ -133,6 +133,21 @@ const struct job_kind *job_kind_find(const char *name)
     return NULL;
 }
 
+void job_results_add(struct job_results *r, const char *key, char *value)
+{
+    r->list = xreallocarray(r->list, r->count + 1, sizeof *r->list);
+    r->list[r->count++] = (struct job_result){ xstrdup(key), value };
+}
+
+void job_results_free(struct job_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(results[i].key);
+        free(results[i].value);
+    }
+    free(results);
+}
+
 const char *job_end_value(const struct job_end *end, const char *key)
 {
     for (size_t i = 0; i < end->count; i++)

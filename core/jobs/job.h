@@ -88,6 +88,13 @@ struct job {
 struct job_result {
     char *key, *value;
 };
+struct job_results {
+    struct job_result *list; // in the order of reporting
+    size_t count;
+};
+// Takes the value.
+void job_results_add(struct job_results *r, const char *key, char *value);
+void job_results_free(struct job_result *results, size_t count);
 
 // A finished job, for its outcome.
 struct job_end {
