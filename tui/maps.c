@@ -178,7 +178,7 @@ void maps_kind(struct view *v)
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
     struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
-    const struct result_kind *k = NULL;
+    const struct result_kind *k = kind_at(w.kind);
     int layer = -1;
     for (int n = 0; layer < 0 && kind_at(n); n++) {
         if (!kind_at(++w.kind)) w.kind = 0;

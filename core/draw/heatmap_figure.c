@@ -125,12 +125,13 @@ static void draw_words(const struct sheet *s, const struct event_heatmap *map, d
 {
     const double wide = side / map->cols, high = height / map->rows, at = fmin(high, 5);
     for (int i = 0; map->words && i < map->rows * map->cols; i++) {
+        const int row = i / map->cols;
         char *text = xstrdup(map->words[i] ? map->words[i] : "");
         for (size_t n = strlen(text); n && figure_text_width(s->f, at, text) > wide; text[n] = 0)
             while (n && ((unsigned char)text[--n] & 0xC0) == 0x80) {
             }
         figure_text(s->f, &(struct figure_text){ .x = x + (i % map->cols + 0.5) * wide,
-                                                 .y = y + (i / map->cols + 0.5) * high + at * 0.36,
+                                                 .y = y + (row + 0.5) * high + at * 0.36,
                                                  .at = 0.5,
                                                  .size = at,
                                                  .rgb = 0xFFFFFF,
