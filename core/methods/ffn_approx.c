@@ -8,14 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
-#include "core/graph/hooks.h"
 #include "core/methods/calibration.h"
-#include "core/methods/method.h"
-#include "core/model/decoder.h"
-#include "core/model/model.h"
-#include "core/ops/ops.h"
-#include "core/settings/settings.h"
+#include "core/methods/kit.h"
 
 static const char *const forms[] = { "off", "hadamard", "skip", NULL };
 static const char *const word_auto[] = { "auto", NULL };

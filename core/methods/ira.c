@@ -20,12 +20,8 @@
 #include "core/base/random.h"
 #include "core/graph/tape.h"
 #include "core/methods/ira.h"
-#include "core/methods/method.h"
+#include "core/methods/kit.h"
 #include "core/model/attend.h"
-#include "core/model/decoder.h"
-#include "core/model/model.h"
-#include "core/ops/ops.h"
-#include "core/settings/settings.h"
 
 const struct site SITE_NOISE[1] = { { "NOISE", HAS_ROWS | HAS_KEYS, MAY_X,
                                       "[S,Hkv,d] noise for the pass's visual tokens" } };

@@ -7,7 +7,6 @@
 
 #include "core/model/flops.h"
 #include "core/model/model.h"
-#include "core/ops/check.h"
 #include "core/settings/settings.h"
 
 static const struct method *const *list; // [count]
@@ -320,37 +319,6 @@ double methods_flops(const struct settings *s, const struct decoder_config *c,
 }
 
 // --- learned tensors -----------------------------------------------------------------------------
-
-int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
-                   const struct tensor **found, struct err *err)
-{
-    const struct method_tensors *from = &env->tensors;
-    const struct tensor *t = *found = from->find ? from->find(from->self, name) : NULL;
-    char has[96], needs[96];
-    bool same = !t || (t->dtype == DTYPE_F32 && t->rank == want->rank);
-    for (int i = 0; t && same && i < t->rank; i++) same = t->shape[i] == want->shape[i];
-    if (same) return 0;
-    return err_set(err,
-                   "%s of the adapter does not fit this model (%s, not %s): it was trained on "
-                   "another model",
-                   name, op_shape(t, has), op_shape(want, needs));
-}
-
-int method_fill(const struct method_env *env, const char *name, struct tensor *t,
-                const float *fresh, struct err *err)
-{
-    const struct tensor *trained;
-    const size_t bytes = tensor_bytes(t);
-    if (method_trained(env, name, t, &trained, err) < 0) return -1;
-    if (!t->data) t->data = env->backend->alloc(bytes);
-    if (!t->data) return err_set(err, "out of memory for %s", name);
-    float *host = xmalloc(bytes);
-    memcpy(host, fresh, bytes);
-    if (trained) env->backend->download(host, trained->data, bytes);
-    env->backend->upload(t->data, host, bytes);
-    free(host);
-    return 0;
-}
 
 // "ira.K.head.bias" and "ira.3.head.bias": K is a layer, spelled plainly.
 static bool names(const char *pattern, const char *name, int layers)

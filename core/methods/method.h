@@ -160,15 +160,6 @@ struct methods {
     } slot[METHODS_MAX];
 };
 
-// The trained tensor of that name; *found NULL: there is none. -1: it is not as `want`, f32 of this
-// shape, but of another model.
-int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
-                   const struct tensor **found, struct err *err);
-// Fills a learned tensor, whose shape is set, with the trained one of that name, else with `fresh`,
-// as many numbers. Its memory is allocated where it has none; the method releases it.
-int method_fill(const struct method_env *env, const char *name, struct tensor *t,
-                const float *fresh, struct err *err);
-
 bool method_on(const struct method *method, const struct settings *s);
 // Does it act in training? Only methods that learn do: one with training.by while that setting is
 // on, the others while they are on. Pruning and FFN approximation never act in training.

@@ -10,13 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/mem.h"
-#include "core/graph/hooks.h"
-#include "core/methods/method.h"
-#include "core/model/model.h"
-#include "core/ops/ops.h"
-#include "core/settings/settings.h"
-#include "core/text/sequence.h"
+#include "core/methods/kit.h"
 
 static const char *const inits[] = { "text", "default", NULL };
 

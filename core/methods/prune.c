@@ -18,12 +18,10 @@
 #include <string.h>
 
 #include "core/methods/ira.h"
-#include "core/methods/method.h"
+#include "core/methods/kit.h"
 #include "core/methods/prune_parts.h"
 #include "core/methods/prune_score.h"
 #include "core/methods/prune_settings.h"
-#include "core/ops/ops.h"
-#include "core/settings/settings.h"
 
 // --- settings ------------------------------------------------------------------------------------
 

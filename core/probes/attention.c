@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/decoder.h"
-#include "core/model/model.h"
 #include "core/probes/attention_sum.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
+#include "core/probes/kit.h"
 
 struct attention {
     const struct probe_env *env;

@@ -10,12 +10,8 @@
 #include <string.h>
 
 #include "core/model/attend.h"
-#include "core/model/decoder.h"
 #include "core/model/gram.h"
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
 
 enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
 

@@ -7,10 +7,7 @@
 #include <stdlib.h>
 
 #include "core/model/families/family.h"
-#include "core/model/model.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "kernels/tensor.h"
+#include "core/probes/kit.h"
 
 struct curvature {
     const struct probe_env *env;

@@ -11,12 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/model.h"
 #include "core/picture/image.h"
 #include "core/probes/attention_sum.h"
 #include "core/probes/dice.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
+#include "core/probes/kit.h"
 #include "core/text/message.h"
 
 double dice_soft(const float *map, const float *mask, int64_t n)

@@ -8,10 +8,7 @@
 
 #include "core/methods/method.h"
 #include "core/model/flops.h"
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 

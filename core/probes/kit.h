@@ -1,11 +1,18 @@
-// core/probes/kit.h -- what probes are made of: rows on the host, attention and contributions of
-// single query rows, maps over the visual tokens, cosines, ranks.
+// core/probes/kit.h -- what a probe's file includes, and is made of: rows on the host, attention
+// and contributions of single query rows, maps over the visual tokens, cosines, ranks.
 #ifndef CORE_PROBES_KIT_H
 #define CORE_PROBES_KIT_H
 
+#include "core/base/mem.h"
 #include "core/base/tally.h"
 #include "core/graph/look.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
+#include "core/settings/settings.h"
+#include "core/text/sequence.h"
+#include "kernels/tensor.h"
 
 // A tensor's numbers on the host until the next read, which waits for them; release it at the end.
 struct rows {

@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "core/methods/ira.h"
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "core/settings/settings.h"
-#include "kernels/tensor.h"
 
 struct kl {
     const struct probe_env *env;

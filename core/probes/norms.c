@@ -14,9 +14,6 @@
 #include "core/methods/calibration.h"
 #include "core/probes/interface.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "core/settings/settings.h"
 
 static const char *const word_none[] = { "none", NULL };
 

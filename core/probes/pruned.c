@@ -2,12 +2,7 @@
 // and how many tokens each layer computes.
 #include <stdlib.h>
 
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "core/settings/settings.h"
-#include "kernels/tensor.h"
 
 struct pruned {
     const struct probe_env *env;

@@ -5,12 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/model/decoder.h"
-#include "core/model/model.h"
 #include "core/probes/ffn_sums.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "kernels/tensor.h"
+#include "core/probes/kit.h"
 
 struct redundancy {
     struct ffn_sums *sums;

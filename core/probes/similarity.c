@@ -3,11 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "kernels/tensor.h"
 
 struct similarity {
     const struct probe_env *env;

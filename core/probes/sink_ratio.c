@@ -6,11 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/model/model.h"
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
+#include "core/probes/kit.h"
 
 struct sink_ratio {
     const struct probe_env *env;

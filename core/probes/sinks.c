@@ -12,11 +12,7 @@
 
 #include "core/graph/graph.h"
 #include "core/methods/calibration.h"
-#include "core/model/model.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "core/settings/settings.h"
-#include "kernels/tensor.h"
+#include "core/probes/kit.h"
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/decoder.h"
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/probe.h"
-#include "core/probes/results.h"
-#include "kernels/tensor.h"
 
 struct stream {
     const struct probe_env *env;

@@ -3,12 +3,7 @@
 //   v' = v / sqrt(mean(v^2) + 1e-6) g          untrained: g = toy.factor
 #include <stdlib.h>
 
-#include "core/graph/hooks.h"
-#include "core/methods/method.h"
-#include "core/model/decoder.h"
-#include "core/model/model.h"
-#include "core/model/parts.h"
-#include "core/ops/ops.h"
+#include "core/methods/kit.h"
 #include "tests/toys/toys.h"
 
 static const struct setting toy_settings[] = {

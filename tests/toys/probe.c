@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/model.h"
 #include "core/probes/kit.h"
-#include "core/probes/results.h"
-#include "kernels/tensor.h"
 #include "tests/toys/toys.h"
 
 struct toy {
