@@ -11,13 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/adapter/adapter.h"
-#include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/pace.h"
 #include "core/data/notices.h"
+#include "core/eval/grid.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
@@ -81,8 +80,8 @@ struct running {
     struct job *job;
     struct options o;
     struct dataset data;
-    struct settings *settings;
-    struct adapter *adapter;
+    const struct settings *settings; // without methods that would change the measured tokens
+    struct method_tensors tensors;
     struct conversation c;
     void *sums;
     char hash[65], *state;
@@ -92,17 +91,6 @@ struct running {
     int64_t next, used, broken; // samples gone through, used, left out
     struct err why;             // of the first left out
 };
-
-// The shell's settings without methods that would change the measured tokens.
-static int apply_settings(struct running *r, struct err *err)
-{
-    const struct method *m;
-    r->settings = settings_copy(r->job->settings);
-    for (int i = 0; (m = method_at(i)); i++)
-        if (m->replaces && settings_set(r->settings, m->toggle.key, m->toggle.off, err) < 0)
-            return -1;
-    return adapter_apply_settings(&r->adapter, r->job->model, r->settings, err);
-}
 
 // A file of an older version does not say.
 static int check_source(const struct running *r, const char *there, struct err *err)
@@ -180,32 +168,6 @@ static int resume(struct running *r, struct err *err)
     return sums ? 0 : -1;
 }
 
-static int begin(struct running *r, struct err *err)
-{
-    struct job *j = r->job;
-    if (read_options(&r->o, j->argc, j->argv, err) < 0 || hash_file(r->o.data, r->hash, err) < 0 ||
-        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 || apply_settings(r, err) < 0)
-        return -1;
-    const struct provenance_env env = { j->model, r->adapter, j->backend, r->settings };
-    provenance_of_job(&r->from, &env);
-    r->state = xasprintf("%s/sums.safetensors", j->state);
-    r->sums = r->o.kind->start(j->model);
-    conversation_set_model(&r->c, j->model);
-    return resume(r, err);
-}
-
-static void end(struct running *r)
-{
-    conversation_release(&r->c);
-    adapter_free(r->adapter);
-    if (r->sums) r->o.kind->release(r->sums);
-    dataset_close(&r->data);
-    settings_free(r->settings);
-    provenance_release(&r->from);
-    data_notices_release(&r->notices);
-    free(r->state);
-}
-
 static int write_sums(struct running *r, bool whole, struct err *err)
 {
     if (ranks_number(r->job->ranks) > 0) return 0;
@@ -232,8 +194,7 @@ static int run_sample(struct running *r, int64_t index, void *sums, struct err *
     int status = dataset_read(&r->data, index, &s, err);
     if (status == 0)
         status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
-    if (status == 0)
-        status = conversation_hooks(&r->c, r->settings, adapter_tensors(r->adapter), &hooks, err);
+    if (status == 0) status = conversation_hooks(&r->c, r->settings, r->tensors, &hooks, err);
     if (status == 0) {
         const struct hook hook = r->o.kind->hook(sums), finite = finite_hook();
         hooks_add(&hooks, &finite);
@@ -244,14 +205,6 @@ static int run_sample(struct running *r, int64_t index, void *sums, struct err *
     }
     sample_release(&s);
     return status;
-}
-
-// An unusable sample is skipped.
-static void leave_out(struct running *r, const struct err *why)
-{
-    if (!r->broken) r->why = *why;
-    if (++r->broken <= LOGGED)
-        job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next, why->text);
 }
 
 // A sample's sums, and whether they may be used: those of a failed pass are discarded.
@@ -287,8 +240,11 @@ static void add_round(struct running *r, struct measured *mine)
             if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
             r->o.kind->add(r->sums, one.sums);
             r->used++;
-        } else {
-            leave_out(r, &one.end.why);
+        } else { // an unusable sample is skipped
+            if (!r->broken) r->why = one.end.why;
+            if (++r->broken <= LOGGED)
+                job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next,
+                        one.end.why.text);
         }
         if (k != mine->from) r->o.kind->release(one.sums);
     }
@@ -310,46 +266,66 @@ static int run_round(struct running *r)
     return cancelled ? JOB_STOPPED : 0;
 }
 
-static int go_through(struct running *r, struct err *err)
+static int calibrate(struct grid *g, size_t cell, struct err *err)
 {
+    struct running *r = g->self;
+    struct job *j = g->job;
+    r->settings = g->cells[cell].settings;
+    if (hash_file(r->o.data, r->hash, err) < 0 ||
+        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 ||
+        grid_use(g, cell, &r->tensors, err) < 0)
+        return -1;
+    const struct provenance_env env = { j->model, g->adapters.active, j->backend, r->settings };
+    provenance_of_job(&r->from, &env);
+    r->state = xasprintf("%s/sums.safetensors", j->state);
+    r->sums = r->o.kind->start(j->model);
+    conversation_set_model(&r->c, j->model);
+    if (resume(r, err) < 0 || job_data_same(j->ranks, r->o.data, NULL, err) < 0) return -1;
+
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
     struct pace pace = pace_from((double)r->used);
     while (r->next < r->data.count && r->used < r->o.limit) {
-        const enum job_stop stop = job_agree(r->job);
+        const enum job_stop stop = job_agree(j);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
         if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
-        job_progress(r->job, &pace, (double)r->used, (double)count, NAN);
+        job_progress(j, &pace, (double)r->used, (double)count, NAN);
     }
-    if (r->used) return 0;
-    return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
-}
+    if (!r->used)
+        return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
 
-static void report_notices(const struct running *r)
-{
-    struct job *j = r->job;
-    if (ranks_number(j->ranks) > 0) return;
-    char *text = data_notices_text(&r->notices);
-    if (text) job_result(j, "data", "%s", text);
-    free(text);
+    if (write_sums(r, true, err) < 0) return -1;
+    job_result(j, "calibration", "%s", r->o.out);
+    job_result(j, "samples", "%lld", (long long)r->used);
+    if (r->broken) job_result(j, "left out", "%lld", (long long)r->broken);
+    char *notices = ranks_number(j->ranks) == 0 ? data_notices_text(&r->notices) : NULL;
+    if (notices) job_result(j, "data", "%s", notices);
+    free(notices);
+    return 0;
 }
 
 static int run(struct job *j, struct err *err)
 {
+    static const struct grid_plan plan = { .run = calibrate };
     struct running r = { .job = j,
                          .data = { .file = -1 },
                          .notices = data_notices_new(j->settings) };
+    struct settings *settings = settings_copy(j->settings);
+    struct grid g = grid_of_job(j);
+    const struct method *m;
+    g.self = &r;
+    grid_add(&g, NULL, settings);
     conversation_init(&r.c, j->backend);
-    int status = begin(&r, err);
-    if (status == 0) status = job_data_same(j->ranks, r.o.data, NULL, err);
-    if (status == 0) status = go_through(&r, err);
-    if (status == 0) status = write_sums(&r, true, err);
-    if (status == 0) {
-        job_result(j, "calibration", "%s", r.o.out);
-        job_result(j, "samples", "%lld", (long long)r.used);
-        if (r.broken) job_result(j, "left out", "%lld", (long long)r.broken);
-        report_notices(&r);
-    }
-    end(&r);
+    int status = read_options(&r.o, j->argc, j->argv, err);
+    for (int i = 0; status == 0 && (m = method_at(i)); i++)
+        if (m->replaces) status = settings_set(settings, m->toggle.key, m->toggle.off, err);
+    if (status == 0) status = grid_run(&g, &plan, err);
+    conversation_release(&r.c);
+    if (r.sums) r.o.kind->release(r.sums);
+    dataset_close(&r.data);
+    provenance_release(&r.from);
+    data_notices_release(&r.notices);
+    free(r.state);
+    grid_release(&g);
     return status;
 }
 

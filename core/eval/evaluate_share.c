@@ -9,59 +9,37 @@
 #include "core/stages/stages.h"
 
 // The texts of a struct evaluated; NULL is a text too.
-enum { TEXTS = 9 };
+static const size_t texts[] = {
+    offsetof(struct evaluated, id),          offsetof(struct evaluated, kind),
+    offsetof(struct evaluated, prompt),      offsetof(struct evaluated, answer),
+    offsetof(struct evaluated, found),       offsetof(struct evaluated, reference),
+    offsetof(struct evaluated, skipped),     offsetof(struct evaluated, group),
+    offsetof(struct evaluated, scored_text),
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
 
-static void list_texts(const struct evaluated *e, const char **texts)
+static const char **text_at(struct evaluated *e, int i)
 {
-    const char *const list[TEXTS] = { e->id,        e->kind,    e->prompt, e->answer,     e->found,
-                                      e->reference, e->skipped, e->group,  e->scored_text };
-    memcpy(texts, list, sizeof list);
+    return (const char **)((char *)e + texts[i]);
 }
 
-static void put_texts(struct evaluated *e, const char *const *texts)
-{
-    e->id = texts[0];
-    e->kind = texts[1];
-    e->prompt = texts[2];
-    e->answer = texts[3];
-    e->found = texts[4];
-    e->reference = texts[5];
-    e->skipped = texts[6];
-    e->group = texts[7];
-    e->scored_text = texts[8];
-}
-
-// A pointer means nothing to another process: the metric's is its number, those of texts are there
-// or not.
+// Pointers mean nothing to another process: the metric's is its number, and texts that are there
+// follow.
 struct packed {
     bool ends, bad; // the end of a sample, with nothing else; something of it could not be scored
     struct evaluated e;
     int metric; // -1: none
-    bool has[TEXTS];
 };
 
 void evaluate_pack(struct buf *b, const struct evaluated *e)
 {
-    const char *texts[TEXTS];
     struct packed p;
     memset(&p, 0, sizeof p);
     p.e = *e;
     p.metric = e->metric ? evaluate_metric_number(e->metric) : -1;
-    list_texts(e, texts);
-    for (int i = 0; i < TEXTS; i++) p.has[i] = texts[i] != NULL;
     buf_add(b, &p, sizeof p);
     for (int i = 0; i < TEXTS; i++)
-        if (texts[i]) buf_add(b, texts[i], strlen(texts[i]) + 1);
-}
-
-static void pack_end(struct buf *b, bool bad)
-{
-    struct packed p;
-    memset(&p, 0, sizeof p);
-    p.ends = true;
-    p.bad = bad;
-    p.metric = -1;
-    buf_add(b, &p, sizeof p);
+        if (*text_at(&p.e, i)) buf_add(b, *text_at(&p.e, i), strlen(*text_at(&p.e, i)) + 1);
 }
 
 void evaluate_count(struct evaluating *v, const struct evaluated *told)
@@ -78,29 +56,23 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
 
-static size_t unpack_one(struct evaluating *v, const char *at)
-{
-    const char *texts[TEXTS] = { NULL };
-    struct packed p;
-    size_t used = sizeof p;
-    memcpy(&p, at, sizeof p);
-    for (int i = 0; i < TEXTS; i++) {
-        if (!p.has[i]) continue;
-        texts[i] = at + used;
-        used += strlen(texts[i]) + 1;
-    }
-    p.e.metric = p.metric >= 0 ? metrics[p.metric] : NULL;
-    put_texts(&p.e, texts);
-    if (p.ends)
-        v->e->skipped += p.bad;
-    else if (!v->stopped)
-        evaluate_count(v, &p.e);
-    return used;
-}
-
 void evaluate_unpack(struct evaluating *v, struct buf *kept)
 {
-    for (size_t at = 0; at < kept->length;) at += unpack_one(v, kept->data + at);
+    for (size_t at = 0; at < kept->length;) {
+        struct packed p;
+        memcpy(&p, kept->data + at, sizeof p);
+        at += sizeof p;
+        p.e.metric = p.metric >= 0 ? metrics[p.metric] : NULL;
+        for (int i = 0; i < TEXTS; i++) {
+            if (!*text_at(&p.e, i)) continue;
+            *text_at(&p.e, i) = kept->data + at;
+            at += strlen(kept->data + at) + 1;
+        }
+        if (p.ends)
+            v->e->skipped += p.bad;
+        else if (!v->stopped)
+            evaluate_count(v, &p.e);
+    }
     buf_clear(kept);
 }
 
@@ -116,8 +88,12 @@ bool evaluate_ends_round(const struct evaluating *v)
 
 void evaluate_end_sample(struct evaluating *v, bool bad)
 {
+    struct packed p;
+    memset(&p, 0, sizeof p);
+    p.ends = true;
+    p.bad = bad;
     if (v->packs)
-        pack_end(&v->kept, bad);
+        buf_add(&v->kept, &p, sizeof p);
     else
         v->e->skipped += bad;
     const struct stages *stages = stages_of(&v->r->model->decoder);

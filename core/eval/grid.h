@@ -6,16 +6,18 @@
 // while it is computed, with the cell's identity (core/jobs/identity.h, core/adapter/provenance.h):
 // a run that goes on another day continues behind it, or says what has changed.
 //
-//   plan       cells              in a cell                             kept
-//   evaluate   one                each sample is asked and scored       lines of the job's state
-//   ask        one                an evaluation without a metric        lines of --out
-//   compare    two, side by side  each sample under one, then the other lines of the job's state
-//   sweep      one for each value a training run                        a folder for each
-//   collect    one                a command                             rows of a CSV file
+//   plan       cells               in a cell                              kept
+//   evaluate   one                 each sample is asked and scored        lines of the job's state
+//   ask        one                 an evaluation without a metric         lines of --out
+//   compare    two, side by side   each sample under one, then the other  lines of the job's state
+//   calibrate  one                 each prompt adds to sums               a file of the job's state
+//   sweep      one for each value  a training run                         a folder for each
+//   collect    one                 a command                              rows of a CSV file
 //
 //   struct grid g = grid_of_job(j);                          // or of an engine, in the shell
+//   g.self = &work;
 //   grid_add(&g, "A", settings);
-//   int status = grid_run(&g, &plan, self, &err);
+//   int status = grid_run(&g, &plan, &err);
 //   grid_release(&g);
 //
 // The samples of a cell are dealt to the ranks of a job in rounds, at whose end each has all
