@@ -112,51 +112,45 @@ static void between(void *self)
     if (atomic_load(&w->job->cancel)) engine_cancel(w->engine);
 }
 
-// The job's settings, with their adapter.
-static int set_all(struct engine *e, const struct settings *s, struct err *err)
-{
-    struct change *list = NULL;
-    const struct setting *row;
-    size_t count = 0;
-    for (int i = 0; (row = settings_row(i)); i++) {
-        if (!settings_changed(s, row->key)) continue;
-        list = xreallocarray(list, count + 1, sizeof *list);
-        list[count++] = (struct change){ row->key, settings_text(s, row->key) };
-    }
-    const int status = engine_set_all(e, list, count, err);
-    free(list);
-    return status;
-}
-
-static void report_end(struct job *j, const struct ask_work *w)
-{
-    const char *out = w->options.out;
-    char *text = ask_report_text(&w->report, out), *beside = ask_temporary(out);
-    job_log(j, "%s", text);
-    job_result(j, "answers", "%s", text);
-    if (w->report.waits) job_result(j, "incomplete", "the new answers are in '%s'", beside);
-    free(beside);
-    free(text);
-}
-
 static int run(struct job *j, struct err *err)
 {
     struct ask_work w = { .progress = report, .self = j };
     struct sinks sinks = { 0 }; // an answer's events are lines of the file
+    struct change *changes = NULL;
+    const struct setting *row;
+    size_t count = 0;
     if (ask_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
     if (job_data_same(j->ranks, w.options.data, NULL, err) < 0) return -1;
+
+    // An engine with the job's model and settings.
     struct engine *e = engine_new(j->backend, &sinks);
-    job_watch(j); // the engine's flag is set between tokens only
     struct watch watch = { j, e };
+    job_watch(j); // the engine's flag is set between tokens only
     engine_adopt(e, j->model);
     j->model = NULL; // the engine's
     engine_between(e, between, &watch);
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (!settings_changed(j->settings, row->key)) continue;
+        changes = xreallocarray(changes, count + 1, sizeof *changes);
+        changes[count++] = (struct change){ row->key, settings_text(j->settings, row->key) };
+    }
+    int status = engine_set_all(e, changes, count, err);
+    free(changes);
+
     struct grid g = grid_of_engine(e);
     g.job = j;
     g.self = &w;
     grid_add(&g, NULL, settings_copy(j->settings));
-    int status = set_all(e, j->settings, err);
-    if (status == 0 && (status = grid_run(&g, &ask_plan, err)) == 0) report_end(j, &w);
+    if (status == 0) status = grid_run(&g, &ask_plan, err);
+    if (status == 0) {
+        char *text = ask_report_text(&w.report, w.options.out);
+        char *beside = ask_temporary(w.options.out);
+        job_log(j, "%s", text);
+        job_result(j, "answers", "%s", text);
+        if (w.report.waits) job_result(j, "incomplete", "the new answers are in '%s'", beside);
+        free(beside);
+        free(text);
+    }
     ask_report_release(&w.report);
     grid_release(&g);
     engine_free(e);

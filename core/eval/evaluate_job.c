@@ -27,42 +27,6 @@
 
 // --- words ---------------------------------------------------------------------------------------
 
-static int read_kinds(struct evaluate_options *o, const char *list, struct err *err)
-{
-    char *rest = NULL;
-    free(o->kind_list);
-    o->kind_list = xstrdup(list);
-    o->kind_count = 0;
-    for (char *kind = strtok_r(o->kind_list, ",", &rest); kind; kind = strtok_r(NULL, ",", &rest)) {
-        if (o->kind_count == EVALUATE_KINDS)
-            return err_set(err, "--kind takes at most %d kinds", EVALUATE_KINDS);
-        o->kinds[o->kind_count++] = kind;
-    }
-    return o->kind_count ? 0 : err_set(err, "--kind needs a kind: --kind colour,shape");
-}
-
-static int read_limit(struct evaluate_options *o, const char *text, struct err *err)
-{
-    char *end;
-    o->limit = strtoll(text, &end, 10);
-    if (end != text && !*end && o->limit >= 1) return 0;
-    return err_set(err, "--limit must be a number of samples of at least 1, not '%s'", text);
-}
-
-static int read_thinking(struct evaluate_options *o, const char *word, struct err *err)
-{
-    if (!strcmp(word, "keep"))
-        o->thinking = THINKING_KEEP;
-    else if (!strcmp(word, "strip"))
-        o->thinking = THINKING_STRIP;
-    else
-        return err_set(err,
-                       "--thinking is keep or strip, not '%s'; without it each suite's rule sees "
-                       "what it sees in the suite",
-                       word);
-    return 0;
-}
-
 static int read_option(struct evaluate_options *o, const char *word, const char *value,
                        struct err *err)
 {
@@ -75,22 +39,38 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
     if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
     if (i == 0) o->images = value;
     if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
-    if (i == 2) return read_limit(o, value, err);
-    if (i == 3) return read_kinds(o, value, err);
+    if (i == 2) {
+        char *end;
+        o->limit = strtoll(value, &end, 10);
+        if (end == value || *end || o->limit < 1)
+            return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
+                           value);
+    }
+    if (i == 3) {
+        char *rest = NULL;
+        free(o->kind_list);
+        o->kind_list = xstrdup(value);
+        o->kind_count = 0;
+        for (char *kind = strtok_r(o->kind_list, ",", &rest); kind;
+             kind = strtok_r(NULL, ",", &rest)) {
+            if (o->kind_count == EVALUATE_KINDS)
+                return err_set(err, "--kind takes at most %d kinds", EVALUATE_KINDS);
+            o->kinds[o->kind_count++] = kind;
+        }
+        if (!o->kind_count) return err_set(err, "--kind needs a kind: --kind colour,shape");
+    }
     if (i == 4) return (o->set = eval_set_need(value, err)) ? 0 : -1;
     if (i == 5) o->suite = value;
     if (i == 6) o->submit = value;
     if (i == 7) o->answers = value;
-    if (i == 8) return read_thinking(o, value, err);
-    return 0;
-}
-
-// The suite whose way it is to be.
-static int choose_way(struct evaluate_options *o, struct err *err)
-{
-    if (o->set) return (o->way = eval_set_way(o->set, o->suite, err)) ? 0 : -1;
-    if (o->suite) return err_set(err, "--as needs a set: --set pope --as %s", o->suite);
-    if (o->submit) return err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
+    if (i == 8) {
+        o->thinking = !strcmp(value, "keep") ? THINKING_KEEP : THINKING_STRIP;
+        if (strcmp(value, "keep") != 0 && strcmp(value, "strip") != 0)
+            return err_set(err,
+                           "--thinking is keep or strip, not '%s'; without it each suite's rule "
+                           "sees what it sees in the suite",
+                           value);
+    }
     return 0;
 }
 
@@ -111,7 +91,12 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         }
     }
     if (status == 0 && !o->data) status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
-    if (status == 0) status = choose_way(o, err);
+    // The suite whose way it is to be.
+    if (status == 0 && o->set && !(o->way = eval_set_way(o->set, o->suite, err))) status = -1;
+    if (status == 0 && !o->set && o->suite)
+        status = err_set(err, "--as needs a set: --set pope --as %s", o->suite);
+    if (status == 0 && !o->set && o->submit)
+        status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status < 0) evaluate_options_release(o);
     return status;
 }
