@@ -4,7 +4,7 @@
 lora=$llava/adapters/lora
 norms=$llava/adapters/ln_tuning
 ids() { # KEY of golden.safetensors as jq prints a list
-    python3 - "$llava/golden.safetensors" "$1" <<'P'
+    python3 - build/goldens/llava-1.5/golden.safetensors "$1" <<'P'
 import json, struct, sys
 b = open(sys.argv[1], "rb").read()
 n = struct.unpack("<Q", b[:8])[0]

@@ -11,6 +11,8 @@
 #include "core/train/params.h"
 #include "tests/device.h"
 
+#define GOLDEN "build/goldens/llava-1.5/golden.safetensors"
+
 static void golden_adapter(const char *name)
 {
     struct err err;
@@ -21,7 +23,7 @@ static void golden_adapter(const char *name)
     adapter_apply(a);
 
     char *key = xasprintf("adapter.%s.logits", name);
-    struct safetensors *golden = safetensors_open(LLAVA "/golden.safetensors", &err);
+    struct safetensors *golden = safetensors_open(GOLDEN, &err);
     cJSON *json = json_read("build/goldens/llava-1.5/golden.json", 1 << 24, &err);
     const struct safetensor *want = safetensors_find(golden, key); // [4,V]: the last 4 rows
     double tol = json_get(json_get(json_get(json, "tensors"), key), "tol")->valuedouble;
@@ -440,7 +442,7 @@ static void hear(void *self, const struct event *e)
 static void expect_ids(const struct heard *h, const char *key)
 {
     struct err err;
-    struct safetensors *golden = safetensors_open(LLAVA "/golden.safetensors", &err);
+    struct safetensors *golden = safetensors_open(GOLDEN, &err);
     const struct safetensor *want = safetensors_find(golden, key);
     assert_non_null(want);
     assert_int_equal(h->ids.count, 8);
@@ -492,7 +494,7 @@ static void switching_acts_at_once_and_failing_changes_nothing(void **state)
     must(engine_set(e, "adapter", "", &err), &err);
     assert_int_equal(engine_adapter_unload(e, NULL, &err), -1);
     must(engine_regenerate(e, &err), &err);
-    struct safetensors *golden = safetensors_open(LLAVA "/golden.safetensors", &err);
+    struct safetensors *golden = safetensors_open(GOLDEN, &err);
     const struct safetensor *plain = safetensors_find(golden, "gen.ids");
     if (plain) assert_memory_equal(h.ids.data, plain->data, 8 * sizeof(int32_t));
     safetensors_close(golden);

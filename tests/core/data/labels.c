@@ -164,7 +164,7 @@ static void check_golden(const char *folder)
     char *path = xasprintf("build/goldens/%s/golden.json", folder);
     cJSON *golden = json_read(path, 1 << 24, &err);
     free(path);
-    path = xasprintf("tests/goldens/%s/golden.safetensors", folder);
+    path = xasprintf("build/goldens/%s/golden.safetensors", folder);
     struct safetensors *file = safetensors_open(path, &err);
     if (!golden || !file) fail_msg("%s", err.text);
     check_golden_sample(&f, golden, file, "a");

@@ -121,7 +121,7 @@ static uint32_t checksum(const struct image *image)
 
 static void golden_pictures(void **state)
 {
-    struct safetensors *f = golden_open(PICTURES "decoded.safetensors");
+    struct safetensors *f = golden_open("build/goldens/pictures/decoded.safetensors");
     struct err err;
     cJSON *list = json_read(PICTURES "pictures.json", 1 << 20, &err);
     int count = 0;

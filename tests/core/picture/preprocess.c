@@ -79,7 +79,7 @@ static int family_goldens(const char *folder, const struct picture_config *other
     char *path = xasprintf("tests/goldens/%s/preprocessor_config.json", folder);
     cJSON *json = json_read(path, 1 << 20, &err);
     if (!json || picture_config_read(&c, json, otherwise, &err) < 0) fail_msg("%s", err.text);
-    char *golden = xasprintf("tests/goldens/%s/golden.safetensors", folder);
+    char *golden = xasprintf("build/goldens/%s/golden.safetensors", folder);
     char *notes = xasprintf("build/goldens/%s/golden.json", folder);
     cJSON *tolerances = json_read(notes, 64 << 20, &err);
     struct safetensors *f = golden_open(golden);

@@ -100,7 +100,7 @@ static void check_picture(const struct safetensor *t)
 
 static void tiles_equal_the_reference(void **state)
 {
-    struct safetensors *f = golden_open("tests/goldens/internvl3/golden.safetensors");
+    struct safetensors *f = golden_open("build/goldens/internvl3/golden.safetensors");
     int count = 0;
     for (int64_t i = 0; i < f->count; i++) {
         if (strncmp(f->tensors[i].name, "pixu8", 5) != 0) continue;

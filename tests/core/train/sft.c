@@ -27,7 +27,7 @@ static void open_golden(struct golden *g)
 {
     struct err err;
     g->json = json_read("build/goldens/llava-1.5/golden.json", 1 << 24, &err);
-    g->file = safetensors_open(GOLDEN "/golden.safetensors", &err);
+    g->file = safetensors_open("build/goldens/llava-1.5/golden.safetensors", &err);
     if (!g->json || !g->file) fail_msg("%s", err.text);
 }
 

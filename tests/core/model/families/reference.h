@@ -50,7 +50,7 @@ static inline void reference_open(struct reference *r, const char *name)
     *r = (struct reference){ .folder = name, .settings = settings_new() };
     snprintf(path, sizeof path, "build/goldens/%s/golden.json", name);
     if (!(r->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "tests/goldens/%s/golden.safetensors", name);
+    snprintf(path, sizeof path, "build/goldens/%s/golden.safetensors", name);
     if (!(r->golden = safetensors_open(path, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
     if (!(r->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
