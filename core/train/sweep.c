@@ -66,7 +66,7 @@ struct sweep {
 
 static void release(struct sweep *s)
 {
-    for (size_t i = 0; i < s->grid.count; i++) free(s->values[i].typed);
+    for (size_t i = 0; s->values && i < s->grid.count; i++) free(s->values[i].typed);
     free(s->values);
     grid_release(&s->grid);
     free(s->list);
@@ -77,9 +77,7 @@ static void release(struct sweep *s)
 static bool is_taken(const struct sweep *s, const char *label)
 {
     bool taken = !strcmp(label, "training.json"); // the sweep's own
-    for (size_t i = 0; i < s->grid.count; i++)
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are so many cells
-        taken |= !strcmp(s->grid.cells[i].name, label);
+    for (size_t i = 0; i < s->grid.count; i++) taken |= !strcmp(s->grid.cells[i].name, label);
     return taken;
 }
 
@@ -142,8 +140,7 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     int status = 0;
     p->env.settings = NULL; // the grid's
     proposal_release(p);
-    for (size_t i = 0; i < g->count && status == 0; i++)
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there are so many cells
+    for (size_t i = 0; s->values && i < g->count && status == 0; i++)
         if (same_value(p->env.model, s->key, g->cells[i].settings, settings))
             status = err_set(err, "'%s' is the same value as '%s'", text, s->values[i].typed);
     s->values = xreallocarray(s->values, g->count + 1, sizeof *s->values);
