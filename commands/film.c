@@ -24,8 +24,10 @@ int film_take(const char **to, const char *value, struct err *err)
 static const struct message *last_answer(const struct engine *e)
 {
     const struct engine_talk c = engine_talk(e);
-    for (size_t i = c.message_count; i-- > 0;)
-        if (c.messages[i].generated && c.messages[i].ids.count) return &c.messages[i];
+    for (size_t i = c.message_count; i-- > 0;) {
+        const struct message *m = c.messages + i;
+        if (m->generated && m->ids.count) return m;
+    }
     return NULL;
 }
 
