@@ -462,76 +462,63 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     return ask_all(v, s, m) == 0;
 }
 
-// Sample i of those looked at: left out, done before or by another rank, or evaluated.
-static void run_sample(struct evaluating *v, int64_t i)
-{
-    const struct evaluate_request *r = v->r;
-    struct ahead_sample a;
-    if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
-    // An unreadable sample has no kind that could exclude it.
-    const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
-    const int64_t done = v->done;
-    if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
-        v->stopped = true; // perhaps it could not be read for that reason
-    } else if (chosen && v->passed < r->first) {
-        v->passed++;
-        v->done++;
-        v->shared = v->done;
-    } else if (chosen && !v->stopped && !evaluate_is_mine(v, v->done)) {
-        v->done++;
-    } else if (chosen && !v->stopped) {
-        bool good = false;
-        if (a.status < 0)
-            skip(v, &a.sample, NULL, NULL, a.err.text);
-        else
-            good = evaluate_sample(v, &a);
-        if (!v->stopped) evaluate_end_sample(v, !good);
-        v->done += !v->stopped;
-    }
-    if (v->done > done) evaluate_note_sample(v, &a.sample, a.status == 0);
-    evaluate_ahead_release(&a);
-}
-
 bool evaluate_next(struct evaluating *v)
 {
     const struct evaluate_request *r = v->r;
+    const int64_t done = v->done;
     if (r->cancel && atomic_load(r->cancel)) v->stopped = true;
-    const bool more = v->at < evaluate_sample_count(r) && (!r->limit || v->done < r->limit);
-    if (more && !v->stopped && r->ahead && !v->at) v->ahead = evaluate_ahead_new(v);
-    if (more && !v->stopped) run_sample(v, v->at++);
+    const bool more = v->at < evaluate_sample_count(r) && (!r->limit || done < r->limit);
+    if (more && !v->stopped) {
+        struct ahead_sample a;
+        if (r->ahead && !v->at) v->ahead = evaluate_ahead_new(v);
+        const int64_t i = v->at++;
+        if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
+        // An unreadable sample has no kind that could exclude it.
+        const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
+        if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
+            v->stopped = true;                       // perhaps it could not be read for that reason
+        } else if (chosen && v->passed < r->first) { // done by an earlier process
+            v->passed++;
+            v->done++;
+            v->shared = v->done;
+        } else if (chosen && !evaluate_is_mine(v, done)) { // done by another rank
+            v->done++;
+        } else if (chosen) {
+            bool good = false;
+            if (a.status < 0)
+                skip(v, &a.sample, NULL, NULL, a.err.text);
+            else
+                good = evaluate_sample(v, &a);
+            if (!v->stopped) evaluate_end_sample(v, !good);
+            v->done += !v->stopped;
+        }
+        if (v->done > done) evaluate_note_sample(v, &a.sample, a.status == 0);
+        evaluate_ahead_release(&a);
+    }
     evaluate_share(v, !more);
     return more && !v->stopped;
 }
 
 // --- the end -------------------------------------------------------------------------------------
 
-static struct settings *greedy(const struct settings *s)
-{
-    static const char *const keys[] = { "sample.temperature", "sample.repeat_penalty",
-                                        "sample.ignore_eos" };
-    struct settings *copy = settings_copy(s);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) settings_reset(copy, keys[i]);
-    return copy;
-}
-
-// Losses ask nothing, and given answers are not the model's.
-static bool asks_first(const struct evaluate_request *r)
-{
-    const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
-    if (!evaluate_has_first(r->settings) || way == METRIC_LOSS) return false;
-    return !r->given || way == METRIC_RANKS;
-}
-
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e)
 {
+    static const char *const greedy[] = { "sample.temperature", "sample.repeat_penalty",
+                                          "sample.ignore_eos" };
+    const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
     struct evaluating *v = xcalloc(1, sizeof *v);
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
-    if (!e->first && asks_first(r)) e->first = xstrdup(settings_text(r->settings, "eval.first"));
+    // Losses ask nothing, and given answers are not the model's.
+    if (!e->first && evaluate_has_first(r->settings) && way != METRIC_LOSS &&
+        (!r->given || way == METRIC_RANKS))
+        e->first = xstrdup(settings_text(r->settings, "eval.first"));
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
-    v->settings = greedy(r->settings);
+    v->settings = settings_copy(r->settings);
+    for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++)
+        settings_reset(v->settings, greedy[i]);
     v->count = evaluate_sample_count(v->r);
     if (r->limit && r->limit < v->count) v->count = r->limit;
     v->team = ranks_count(r->ranks);

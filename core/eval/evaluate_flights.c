@@ -54,24 +54,6 @@ static int start(struct flight *f, struct err *err)
     return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
 }
 
-static void open_flight(struct flight *f, const struct evaluate_request *r, int number, int count)
-{
-    f->request = *r;
-    f->request.report = NULL;
-    if (number) f->request.notices = NULL; // each reads all samples
-    f->v = evaluate_open(&f->request, &f->scratch);
-    f->v->c.flight = f->v->number = number;
-    f->v->team = count;
-    f->v->packs = true;
-}
-
-static void close_flight(struct flight *f)
-{
-    struct err nothing; // it has counted nothing
-    evaluate_close(f->v, &nothing);
-    evaluation_release(&f->scratch);
-}
-
 // One round of all: 1, 0 if it was the last. -1 where a flight could not start: the other ranks
 // then wait for it until the job ends with this error.
 static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
@@ -98,13 +80,25 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
     const int count = FLIGHTS * stages_of(&r->model->decoder)->count;
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
-    for (int i = 0; i < count; i++) open_flight(&flights[i], r, i, count);
+    struct err ignored; // of flights, which have counted nothing, or of a part, without totals
     int more;
+    for (int i = 0; i < count; i++) {
+        struct flight *f = &flights[i];
+        f->request = *r;
+        f->request.report = NULL;
+        if (i) f->request.notices = NULL; // each reads all samples
+        f->v = evaluate_open(&f->request, &f->scratch);
+        f->v->c.flight = f->v->number = i;
+        f->v->team = count;
+        f->v->packs = true;
+    }
     while ((more = fly_all(flights, count, all, err)) > 0) continue;
-    for (int i = 0; i < count; i++) close_flight(&flights[i]);
+    for (int i = 0; i < count; i++) {
+        evaluate_close(flights[i].v, &ignored);
+        evaluation_release(&flights[i].scratch);
+    }
     free(flights);
     if (more == 0) return evaluate_close(all, err);
-    struct err ignored; // there are no totals of a part
     if (evaluate_close(all, &ignored) == 0) evaluation_release(e);
     return -1;
 }

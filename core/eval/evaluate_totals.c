@@ -59,12 +59,6 @@ void evaluation_note(struct evaluation *e, const struct evaluated *told)
 
 // --- the end -------------------------------------------------------------------------------------
 
-static void finish_total(struct evaluation_total *t)
-{
-    metric_interval(t->metric, &t->tally, &t->low, &t->high);
-    if (t->metric->summary) t->number_count = t->metric->summary(&t->tally, t->numbers);
-}
-
 static int compare_totals(const void *a, const void *b)
 {
     const struct evaluation_total *x = a, *y = b;
@@ -88,7 +82,11 @@ void evaluate_totals(struct evaluation *e)
     if (n) qsort(all, n, sizeof *all, compare_totals);
     const size_t metric_count = n;
     for (size_t i = 0; i < parts && parts > metric_count; i++) all[n++] = e->totals[i];
-    for (size_t i = 0; i < n; i++) finish_total(&all[i]);
+    for (size_t i = 0; i < n; i++) {
+        struct evaluation_total *t = &all[i];
+        metric_interval(t->metric, &t->tally, &t->low, &t->high);
+        if (t->metric->summary) t->number_count = t->metric->summary(&t->tally, t->numbers);
+    }
     free(e->totals);
     e->totals = all;
     e->total_count = n;
@@ -136,73 +134,63 @@ static char *total_text(const struct evaluation_total *t)
     return xasprintf("%.6f (95%%: %.4f to %.4f), n %lld", t->tally.scores.mean, t->low, t->high, n);
 }
 
-static void put_main(struct job_results *to, const struct evaluation_total *t)
+static void put_numbers(struct job_results *to, const struct evaluation_total *t, const char *of)
 {
-    job_results_add(to, "metric", xstrdup(t->metric->name));
-    job_results_add(to, "rule", xstrdup(t->metric->rule));
-    job_results_add(to, "score", xasprintf("%.9g", t->tally.scores.mean));
-    job_results_add(to, "low", isnan(t->low) ? xstrdup("-") : xasprintf("%.6g", t->low));
-    job_results_add(to, "high", isnan(t->high) ? xstrdup("-") : xasprintf("%.6g", t->high));
-    job_results_add(to, "n", xasprintf("%lld", (long long)t->tally.scores.count));
-    for (int i = 0; i < t->number_count; i++)
-        job_results_add(to, t->numbers[i].name, number_text(t->numbers[i].value));
+    for (int i = 0; i < t->number_count; i++) {
+        char *key = xasprintf("%s%s%s", t->numbers[i].name, of ? " " : "", of ? of : "");
+        job_results_add(to, key, number_text(t->numbers[i].value));
+        free(key);
+    }
 }
 
-// The number that the suite reports for the whole set.
-static void put_set(struct job_results *to, const struct evaluation *e)
-{
-    for (int i = 0; i < e->number_count; i++)
-        job_results_add(to, e->numbers[i].name,
-                        i || isnan(e->low) ? number_text(e->numbers[i].value)
-                                           : xasprintf("%.6f (95%%: %.4f to %.4f)",
-                                                       e->numbers[i].value, e->low, e->high));
-    if (e->number_count) job_results_add(to, "total", xstrdup(e->total->rule));
-}
-
-// What the rules did not see of the answers, or saw.
-static void put_thoughts(struct job_results *to, const struct evaluation *e)
+void evaluation_report(const struct evaluation *e, struct job_results *to)
 {
     static const char *const words[THOUGHTS] = {
         [THOUGHT_REMOVED] = "removed from",
         [THOUGHT_KEPT] = "seen by the rule in",
         [THOUGHT_OPEN] = "not ended, so seen by the rule, in",
     };
-    struct buf b = { 0 };
-    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
-        if (e->thoughts[i])
-            buf_printf(&b, "%s%s %lld %s", b.length ? "; " : "", words[i],
-                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
-    if (b.length) job_results_add(to, "thinking", buf_take(&b));
-}
-
-void evaluation_report(const struct evaluation *e, struct job_results *to)
-{
+    struct buf thoughts = { 0 };
     char *cut;
-    for (size_t i = 0; i < e->total_count; i++) {
-        const struct evaluation_total *t = &e->totals[i];
-        if (i == 0) {
-            put_main(to, t);
-            put_set(to, e);
-            continue;
-        }
-        const bool other = t->metric != e->totals[0].metric;
+    // The main total, and the number that the suite reports for the whole set.
+    const struct evaluation_total *main = evaluation_main(e);
+    if (main) {
+        job_results_add(to, "metric", xstrdup(main->metric->name));
+        job_results_add(to, "rule", xstrdup(main->metric->rule));
+        job_results_add(to, "score", xasprintf("%.9g", main->tally.scores.mean));
+        job_results_add(to, "low", isnan(main->low) ? xstrdup("-") : xasprintf("%.6g", main->low));
+        job_results_add(to, "high",
+                        isnan(main->high) ? xstrdup("-") : xasprintf("%.6g", main->high));
+        job_results_add(to, "n", xasprintf("%lld", (long long)main->tally.scores.count));
+        put_numbers(to, main, NULL);
+        for (int i = 0; i < e->number_count; i++)
+            job_results_add(to, e->numbers[i].name,
+                            i || isnan(e->low) ? number_text(e->numbers[i].value)
+                                               : xasprintf("%.6f (95%%: %.4f to %.4f)",
+                                                           e->numbers[i].value, e->low, e->high));
+        if (e->number_count) job_results_add(to, "total", xstrdup(e->total->rule));
+    }
+    for (size_t i = 1; main && i < e->total_count; i++) {
+        const struct evaluation_total *t = main + i;
+        const bool other = t->metric != main->metric;
         char *key = !t->kind ? xasprintf("score %s", t->metric->name)
                     : other  ? xasprintf("score %s %s", t->metric->name, t->kind)
                              : xasprintf("score %s", *t->kind ? t->kind : "(no kind)");
         job_results_add(to, key, total_text(t));
         free(key);
-        for (int k = 0; k < t->number_count; k++) {
-            key = xasprintf("%s %s", t->numbers[k].name, t->kind ? t->kind : t->metric->name);
-            job_results_add(to, key, number_text(t->numbers[k].value));
-            free(key);
-        }
+        put_numbers(to, t, t->kind ? t->kind : t->metric->name);
     }
     if (e->total_count && e->arithmetic) job_results_add(to, "arithmetic", xstrdup(e->arithmetic));
     if (e->total_count && e->batch > 1)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
     if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    put_thoughts(to, e);
+    // What the rules did not see of the answers, or saw.
+    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
+        if (e->thoughts[i])
+            buf_printf(&thoughts, "%s%s %lld %s", thoughts.length ? "; " : "", words[i],
+                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
+    if (thoughts.length) job_results_add(to, "thinking", buf_take(&thoughts));
     if ((cut = cut_text(e->cut))) job_results_add(to, "cut off", cut);
     if (e->notices) job_results_add(to, "data", xstrdup(e->notices));
     if (e->skipped)
