@@ -240,7 +240,7 @@ static void put_conversation(struct result_table *t, const struct conversation *
     double visual = 0, files = 0;
     for (size_t i = 0; i < c->picture_count; i++) {
         const struct picture *p = &c->pictures[i];
-        if (p->visual.data) visual += (double)tensor_bytes(&p->visual);
+        if (p->visual) visual += (double)tensor_bytes(p->visual);
         files += (double)p->size;
         if (p->image.pixels)
             files += (double)p->image.width * (double)p->image.height * p->image.channels;

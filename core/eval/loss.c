@@ -81,18 +81,19 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
     model_pass(m, b->sequence->pictures);
     if (!decoder_first(&m->decoder))
         return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
-    struct tensor none = { 0 };
+    struct tensor later = { 0 };
     struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
     const float **focus = xcalloc(b->picture_count + 1, sizeof *focus);
     int *number = xcalloc(b->picture_count + 1, sizeof *number);
     size_t count = 0;
-    for (size_t i = 0; i < b->picture_count; i++) visual[i] = &none;
     for (int64_t row = 0; row < b->sequence->n; row++) {
         int i = b->sequence->picture[row];
-        if (i < 0 || visual[i] != &none) continue;
-        visual[i] = (struct tensor *)&b->pictures[i]->visual;
+        if (i < 0 || visual[i]) continue;
+        visual[i] = b->pictures[i]->visual;
         focus[i] = b->pictures[i]->focus;
-        if (!visual[i]->data) number[count++] = i;
+        if (visual[i]) continue;
+        visual[i] = &later;
+        number[count++] = i;
     }
     encode(g, m, b, number, count, visual, focus);
     struct tensor *h = NULL;

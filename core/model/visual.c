@@ -122,6 +122,28 @@ static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *p
     return n;
 }
 
+struct tensor *visual_keep(struct graph *g, const struct tensor *tokens)
+{
+    if (!tokens) return NULL;
+    struct tensor *own = xmalloc(sizeof *own);
+    *own = *tokens;
+    own->grad = NULL;
+    own->data = g->backend->alloc(tensor_bytes(tokens));
+    if (!own->data)
+        graph_fail(g, "out of memory for %lld visual tokens", (long long)tokens->shape[0]);
+    else if (g->backend->widen(own, tokens) < 0) // of f32: a copy
+        graph_fail(g, "widen: %s", g->backend->failure());
+    if (graph_ok(g)) return own;
+    visual_free(g->backend, own);
+    return NULL;
+}
+
+void visual_free(const struct backend *b, struct tensor *kept)
+{
+    if (kept) b->release(kept->data);
+    free(kept);
+}
+
 // The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
@@ -187,7 +209,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
     for (int p = 0; h && p < picture_count; p++) {
         count = rows_of(s, from, p, place, row);
         if (!count) continue;
-        if (!visual[p]->data) {
+        if (!visual[p]) {
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }

@@ -14,11 +14,15 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
                       const int *number, size_t count, struct tensor **tokens, float **focus);
 
+// A copy of tokens [S,D] in memory of its own on the device, for later passes; NULL: g->err.
+struct tensor *visual_keep(struct graph *g, const struct tensor *tokens);
+void visual_free(const struct backend *b, struct tensor *kept); // NULL is fine
+
 // Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], a visual row
-// is row cell[i] of visual[picture[i]] ([S,D], one tensor per picture; data may be NULL if no row
-// needs it). focus[p] [S] is what the encoder attends to in picture p (visual_encode), which
-// SITE_FOCUS needs where something listens; NULL: none. Runs SITE_VISUAL on the tokens of each
-// picture that has rows here, before copying them, and SITE_EMBED on the result. Returns h[0] [s->n
+// is row cell[i] of visual[picture[i]] ([S,D], one tensor per picture; NULL if no row needs it).
+// focus[p] [S] is what the encoder attends to in picture p (visual_encode), which SITE_FOCUS needs
+// where something listens; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows
+// here, before copying them, and SITE_EMBED on the result. Returns h[0] [s->n
 // - from, D].
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, const float *const *focus,

@@ -132,8 +132,7 @@ static void pass_end(struct passing *p)
 {
     for (size_t i = 0; i < p->c->picture_count; i++) {
         if (!p->ours[i]) continue;
-        p->m->backend->release(p->visual[i]->data);
-        free(p->visual[i]);
+        visual_free(p->m->backend, p->visual[i]);
         free(p->focus[i]);
     }
     free(p->visual);
@@ -161,22 +160,11 @@ static int encode(struct passing *p, int i)
     struct arena_mark mark = arena_mark(&p->arena);
     float *focus;
     struct tensor *v = visual_encode(g, p->m->model, picture, i, &focus);
-    if (v && graph_ok(g) && v->shape[0] == picture->tokens) {
-        struct tensor *own = xmalloc(sizeof *own);
-        *own = *v;
-        own->data = p->m->backend->alloc(tensor_bytes(v));
-        if (own->data) {
-            if (g->backend->widen(own, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", g->backend->failure());
-            p->visual[i] = own;
-            p->ours[i] = true;
-            if (focus) {
-                p->focus[i] = xreallocarray(NULL, (size_t)picture->tokens, sizeof *focus);
-                memcpy(p->focus[i], focus, (size_t)picture->tokens * sizeof *focus);
-            }
-        } else {
-            free(own);
-            graph_fail(g, "out of memory for the visual tokens of picture %d", i);
+    if (v && graph_ok(g) && v->shape[0] == picture->tokens && (p->visual[i] = visual_keep(g, v))) {
+        p->ours[i] = true;
+        if (focus) {
+            p->focus[i] = xreallocarray(NULL, (size_t)picture->tokens, sizeof *focus);
+            memcpy(p->focus[i], focus, (size_t)picture->tokens * sizeof *focus);
         }
     }
     arena_reset(&p->arena, mark);
@@ -189,16 +177,14 @@ static int encode_pictures(struct passing *p, bool anew)
     for (int64_t row = 0; row < p->sequence.n; row++) {
         const int i = p->sequence.picture[row];
         if (i < 0 || p->visual[i]) continue;
-        const struct tensor *there = &p->c->pictures[i].visual;
+        struct tensor *there = p->c->pictures[i].visual;
         float *focus = p->c->pictures[i].focus;
-        if (there->data && !anew && (focus || !hooks_wanted(&p->graph, SITE_FOCUS, -1))) {
-            p->visual[i] = (struct tensor *)there;
+        if (there && !anew && (focus || !hooks_wanted(&p->graph, SITE_FOCUS, -1))) {
+            p->visual[i] = there;
             p->focus[i] = focus;
         } else if (encode(p, i) < 0)
             return -1;
     }
-    for (size_t i = 0; i < p->c->picture_count; i++)
-        if (!p->visual[i]) p->visual[i] = (struct tensor *)&p->c->pictures[i].visual;
     return 0;
 }
 

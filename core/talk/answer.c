@@ -22,47 +22,28 @@
 
 // --- passes --------------------------------------------------------------------------------------
 
-// The visual tokens and the encoder's attention are the first stage's: another one has a number
-// each as a sign that they are there.
-static void mark_encoded(struct conversation *c, struct graph *g, int i)
-{
-    struct tensor *sign = &c->pictures[i].visual;
-    *sign = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { 1 } };
-    sign->data = c->backend->alloc(tensor_bytes(sign));
-    if (!sign->data) graph_fail(g, "out of memory for picture %d", i);
-    c->pictures[i].focus = xcalloc(1, sizeof *c->pictures[i].focus);
-}
-
 int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
     const struct decoder *d = &c->model->decoder;
     struct picture *p = &c->pictures[i];
-    if (p->visual.data && (p->focus || !hooks_wanted(g, SITE_FOCUS, -1))) return 0;
+    if (p->visual && (p->focus || !hooks_wanted(g, SITE_FOCUS, -1))) return 0;
     conversation_drop_visual(c, i);
     struct arena_mark mark = arena_mark(&c->step);
     float *focus = NULL;
     struct tensor *v = NULL;
-    if (decoder_first(d))
+    if (decoder_first(d)) {
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
-    else
-        mark_encoded(c, g, i);
+    } else { // another stage than the first has a number as a sign that they are there
+        p->visual = visual_keep(g, graph_new1(g, DTYPE_F32, 1));
+        p->focus = xcalloc(1, sizeof *p->focus);
+    }
 
     // Out of the step's arena, for later turns.
-    if (v && graph_ok(g)) {
-        struct tensor own = *v;
-        own.data = c->backend->alloc(tensor_bytes(v));
-        if (!own.data || v->shape[0] != p->tokens) {
-            c->backend->release(own.data);
-            graph_fail(g,
-                       own.data ? "picture %d gave %lld visual tokens, not %lld"
-                                : "out of memory for picture %d (%lld of %lld visual tokens)",
-                       i, (long long)v->shape[0], (long long)p->tokens);
-        } else {
-            p->visual = own;
-            if (c->backend->widen(&p->visual, v) < 0) // of f32: a copy
-                graph_fail(g, "widen: %s", c->backend->failure());
-        }
-    }
+    if (v && v->shape[0] != p->tokens)
+        graph_fail(g, "picture %d gave %lld visual tokens, not %lld", i, (long long)v->shape[0],
+                   (long long)p->tokens);
+    else if (v && graph_ok(g))
+        p->visual = visual_keep(g, v);
     if (focus && graph_ok(g)) {
         p->focus = xreallocarray(NULL, (size_t)p->tokens + 1, sizeof *p->focus);
         memcpy(p->focus, focus, (size_t)p->tokens * sizeof *focus);
@@ -83,7 +64,7 @@ int conversation_forward(struct conversation *c, struct graph *g, const struct s
         struct tensor **visual = xcalloc(c->picture_count + 1, sizeof *visual);
         const float **focus = xcalloc(c->picture_count + 1, sizeof *focus);
         for (size_t i = 0; i < c->picture_count; i++) {
-            visual[i] = &c->pictures[i].visual;
+            visual[i] = c->pictures[i].visual;
             focus[i] = c->pictures[i].focus;
         }
         h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);

@@ -141,7 +141,7 @@ int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x)
     struct sequence all;
     for (int i = 0; i < b->segments.count; i++) b->segments.of[i].n = batch_rows(b, s, i);
     join(b, s, &all);
-    for (size_t i = 0; i < c->picture_count; i++) visual[i] = &c->pictures[i].visual;
+    for (size_t i = 0; i < c->picture_count; i++) visual[i] = c->pictures[i].visual;
     model_pass(c->model, all.pictures);
     struct tensor *h =
         splice(&b->graph, &d->embed, &all, b->segments.prefix, visual, NULL, (int)c->picture_count);

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/visual.h"
 #include "core/stages/stages.h"
 #include "core/talk/conversation.h"
 
 void conversation_drop_visual(struct conversation *c, int i)
 {
     struct picture *p = &c->pictures[i];
-    c->backend->release(p->visual.data);
-    p->visual = (struct tensor){ 0 };
+    visual_free(c->backend, p->visual);
+    p->visual = NULL;
     free(p->focus);
     p->focus = NULL;
 }

@@ -6,7 +6,6 @@
 
 #include "core/base/mem.h"
 #include "core/picture/image.h"
-#include "kernels/tensor.h"
 
 enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
 
@@ -60,8 +59,8 @@ struct picture {
     int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
     // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
     int64_t newline, newline_step;
-    struct tensor
-        visual;   // [tokens, D] after the projector, before methods; data NULL: not computed yet
+    // [tokens, D] after the projector, before methods; NULL: not computed yet. Of visual_keep.
+    struct tensor *visual;
     float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: nothing wanted it
 };
 

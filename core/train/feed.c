@@ -55,15 +55,8 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     float *focus;
     struct tensor *v = visual_encode(&plain, f->model, p, 0, &focus);
     int status = 0;
-    if (v && graph_ok(&plain)) {
-        struct tensor own = *v;
-        own.grad = NULL;
-        own.data = f->backend->alloc(tensor_bytes(v));
-        if (!own.data)
-            status = err_set(err, "out of memory for the visual tokens of a picture");
-        else if (f->backend->widen(&own, v) < 0)
-            status = err_set(err, "widen: %s", f->backend->failure());
-        p->visual = own;
+    if (v && graph_ok(&plain)) p->visual = visual_keep(&plain, v);
+    if (p->visual && graph_ok(&plain)) {
         if (focus) {
             p->focus = xreallocarray(NULL, (size_t)p->tokens, sizeof *focus);
             memcpy(p->focus, focus, (size_t)p->tokens * sizeof *focus);
@@ -79,8 +72,8 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
 void feed_picture_release(const struct backend *b, struct picture *p)
 {
     image_release(&p->image);
-    b->release(p->visual.data);
-    p->visual.data = NULL;
+    visual_free(b, p->visual);
+    p->visual = NULL;
     free(p->focus);
     p->focus = NULL;
 }
@@ -89,7 +82,7 @@ static uint64_t bytes_of(const struct picture *p)
 {
     const struct image *i = &p->image;
     uint64_t bytes = i->pixels ? (uint64_t)(i->width * i->height * i->channels) : 0;
-    return bytes + (p->visual.data ? tensor_bytes(&p->visual) : 0);
+    return bytes + (p->visual ? tensor_bytes(p->visual) : 0);
 }
 
 static uint64_t room(const struct feed *f)
@@ -178,7 +171,7 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, size_
     if (*ours) {
         status = read_new(f, g, path, shown, p, err);
         if (status == 0) keep(f, key, p, ours);
-    } else if (f->frozen && !p->visual.data) {
+    } else if (f->frozen && !p->visual) {
         status = encode_cached(f, g, key, p, ours, err);
         if (status < 0) in_picture(path, err);
     }

@@ -19,8 +19,8 @@
 #include "core/jobs/memory.h"
 #include "core/methods/method.h"
 #include "core/model/parts.h"
-#include "core/train/params.h"
 #include "core/train/roles.h"
+#include "core/train/select.h"
 
 struct model;
 struct settings;

@@ -20,6 +20,7 @@
 #include "core/base/err.h"
 #include "core/methods/method.h"
 #include "core/model/parts.h"
+#include "core/train/select.h"
 #include "kernels/tensor.h"
 
 struct selection;
@@ -71,11 +72,6 @@ struct param_extra {
     enum model_part_kind part; // its part ...
     bool with_part;            // ... with whose weights it is trained
     bool always;               // or always; neither: only if a rule of train.params names it
-};
-
-// Number of trained parameters and of all; LoRA's own count in both.
-struct params_count {
-    int64_t trained, total;
 };
 
 struct params {

@@ -75,4 +75,9 @@ int select_spelled(struct selection *s, const char *rules, const struct select_l
 int64_t select_numbers(const struct select_item *item); // without LoRA
 void selection_release(struct selection *s);
 
+// Number of trained parameters and of all; LoRA's own count in both.
+struct params_count {
+    int64_t trained, total;
+};
+
 #endif

@@ -350,7 +350,7 @@ static int64_t rows(const struct program *p)
 
 static bool picture_kept(const struct program *p)
 {
-    return engine_conversation(p->shell.engine)->pictures[0].visual.data != NULL;
+    return engine_conversation(p->shell.engine)->pictures[0].visual != NULL;
 }
 
 // Another word for the same arithmetic changes no number: what was computed stays.

@@ -105,7 +105,7 @@ static char *computed(struct golden *g, bool again, size_t *bytes)
     const struct kv_layer *last = &c->kv.layer[c->kv.layers - 1];
     struct tensor values = last->v;
     values.shape[0] = last->rows;
-    add_numbers(&b, &c->pictures[0].visual);
+    add_numbers(&b, c->pictures[0].visual);
     add_numbers(&b, &values);
     *bytes = b.length;
     return buf_take(&b);

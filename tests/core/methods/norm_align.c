@@ -63,7 +63,7 @@ static void off_leaves_nothing_behind(void **state)
     memcpy(before, t->data, t->bytes);
     safetensors_close(f);
     set(&g, "norm.align", "on");
-    const void *visual = engine_conversation(g.engine)->pictures[0].visual.data;
+    const void *visual = engine_conversation(g.engine)->pictures[0].visual;
     assert_non_null(visual);
     // What stands before the picture is not stale.
     assert_int_equal(sequence_visual_count(&engine_conversation(g.engine)->cached, 0), 0);

@@ -67,9 +67,8 @@ static void a_picture_without_tokens_is_an_error(void **state)
     struct sequence s = make_sequence();
     struct arena step = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &step };
-    struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } },
-                  none = { 0 };
-    struct tensor *visual[] = { &first, &none };
+    struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } };
+    struct tensor *visual[] = { &first, NULL };
     assert_null(splice(&g, &table, &s, 0, visual, NULL, 2));
     assert_true(g.failed);
     assert_non_null(strstr(g.err.text, "picture 1"));

@@ -5,6 +5,7 @@
 #include "core/new/new_model.h"
 #include "core/new/outline.h"
 #include "core/train/forecast.h"
+#include "core/train/params.h"
 #include "core/train/select.h"
 
 // "activations: 1.2 MB, forecast 1.3 MB" of the results, in MB.

@@ -287,7 +287,7 @@ static void a_feed_tells_samples_of_several_pictures(void **state)
             assert_int_equal(item.picture_count, i + 1);
             for (size_t k = 0; k < item.picture_count; k++) {
                 assert_int_equal(item.pictures[k].tokens, i ? 10 : 37);
-                assert_int_equal(item.pictures[k].visual.shape[0], i ? 10 : 37);
+                assert_int_equal(item.pictures[k].visual->shape[0], i ? 10 : 37);
             }
             assert_int_equal(sequence_visual_count(&item.labels.sequence, 0), i ? 20 : 37);
             int newlines = 0;
