@@ -40,7 +40,7 @@ fi
 
 # core/talk/ alone changes a conversation.
 field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'
-if grep -rnE "$field[][a-z_0-9>.-]* *(=[^=]|[-+]=|\+\+|--)|(\+\+|--)[a-z_>.-]*$field" \
+if grep -rnE "${field}[][a-z_0-9>.-]* *(=[^=]|[-+]=|\+\+|--)|(\+\+|--)[a-z_>.-]*$field" \
     core commands sessions tui tests --include='*.[ch]' | grep -v '^core/talk/'; then
     echo "tools/rooms.sh: conversations are changed by the functions of core/talk/conversation.h"
     exit 1
