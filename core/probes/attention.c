@@ -7,35 +7,9 @@
 #include "core/probes/attention_sum.h"
 #include "core/probes/kit.h"
 
-struct attention {
-    const struct probe_env *env;
-    struct attention_sum *sum;
-};
-
-static void attention_release(void *state)
-{
-    struct attention *s = state;
-    attention_sum_free(s->sum);
-    free(s);
-}
-
-static void *attention_start(const struct probe_env *env, struct err *err)
-{
-    struct attention *s = xcalloc(1, sizeof *s);
-    *s = (struct attention){ env, attention_sum_new(env) };
-    return s;
-}
-
-static bool is_all(const struct attention *s)
+static bool is_all(const struct attention_sum *s)
 {
     return s->env->options->layer == PROBE_LAYER_ALL;
-}
-
-static int attention_run(void *state, struct graph *g, const struct site *site,
-                         struct site_args *args)
-{
-    const struct attention *s = state;
-    return attention_sum_add(s->sum, g, args);
 }
 
 // Attention that each row of the picture gets.
@@ -54,30 +28,29 @@ static void put_profile(struct results *r, size_t from)
 }
 
 // One map, and its numbers as the row's.
-static void put_map(const struct attention *s, struct results *r, double *row, int layer,
+static void put_map(struct attention_sum *s, struct results *r, double *row, int layer,
                     int64_t part)
 {
     const int head = s->env->options->head;
-    const float *map = attention_sum_map(s->sum, layer, head, part);
-    const int64_t most = attention_sum_most(s->sum, map);
-    row[0] = attention_sum_share(s->sum, map), row[1] = (double)map[most], row[2] = (double)most;
+    const float *map = attention_sum_map(s, layer, head, part);
+    const int64_t most = attention_sum_most(s, map);
+    row[0] = attention_sum_share(s, map), row[1] = (double)map[most], row[2] = (double)most;
     probe_maps(s->env, r, "attention", layer, head, s->env->token + (int)part, map);
 }
 
 // A table of each layer, its rows the answer's tokens.
-static void put_tokens(const struct attention *s, struct results *r, int layer)
+static void put_tokens(struct attention_sum *s, struct results *r, int layer)
 {
     char *name = is_all(s) ? xasprintf("attention.tokens.%d", layer) : xstrdup("attention.tokens");
     struct result_table *t = results_table(r, name, "token|to the pictures|max|max at token");
     t->curve = true;
-    for (int64_t i = 0; i < attention_sum_parts(s->sum); i++)
-        put_map(s, r, result_row(t, "%d", (int)i), layer, i);
+    for (int64_t i = 0; i < s->parts; i++) put_map(s, r, result_row(t, "%d", (int)i), layer, i);
     free(name);
 }
 
 static int attention_finish(void *state, struct results *r, struct err *err)
 {
-    const struct attention *s = state;
+    struct attention_sum *s = state;
     const int from = s->env->from, to = s->env->to;
     if (s->env->options->token == PROBE_TOKEN_EACH) {
         for (int l = from; l <= to; l++) put_tokens(s, r, l);
@@ -120,9 +93,9 @@ const struct probe probe_attention = {
     .results = attention_results,
     .layers = LAST_LAYER,
     .token = PROBE_TOKEN_ANSWER,
-    .start = attention_start,
-    .release = attention_release,
+    .start = attention_sum_start,
+    .release = attention_sum_release,
     .sites = { SITE_VALUES },
-    .run = attention_run,
+    .run = attention_sum_run,
     .finish = attention_finish,
 };

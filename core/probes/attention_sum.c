@@ -9,15 +9,7 @@
 #include "core/probes/results.h"
 #include "kernels/tensor.h"
 
-struct attention_sum {
-    const struct probe_env *env;
-    int64_t heads, visual, parts;
-    int32_t *picture; // [S] of each visual token
-    double **sum;     // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
-    float *map;       // [S]
-};
-
-struct attention_sum *attention_sum_new(const struct probe_env *env)
+void *attention_sum_start(const struct probe_env *env, struct err *err)
 {
     struct attention_sum *a = xcalloc(1, sizeof *a);
     a->env = env;
@@ -32,8 +24,9 @@ struct attention_sum *attention_sum_new(const struct probe_env *env)
     return a;
 }
 
-void attention_sum_free(struct attention_sum *a)
+void attention_sum_release(void *state)
 {
+    struct attention_sum *a = state;
     for (int l = 0; l < a->env->model->decoder.config.layers; l++) free(a->sum[l]);
     free(a->sum);
     free(a->picture);
@@ -70,17 +63,13 @@ static int add_row(void *self, const struct site *site, const struct site_args *
     return 0;
 }
 
-int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args)
+int attention_sum_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
+    struct attention_sum *a = state;
     double **sum = &a->sum[args->layer];
     const int64_t rows = is_each(a) ? a->parts : a->heads;
     if (!*sum) *sum = xcalloc((size_t)(rows * a->visual) + 1, sizeof **sum);
     return probe_look_queries(g, args, a->env->query, a->env->queries, add_row, a);
-}
-
-int64_t attention_sum_parts(const struct attention_sum *a)
-{
-    return a->parts;
 }
 
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part)

@@ -1,9 +1,9 @@
 // core/probes/attention_sum.h -- attention of chosen query rows to visual tokens, layer by layer.
 //
-//   struct attention_sum *a = attention_sum_new(env); // of env->query
-//   attention_sum_add(a, g, args);                 // at SITE_VALUES
-//   const float *map = attention_sum_map(a, layer, -1, 0);  // [S] mean over heads and queries
-//   attention_sum_free(a);
+//   .start = attention_sum_start, .release = attention_sum_release,   // of a probe, for env->query
+//   .sites = { SITE_VALUES }, .run = attention_sum_run,
+//   const float *map = attention_sum_map(state, layer, -1, 0);        // [S] mean over heads,
+//   queries
 //
 // With PROBE_TOKEN_EACH the queries are summed each by itself: part 0..parts-1, of one head only
 // (that of the options, or the mean).
@@ -14,13 +14,18 @@
 
 #include "core/probes/kit.h"
 
-struct attention_sum;
-struct result_map;
+struct attention_sum {
+    const struct probe_env *env;
+    int64_t heads, visual, parts; // parts 1, but for PROBE_TOKEN_EACH
+    int32_t *picture;             // [S] of each visual token
+    double **sum;                 // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
+    float *map;                   // [S]
+};
 
-struct attention_sum *attention_sum_new(const struct probe_env *env);
-void attention_sum_free(struct attention_sum *a);
-int attention_sum_add(struct attention_sum *a, struct graph *g, const struct site_args *args);
-int64_t attention_sum_parts(const struct attention_sum *a); // 1, but for PROBE_TOKEN_EACH
+void *attention_sum_start(const struct probe_env *env, struct err *err); // never NULL
+void attention_sum_release(void *state);
+int attention_sum_run(void *state, struct graph *g, const struct site *site,
+                      struct site_args *args);
 // Valid until the next call. head -1: the mean.
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part);
 // Share of a map's attention that goes to the selected pictures.

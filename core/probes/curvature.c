@@ -32,7 +32,7 @@ static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
     return -1;
 }
 
-struct curvature *curvature_new(const struct probe_env *env)
+void *curvature_new(const struct probe_env *env, struct err *err)
 {
     struct curvature *c = xcalloc(1, sizeof *c);
     const struct sequence *s = env->sequence;
@@ -57,8 +57,9 @@ struct curvature *curvature_new(const struct probe_env *env)
     return c;
 }
 
-void curvature_free(struct curvature *c)
+void curvature_free(void *curvature)
 {
+    struct curvature *c = curvature;
     free(c->angle);
     free(c->split);
     free(c->run);
@@ -124,16 +125,6 @@ double curvature_total(const struct curvature *c, bool split)
 
 // --- the probe -----------------------------------------------------------------------------------
 
-static void *curvature_start(const struct probe_env *env, struct err *err)
-{
-    return curvature_new(env);
-}
-
-static void curvature_release(void *state)
-{
-    curvature_free(state);
-}
-
 static int curvature_finish(void *state, struct results *r, struct err *err)
 {
     const struct curvature *c = state;
@@ -172,8 +163,8 @@ const struct probe probe_curvature = {
     .scalar = "curvature.total",
     .series = { "curvature", { "minus layer 0" } },
     .results = curvature_results,
-    .start = curvature_start,
-    .release = curvature_release,
+    .start = curvature_new,
+    .release = curvature_free,
     .sites = { SITE_LAYER_IN, SITE_FINAL },
     .take = add_layer,
     .finish = curvature_finish,

@@ -10,8 +10,8 @@
 
 struct curvature;
 
-struct curvature *curvature_new(const struct probe_env *env);
-void curvature_free(struct curvature *c);
+void *curvature_new(const struct probe_env *env, struct err *err); // never NULL
+void curvature_free(void *curvature);
 // At SITE_LAYER_IN and SITE_FINAL.
 int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args);

@@ -163,18 +163,6 @@ static double pixel_dice(const struct probe_env *env, const struct results *maps
     return dice;
 }
 
-struct dice {
-    const struct probe_env *env;
-    struct attention_sum *sum;
-};
-
-static void dice_release(void *state)
-{
-    struct dice *s = state;
-    attention_sum_free(s->sum);
-    free(s);
-}
-
 static void *dice_start(const struct probe_env *env, struct err *err)
 {
     if (!env->options->box && !env->options->mask) {
@@ -182,23 +170,15 @@ static void *dice_start(const struct probe_env *env, struct err *err)
                      "or with --data a file of positions, --objects FILE");
         return NULL;
     }
-    struct dice *s = xcalloc(1, sizeof *s);
-    *s = (struct dice){ env, attention_sum_new(env) };
-    return s;
-}
-
-static int dice_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
-{
-    const struct dice *s = state;
-    return attention_sum_add(s->sum, g, args);
+    return attention_sum_start(env, err);
 }
 
 // The tiles of a picture are one map.
 static int dice_finish(void *state, struct results *r, struct err *err)
 {
-    const struct dice *s = state;
+    struct attention_sum *s = state;
     const int only = s->env->options->picture < 0 ? 0 : s->env->options->picture;
-    const float *values = attention_sum_map(s->sum, s->env->from, s->env->options->head, 0);
+    const float *values = attention_sum_map(s, s->env->from, s->env->options->head, 0);
     struct results maps = { 0 };
     int64_t n = 0;
     probe_maps(s->env, &maps, "dice", s->env->from, s->env->options->head, -1, values);
@@ -256,8 +236,8 @@ const struct probe probe_dice = {
     .one_layer = true,
     .token = PROBE_TOKEN_ANSWER,
     .start = dice_start,
-    .release = dice_release,
+    .release = attention_sum_release,
     .sites = { SITE_VALUES },
-    .run = dice_run,
+    .run = attention_sum_run,
     .finish = dice_finish,
 };

@@ -19,7 +19,7 @@ struct sink_ratio {
 static void sink_ratio_release(void *state)
 {
     struct sink_ratio *s = state;
-    attention_sum_free(s->sum);
+    attention_sum_release(s->sum);
     curvature_free(s->curvature);
     free(s);
 }
@@ -27,7 +27,7 @@ static void sink_ratio_release(void *state)
 static void *sink_ratio_start(const struct probe_env *env, struct err *err)
 {
     struct sink_ratio *s = xcalloc(1, sizeof *s);
-    *s = (struct sink_ratio){ env, attention_sum_new(env), curvature_new(env) };
+    *s = (struct sink_ratio){ env, attention_sum_start(env, err), curvature_new(env, err) };
     return s;
 }
 
@@ -35,7 +35,7 @@ static int sink_ratio_run(void *state, struct graph *g, const struct site *site,
                           struct site_args *args)
 {
     const struct sink_ratio *s = state;
-    if (site == SITE_VALUES) return attention_sum_add(s->sum, g, args);
+    if (site == SITE_VALUES) return attention_sum_run(s->sum, g, site, args);
     return curvature_add(s->curvature, g, site, args);
 }
 

@@ -200,7 +200,7 @@ static void lines_are_cut_where_tiles_end(void **state)
     for (int i = 0; i < ROWS * WIDTH; i++) h[i] = (float)((i * 37 + i * i * 11) % 101) / 10;
     struct tensor *x = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ ROWS, WIDTH }, h);
     const struct site_args args = { .x = x, .sequence = &f.sequence };
-    struct curvature *c = curvature_new(&f.env);
+    struct curvature *c = curvature_new(&f.env, NULL);
     curvature_add(c, &g, 0, &args);
     for (int split = 0; split < 2; split++) {
         double sum = 0;
