@@ -6,20 +6,15 @@
 #include "core/probes/kit.h"
 
 struct similarity {
-    const struct probe_env *env;
     int layers;
     int64_t rows, width;
-    float **unit; // [L+1][N, D] of length 1
-    bool **there; // [L+1][N] rows alive
+    float *unit; // [L+1, N, D] of length 1
+    bool *there; // [L+1, N] rows alive
 };
 
 static void similarity_release(void *state)
 {
     struct similarity *s = state;
-    for (int l = 0; l <= s->layers; l++) {
-        free(s->unit[l]);
-        free(s->there[l]);
-    }
     free(s->unit);
     free(s->there);
     free(s);
@@ -28,21 +23,16 @@ static void similarity_release(void *state)
 static void *similarity_start(const struct probe_env *env, struct err *err)
 {
     struct similarity *s = xcalloc(1, sizeof *s);
-    s->env = env;
     s->layers = env->model->decoder.config.layers;
     s->width = env->model->decoder.config.hidden;
     s->rows = env->sequence->n;
-    s->unit = xcalloc((size_t)s->layers + 1, sizeof *s->unit);
-    s->there = xcalloc((size_t)s->layers + 1, sizeof *s->there);
-    for (int l = 0; l <= s->layers; l++) {
-        s->there[l] = xcalloc((size_t)s->rows, sizeof **s->there);
-        s->unit[l] = calloc((size_t)(s->rows * s->width), sizeof **s->unit);
-        if (s->unit[l]) continue;
-        err_set(err, "out of memory for the residual stream of all layers: shorten the prompt");
-        similarity_release(s);
-        return NULL;
-    }
-    return s;
+    const size_t rows = (size_t)(s->layers + 1) * (size_t)s->rows;
+    s->there = xcalloc(rows, sizeof *s->there);
+    s->unit = calloc(rows, (size_t)s->width * sizeof *s->unit);
+    if (s->unit) return s;
+    err_set(err, "out of memory for the residual stream of all layers: shorten the prompt");
+    similarity_release(s);
+    return NULL;
 }
 
 static int similarity_take(void *state, const struct site *site, const struct site_args *args,
@@ -52,12 +42,12 @@ static int similarity_take(void *state, const struct site *site, const struct si
     const int l = site == SITE_FINAL ? s->layers : args->layer;
     const float *h = args->x->data; // [N,D]
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
-        const int64_t row = site_row(args, i);
+        const int64_t row = l * s->rows + site_row(args, i);
         const double norm = rows_norm(h + i * s->width, s->width);
-        float *to = s->unit[l] + row * s->width;
+        float *to = s->unit + row * s->width;
         for (int64_t k = 0; k < s->width && norm > 0; k++)
             to[k] = (float)((double)h[i * s->width + k] / norm);
-        s->there[l][row] = true;
+        s->there[row] = true;
     }
     return 0;
 }
@@ -68,8 +58,9 @@ static double between(const struct similarity *s, int a, int b)
     double sum = 0;
     int64_t count = 0;
     for (int64_t i = 0; i < s->rows; i++) {
-        if (!s->there[a][i] || !s->there[b][i]) continue;
-        sum += rows_dot(s->unit[a] + i * s->width, s->unit[b] + i * s->width, s->width);
+        const int64_t x = a * s->rows + i, y = b * s->rows + i;
+        if (!s->there[x] || !s->there[y]) continue;
+        sum += rows_dot(s->unit + x * s->width, s->unit + y * s->width, s->width);
         count++;
     }
     return count ? sum / (double)count : NAN;

@@ -1,5 +1,6 @@
 // tests/commands/tested.c -- every command, probe and method has a test: one that runs the command,
-// one that measures with the probe, one of the method's name.
+// one that measures with the probe, one of the method's name. The commands of probes take the
+// options of their maps.
 #include <ctype.h>
 #include <glob.h>
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 #include "core/base/file_in.h"
 #include "core/methods/method.h"
 #include "core/probes/probe.h"
+#include "core/probes/results.h"
 
 // The text of all files of these patterns but this one.
 static char *read_tests(const char *const *patterns)
@@ -52,10 +54,10 @@ static bool names(const char *text, const char *word)
     return false;
 }
 
-// What has none is said all at once.
+// All that is missing is said at once.
 static void finish(struct buf *missing)
 {
-    if (missing->length) fail_msg("without a test:\n%s", missing->data);
+    if (missing->length) fail_msg("missing:\n%s", missing->data);
     buf_release(missing);
 }
 
@@ -108,12 +110,35 @@ static void test_methods(void **state)
     finish(&missing);
 }
 
+// The screen asks for a map with the options that its kind names.
+static void test_maps(void **state)
+{
+    static const struct {
+        unsigned each;
+        const char *option;
+    } options[] = { { EACH_LAYER, "--layer" }, { EACH_HEAD, "--head" }, { EACH_TOKEN, "each" } };
+    const struct result_kind *k;
+    const char *name;
+    struct buf missing = { 0 };
+    for (int i = 0; (k = result_map_kind(i, &name)); i++) {
+        const char *usage = command_find(name)->usage;
+        if (k->rows == MAP_PATCHES && !strstr(usage, "--picture"))
+            buf_printf(&missing, "/%s: its usage does not name --picture\n", name);
+        for (size_t n = 0; n < sizeof options / sizeof *options; n++)
+            if ((k->each & options[n].each) && !strstr(usage, options[n].option))
+                buf_printf(&missing, "/%s: its usage does not name %s, and %s has a map for each\n",
+                           name, options[n].option, k->name);
+    }
+    finish(&missing);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_probes),
         cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
