@@ -114,7 +114,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     if (part && !part->last) part->give(part, g, p, s, h);
 
     // The head.
-    if (decoder_last(d) && graph_ok(g)) {
+    if (p && decoder_last(d) && graph_ok(g)) {
         h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
         if (want == LOGITS_HIDDEN) *logits = h;
         if (want == LOGITS_LAST || want == LOGITS_ALL) *logits = rows_logits(g, d, p, h, want);
