@@ -207,16 +207,6 @@ int stages_full(int count, struct err *err)
     return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
 }
 
-int bytes_split(struct tokenizer *t, const char *regex, struct err *err)
-{
-    struct split *s = &t->splits[t->split_count++];
-    s->kind = SPLIT_PATTERN;
-    if (pattern_compile(&s->pattern, regex, "pattern", err) < 0) return -1;
-    t->splits[t->split_count++].kind = SPLIT_BYTES;
-    t->decodes[t->decode_count++].kind = DECODE_BYTES;
-    return 0;
-}
-
 void mark_fused(struct tokenizer *t)
 {
     if (!t->decode_count) t->decodes[t->decode_count++].kind = DECODE_SPACES;
@@ -225,4 +215,27 @@ void mark_fused(struct tokenizer *t)
         t->decodes[i].fused = fused;
         fused |= t->decodes[i].kind == DECODE_FUSE || t->decodes[i].kind == DECODE_BYTES;
     }
+}
+
+struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name, struct err *err)
+{
+    if (status == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}
+
+bool lines_next(struct lines *l)
+{
+    while (l->next < l->end) {
+        l->line = l->next;
+        l->number++;
+        const char *stop = memchr(l->line, '\n', (size_t)(l->end - l->line));
+        l->next = stop ? stop + 1 : l->end;
+        if (!stop) stop = l->end;
+        if (stop > l->line && stop[-1] == '\r') stop--;
+        l->length = (size_t)(stop - l->line);
+        if (l->length) return true;
+    }
+    return false;
 }

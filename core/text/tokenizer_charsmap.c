@@ -17,17 +17,10 @@ static const char MARK[] = "\xE2\x96\x81"; // U+2581
 
 // --- table -------------------------------------------------------------------------------------
 
-static uint32_t little_endian(const char *bytes)
+uint32_t little_endian(const char *bytes)
 {
     const uint8_t *b = (const uint8_t *)bytes;
     return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
-static bool texts_valid(const struct charsmap *m)
-{
-    for (size_t i = 0; i < m->length; i += strlen(m->texts + i) + 1)
-        if (!utf8_valid(m->texts + i, strlen(m->texts + i))) return false;
-    return true;
 }
 
 int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err)
@@ -42,7 +35,8 @@ int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err 
     m->texts = xmalloc(m->length + 1);
     memcpy(m->texts, blob + 4 + trie, m->length);
     m->texts[m->length] = 0;
-    if (!texts_valid(m)) return err_set(err, "the precompiled_charsmap holds invalid UTF-8");
+    if (!utf8_valid(m->texts, m->length)) // zero bytes between texts are characters too
+        return err_set(err, "the precompiled_charsmap holds invalid UTF-8");
     return 0;
 }
 
@@ -170,12 +164,6 @@ static bool has_dummy(const struct encoder *e, const struct normal *n, const cha
            !(part_length >= strlen(MARK) && !memcmp(part, MARK, strlen(MARK)));
 }
 
-static void cut_end(struct buf *out, const char *space)
-{
-    const size_t n = strlen(space);
-    while (out->length >= n && !memcmp(out->data + out->length - n, space, n)) out->length -= n;
-}
-
 int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                struct buf *out)
 {
@@ -198,7 +186,10 @@ int pieces_run(struct encoder *e, const struct normal *n, const char *text, size
         put_part(rules, part, part_length, out);
         if (normal_limit(&e->search, out, e->err) < 0) return -1;
     }
-    if (rules->squeeze) cut_end(out, space);
+    const size_t width = strlen(space);
+    while (rules->squeeze && out->length >= width &&
+           !memcmp(out->data + out->length - width, space, width))
+        out->length -= width;
     if (dummy && rules->suffix) buf_puts(out, space);
     return 0;
 }

@@ -26,9 +26,6 @@
 
 static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)32 << 20; // bytes
 
-static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
-                                            "pad_token", "cls_token", "mask_token", NULL };
-
 // --- companions --------------------------------------------------------------------------------
 
 // A token is a text or {"content": text}.
@@ -92,8 +89,8 @@ void tokenizer_config_complete(cJSON **config, const cJSON *map)
 // Adds the texts of special tokens: added_tokens.json does not say which of its tokens are special.
 static void add_special(struct names *special, const cJSON *object)
 {
-    for (int i = 0; special_keys[i]; i++) {
-        const char *text = token_text(json_get(object, special_keys[i]));
+    for (int i = 0; companions_names[i]; i++) {
+        const char *text = token_text(json_get(object, companions_names[i]));
         if (text) names_add(special, text, NULL);
     }
     const cJSON *item;
@@ -118,39 +115,34 @@ int companions_start(struct added_items *a, const struct companions *c, struct e
     return 0;
 }
 
-static int read_described(const cJSON *item, struct added *token, const char **text, double *id,
-                          bool *normalized, struct err *err)
-{
-    char *end = item->string;
-    if (!cJSON_IsObject(item)) return err_set(err, "\"%.40s\" is not an object", item->string);
-    if (added_read(item, token, text, normalized, err) < 0) return -1;
-    *id = strtod(item->string, &end);
-    if (end == item->string || *end) *id = -1;
-    return 0;
-}
-
-static int read_named(const cJSON *item, const struct names *special, struct added *token,
-                      const char **text, double *id, struct err *err)
-{
-    size_t number;
-    *token = (struct added){ .special = names_find(special, item->string, &number) };
-    *text = item->string;
-    *id = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    return utf8_valid(*text, strlen(*text)) ? 0 : err_set(err, "invalid UTF-8");
-}
-
 int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
                     struct err *err)
 {
     const cJSON *item = a->next;
     double id = -1;
+    size_t number;
     if (!item) return 0;
     a->next = item->next;
-    const int status = a->decoder ? read_described(item, token, text, &id, &a->normalized, err)
-                                  : read_named(item, &a->special, token, text, &id, err);
-    if (!a->decoder) a->normalized = !token->special;
-    if (status < 0 || check_id(id, entries, &token->id, err) < 0)
+    if (!a->decoder) {
+        *token = (struct added){ .special = names_find(&a->special, item->string, &number) };
+        *text = item->string;
+        a->normalized = !token->special;
+        if (cJSON_IsNumber(item)) id = item->valuedouble;
+        if (!utf8_valid(*text, strlen(*text))) {
+            err_set(err, "invalid UTF-8");
+            return err_in(err, "%s", a->where);
+        }
+    } else if (!cJSON_IsObject(item)) {
+        err_set(err, "\"%.40s\" is not an object", item->string);
         return err_in(err, "%s", a->where);
+    } else {
+        char *end;
+        if (added_read(item, token, text, &a->normalized, err) < 0)
+            return err_in(err, "%s", a->where);
+        id = strtod(item->string, &end);
+        if (end == item->string || *end) id = -1;
+    }
+    if (check_id(id, entries, &token->id, err) < 0) return err_in(err, "%s", a->where);
     return 1;
 }
 
@@ -165,13 +157,6 @@ static int read_companion(const char *folder, const char *name, cJSON **json, st
     }
     free(path);
     return status;
-}
-
-static void companions_release(struct companions *c)
-{
-    cJSON_Delete(c->config);
-    cJSON_Delete(c->special);
-    cJSON_Delete(c->added);
 }
 
 // `json`: the tokenizer.json; NULL: another file holds the tokenizer.
@@ -207,66 +192,23 @@ static bool is_ranks(const char *text, size_t size)
     return i > 0 && i + 1 < size && text[i] == ' ' && text[i + 1] >= '0' && text[i + 1] <= '9';
 }
 
-// vocab.json, and merges.txt beside it.
-static struct tokenizer *open_vocab(const char *path, struct err *err)
+struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
+                                  const char *name, struct err *err)
 {
-    struct companions c = { 0 };
-    struct tokenizer *t = NULL;
-    size_t size = 0;
-    const int folder = (int)(strlen(path) - strlen("vocab.json"));
-    char *merges_path = xasprintf("%.*smerges.txt", folder, path);
-    cJSON *vocab = json_read(path, MODEL_LIMIT, err);
-    char *merges = vocab ? file_read(merges_path, MODEL_LIMIT, &size, err) : NULL;
-    if (merges && companions_open(&c, path, NULL, err) == 0)
-        t = tokenizer_parse_merges(vocab, merges, size, &c, path, err);
-    companions_release(&c);
-    cJSON_Delete(vocab);
-    free(merges);
-    free(merges_path);
-    return t;
-}
-
-static struct tokenizer *open_model(const char *path, const char *file, size_t size,
-                                    struct err *err)
-{
-    struct companions c = { 0 };
-    struct tokenizer *t = NULL;
-    // A damaged one too, so that the message names what it should be.
-    const bool ranks =
-        is_ranks(file, size) || text_ends(path, "/tiktoken.model") || text_ends(path, ".tiktoken");
-    if (companions_open(&c, path, NULL, err) == 0)
-        t = ranks ? tokenizer_parse_ranks(file, size, &c, path, err)
-                  : tokenizer_parse_pieces(file, size, &c, path, err);
-    companions_release(&c);
-    return t;
-}
-
-// tokenizer.json, and what the files beside it add.
-static struct tokenizer *open_json(const char *path, const char *file, size_t size, struct err *err)
-{
-    struct companions c = { 0 };
-    struct tokenizer *t = NULL;
     struct buf notice = { 0 };
-    cJSON *json = json_parse(file, size, path, err);
-    bool prefix = false;
-    if (json && companions_open(&c, path, json, err) == 0 &&
-        companions_merge(json, true, &c, &notice, err) == 0) {
-        prefix = companions_prefix(json, &c);
-        t = tokenizer_from_json(json, path, err);
+    if (companions_merge(json, source, c, &notice, err) < 0) {
+        buf_release(&notice);
+        return tokenizer_done(NULL, -1, name, err);
     }
+    const bool prefix = companions_prefix(json, c);
+    struct tokenizer *t = tokenizer_from_json(json, source == FROM_RANKS, name, err);
     if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    buf_release(&notice);
     if (t && prefix)
         tokenizer_add_notice(t, "add_prefix_space is that of tokenizer_config.json (false if it "
                                 "says nothing), as in transformers 4, not tokenizer.json's");
-    if (t && companions_apply(t, &c, err) < 0) {
-        err_in(err, "tokenizer '%s'", path);
-        tokenizer_free(t);
-        t = NULL;
-    }
-    if (t && c.pieces) companions_tell_pieces(t, &c);
-    buf_release(&notice);
-    companions_release(&c);
-    cJSON_Delete(json);
+    if (t) t = tokenizer_done(t, companions_apply(t, c, err), name, err);
+    if (t && c->pieces) companions_tell_pieces(t, c);
     return t;
 }
 
@@ -274,16 +216,43 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return tokenizer_open_folder(path, err);
-    if (text_ends(path, "/vocab.json")) return open_vocab(path, err);
+    const bool vocab = text_ends(path, "/vocab.json");
     const bool model = text_ends(path, ".model") || text_ends(path, ".tiktoken");
-    size_t size;
-    char *file = file_read(path, model ? MODEL_LIMIT : JSON_LIMIT, &size, err);
-    if (!file) return NULL;
+    size_t size, merges_size;
+    char *file = file_read(path, model || vocab ? MODEL_LIMIT : JSON_LIMIT, &size, err);
+    char *merges = NULL;
+    cJSON *json = NULL;
+    struct companions c = { 0 };
     struct tokenizer *t = NULL;
-    if (!size)
+    if (!file) return NULL;
+    if (!size) {
         err_set(err, "'%s' is empty: download it again", path);
+        goto out;
+    }
+    if (vocab && text_check(file, size, path, err) < 0) goto out;
+    if (!model && !(json = json_parse(file, size, path, err))) goto out;
+    if (vocab) { // merges.txt is beside it
+        char *name = xasprintf("%.*smerges.txt", (int)(strlen(path) - strlen("vocab.json")), path);
+        merges = file_read(name, MODEL_LIMIT, &merges_size, err);
+        free(name);
+        if (!merges) goto out;
+    }
+    if (companions_open(&c, path, vocab ? NULL : json, err) < 0) goto out;
+    if (vocab)
+        t = tokenizer_parse_merges(json, merges, merges_size, &c, path, err);
+    else if (!model)
+        t = companions_read(json, FROM_FILE, &c, path, err);
+    else if (is_ranks(file, size) || text_ends(path, "/tiktoken.model") ||
+             text_ends(path, ".tiktoken")) // a damaged one too, for the message
+        t = tokenizer_parse_ranks(file, size, &c, path, err);
     else
-        t = model ? open_model(path, file, size, err) : open_json(path, file, size, err);
+        t = tokenizer_parse_pieces(file, size, &c, path, err);
+out:
+    cJSON_Delete(c.config);
+    cJSON_Delete(c.special);
+    cJSON_Delete(c.added);
+    cJSON_Delete(json);
+    free(merges);
     free(file);
     return t;
 }

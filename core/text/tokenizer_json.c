@@ -365,49 +365,25 @@ static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
     return 0;
 }
 
-static int find_word(const struct tokenizer *t, const char *text, size_t length, int32_t *id,
-                     struct err *err)
+// The two tokens of "a b", or newer ["a", "b"].
+static int merge_parts(const cJSON *item, struct token_text *parts, struct err *err)
 {
-    *id = vocabulary_find(t, text, length);
-    if (*id >= 0) return 0;
-    return err_set(err, "\"%.*s\" is not in the vocabulary", (int)(length < 40 ? length : 40),
-                   text);
-}
-
-// "a b", or newer ["a", "b"].
-static int read_merge(struct tokenizer *t, const cJSON *item, uint32_t rank, struct buf *joined,
-                      struct err *err)
-{
-    const char *left, *right;
-    size_t left_length;
+    const cJSON *a = cJSON_IsArray(item) ? item->child : NULL, *b = a ? a->next : NULL;
     if (cJSON_IsString(item)) {
-        left = item->valuestring;
-        const char *space = strchr(left, ' ');
+        const char *text = item->valuestring, *space = strchr(text, ' ');
         if (!space || strchr(space + 1, ' ')) return err_set(err, "it is not two tokens");
-        left_length = (size_t)(space - left);
-        right = space + 1;
-    } else {
-        const cJSON *a = cJSON_IsArray(item) ? item->child : NULL, *b = a ? a->next : NULL;
-        if (!b || b->next || !cJSON_IsString(a) || !cJSON_IsString(b))
-            return err_set(err, "it is not two tokens");
-        left = a->valuestring;
-        left_length = strlen(left);
-        right = b->valuestring;
+        parts[0] = (struct token_text){ text, (size_t)(space - text) };
+        parts[1] = (struct token_text){ space + 1, strlen(space + 1) };
+        return 0;
     }
-    size_t right_length = strlen(right);
-    buf_clear(joined);
-    buf_add(joined, left, left_length);
-    buf_add(joined, right, right_length);
-    int32_t l, r, both;
-    if (find_word(t, left, left_length, &l, err) < 0 ||
-        find_word(t, right, right_length, &r, err) < 0 ||
-        find_word(t, joined->data, joined->length, &both, err) < 0)
-        return -1;
-    // Text never becomes a special token by merging: where one may stand it was found before.
-    if (!(t->flags[both] & TOKEN_SPECIAL)) merge_add(t, l, r, rank, both);
+    if (!b || b->next || !cJSON_IsString(a) || !cJSON_IsString(b))
+        return err_set(err, "it is not two tokens");
+    parts[0] = (struct token_text){ a->valuestring, strlen(a->valuestring) };
+    parts[1] = (struct token_text){ b->valuestring, strlen(b->valuestring) };
     return 0;
 }
 
+// Text never becomes a special token by merging: where one may stand it was found before.
 static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err)
 {
     if (!cJSON_IsArray(merges)) return err_set(err, "\"merges\" must be a list");
@@ -418,20 +394,31 @@ static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err
     const cJSON *item;
     cJSON_ArrayForEach(item, merges)
     {
-        status = read_merge(t, item, rank, &joined, err);
-        if (status < 0) {
-            err_in(err, "merge %u", rank);
+        status = -1;
+        struct token_text parts[3] = { 0 }; // left, right, both
+        if (merge_parts(item, parts, err) < 0) break;
+        buf_clear(&joined);
+        for (int i = 0; i < 2; i++) buf_add(&joined, parts[i].text, parts[i].length);
+        parts[2] = (struct token_text){ joined.data, joined.length };
+        int32_t id[3];
+        int i = 0;
+        while (i < 3 && (id[i] = vocabulary_find(t, parts[i].text, parts[i].length)) >= 0) i++;
+        if (i < 3) {
+            err_set(err, "\"%.*s\" is not in the vocabulary",
+                    (int)(parts[i].length < 40 ? parts[i].length : 40), parts[i].text);
             break;
         }
+        if (!(t->flags[id[2]] & TOKEN_SPECIAL)) merge_add(t, id[0], id[1], rank, id[2]);
         rank++;
+        status = 0;
     }
     buf_release(&joined);
-    return status;
+    return status < 0 ? err_in(err, "merge %u", rank) : 0;
 }
 
 // --- model -------------------------------------------------------------------------------------
 
-static int read_bpe(struct tokenizer *t, const cJSON *model, struct err *err)
+static int read_bpe(struct tokenizer *t, const cJSON *model, bool ranked, struct err *err)
 {
     const char *unknown, *affix;
     static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
@@ -447,7 +434,15 @@ static int read_bpe(struct tokenizer *t, const cJSON *model, struct err *err)
     if (unknown && t->unknown < 0)
         return err_set(err, "the unk_token \"%.40s\" is not in the vocabulary", unknown);
     t->word = bpe_word;
-    return read_merges(t, json_get(model, "merges"), err);
+    if (!ranked) return read_merges(t, json_get(model, "merges"), err);
+    uint32_t *rank = xreallocarray(NULL, (size_t)t->size, sizeof *rank);
+    memset(rank, 0xFF, (size_t)t->size * sizeof *rank);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(model, "vocab")) rank[item->valueint] =
+        (uint32_t)item->valueint;
+    merges_derive(t, rank);
+    free(rank);
+    return 0;
 }
 
 static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err)
@@ -472,33 +467,22 @@ static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err
     return unigram_fill(t, err);
 }
 
-static const struct model_kind {
-    const char *type;
-    cJSON_bool (*vocab)(const cJSON *vocab); // what the vocabulary must be
-    int (*read)(struct tokenizer *t, const cJSON *model, struct err *err);
-} model_kinds[] = {
-    { "BPE", cJSON_IsObject, read_bpe },
-    { "Unigram", cJSON_IsArray, read_unigram },
-};
-
-static const struct model_kind *find_model(const cJSON *model, struct err *err)
+// BPE and Unigram; older files leave the type out.
+static int check_model(const cJSON *model, bool *unigram, struct err *err)
 {
     const char *type;
-    if (!model) return err_set(err, "\"model\" is missing"), NULL;
-    // Older files leave the type out.
-    const bool listed = cJSON_IsArray(json_get(model, "vocab"));
-    if (json_text(model, "type", listed ? "Unigram" : "BPE", &type, err) < 0) return NULL;
-    for (size_t i = 0; i < sizeof model_kinds / sizeof *model_kinds; i++) {
-        if (strcmp(type, model_kinds[i].type) != 0) continue;
-        if (model_kinds[i].vocab(json_get(model, "vocab"))) return &model_kinds[i];
-        err_set(err, "%s: \"vocab\" is missing", type);
-        return NULL;
-    }
-    err_set(err, "type \"%s\" is not supported, only BPE and Unigram", type);
-    return NULL;
+    const cJSON *vocab = json_get(model, "vocab");
+    if (!model) return err_set(err, "\"model\" is missing");
+    if (json_text(model, "type", cJSON_IsArray(vocab) ? "Unigram" : "BPE", &type, err) < 0)
+        return -1;
+    *unigram = !strcmp(type, "Unigram");
+    if (!*unigram && strcmp(type, "BPE") != 0)
+        return err_set(err, "type \"%s\" is not supported, only BPE and Unigram", type);
+    if (*unigram ? cJSON_IsArray(vocab) : cJSON_IsObject(vocab)) return 0;
+    return err_set(err, "%s: \"vocab\" is missing", type);
 }
 
-static int read_model(struct tokenizer *t, const struct model_kind *kind, const cJSON *model,
+static int read_model(struct tokenizer *t, const cJSON *model, bool unigram, bool ranked,
                       struct err *err)
 {
     bool fallback;
@@ -508,19 +492,7 @@ static int read_model(struct tokenizer *t, const struct model_kind *kind, const 
         return -1;
     if (dropout > 0) return err_set(err, "\"dropout\" is not supported");
     bytes_find(t, fallback);
-    return kind->read(t, model, err);
-}
-
-// --- added tokens ------------------------------------------------------------------------------
-
-static int read_added_token(struct tokenizer *t, const cJSON *item, struct err *err)
-{
-    const char *text;
-    struct added a;
-    bool normalized;
-    if (added_read(item, &a, &text, &normalized, err) < 0) return -1;
-    a.id = (int32_t)json_get(item, "id")->valuedouble;
-    return *text ? added_put(t, a, text, normalized, err) : 0;
+    return unigram ? read_unigram(t, model, err) : read_bpe(t, model, ranked, err);
 }
 
 static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
@@ -528,7 +500,12 @@ static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
     const cJSON *item;
     cJSON_ArrayForEach(item, added)
     {
-        if (read_added_token(t, item, err) < 0) return -1;
+        const char *text;
+        struct added a;
+        bool normalized;
+        if (added_read(item, &a, &text, &normalized, err) < 0) return -1;
+        a.id = (int32_t)json_get(item, "id")->valuedouble;
+        if (*text && added_put(t, a, text, normalized, err) < 0) return -1;
     }
     added_sort(&t->added);
     added_sort(&t->added_normal);
@@ -537,41 +514,48 @@ static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
 
 // --- the file ----------------------------------------------------------------------------------
 
-static int read_file(struct tokenizer *t, const cJSON *json, struct err *err)
+static int read_file(struct tokenizer *t, const cJSON *json, bool ranked, struct err *err)
 {
+    const struct {
+        const char *key, *members;
+        int (*read)(struct tokenizer *t, const cJSON *object, struct err *err);
+    } stages[] = {
+        { "normalizer", "normalizers", read_normal },
+        { "pre_tokenizer", "pretokenizers", read_split },
+        { "post_processor", "processors", read_post },
+        { "decoder", "decoders", read_decode },
+    };
     const cJSON *model = json_get(json, "model"), *added = json_get(json, "added_tokens");
     const cJSON *vocab = json_get(model, "vocab");
+    bool unigram = false;
     if (!cJSON_IsObject(json)) return err_set(err, "it is not a tokenizer.json");
-    const struct model_kind *kind = find_model(model, err);
-    if (!kind || size_tables(t, vocab, added, err) < 0 || read_vocab(t, vocab, err) < 0)
+    if (check_model(model, &unigram, err) < 0 || size_tables(t, vocab, added, err) < 0 ||
+        read_vocab(t, vocab, err) < 0)
         return err_in(err, "model");
-    if (read_stages(t, json_get(json, "normalizer"), "normalizers", read_normal, err) < 0)
-        return err_in(err, "normalizer");
-    if (read_added(t, added, err) < 0) return err_in(err, "added_tokens");
-    if (read_model(t, kind, model, err) < 0) return err_in(err, "model");
-    if (read_stages(t, json_get(json, "pre_tokenizer"), "pretokenizers", read_split, err) < 0)
-        return err_in(err, "pre_tokenizer");
-    if (read_stages(t, json_get(json, "post_processor"), "processors", read_post, err) < 0)
-        return err_in(err, "post_processor");
-    if (read_stages(t, json_get(json, "decoder"), "decoders", read_decode, err) < 0)
-        return err_in(err, "decoder");
+    for (int i = 0; i < 4; i++) {
+        const cJSON *stage = json_get(json, stages[i].key);
+        if (read_stages(t, stage, stages[i].members, stages[i].read, err) < 0)
+            return err_in(err, "%s", stages[i].key);
+        if (i) continue;
+        // Texts of added tokens are normalised; merges and templates ask which are special.
+        if (read_added(t, added, err) < 0) return err_in(err, "added_tokens");
+        if (read_model(t, model, unigram, ranked, err) < 0) return err_in(err, "model");
+    }
     mark_fused(t);
     return 0;
 }
 
-struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err)
+struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,
+                                      struct err *err)
 {
     struct tokenizer *t = xcalloc(1, sizeof *t);
-    if (read_file(t, json, err) == 0) return t;
-    err_in(err, "tokenizer '%s'", name);
-    tokenizer_free(t);
-    return NULL;
+    return tokenizer_done(t, read_file(t, json, ranked, err), name, err);
 }
 
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err)
 {
     cJSON *json = json_parse(text, size, name, err);
-    struct tokenizer *t = json ? tokenizer_from_json(json, name, err) : NULL;
+    struct tokenizer *t = json ? tokenizer_from_json(json, false, name, err) : NULL;
     cJSON_Delete(json);
     return t;
 }

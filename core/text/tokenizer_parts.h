@@ -4,10 +4,9 @@
 //   tokenizer_special.c    tokens that these add
 //   tokenizer_class.c      what the tokenizer's class adds
 //   tokenizer_json.c       tokenizer.json -> struct tokenizer
-//   tokenizer_merges.c     vocab.json and merges.txt, as if they were a tokenizer.json
-//   tokenizer_ranks.c      tiktoken.model -> struct tokenizer
 //   tokenizer_pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
-//   tokenizer_list.c       a list of tokens (of a GGUF file) -> struct tokenizer
+//   tokenizer_list.c       a list of tokens (of a GGUF file), vocab.json and merges.txt, or a
+//                          tiktoken.model, as if they were a tokenizer.json
 //   tokenizer_export.c     struct tokenizer -> such a list
 //   tokenizer_build.c      what all of them fill it with
 //   tokenizer.c          a text through all stages: added tokens, the three below, post-processor
@@ -302,6 +301,9 @@ void merges_make(struct tokenizer *t, size_t count);
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
 // Appends those that give token `id`, as struct merge.
 void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
+// What a reader returns: the tokenizer, or NULL and the file's name in the message.
+struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
+                                 struct err *err);
 // Fills the trie of a unigram model whose scores are known: all texts but special tokens.
 int unigram_fill(struct tokenizer *t, struct err *err);
 // What every added token says of itself.
@@ -314,10 +316,17 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
 // Once all are there.
 void added_sort(struct added_list *list);
 int stages_full(int count, struct err *err);
-// The stages of byte-level BPE: words by a pattern, then bytes.
-int bytes_split(struct tokenizer *t, const char *regex, struct err *err);
 // Behind Fuse and ByteLevel there are no tokens any more: marks the decoder's stages so.
 void mark_fused(struct tokenizer *t);
+
+// Lines of a text that are not empty, without what ends them.
+struct lines {
+    const char *next, *end;
+    const char *line;
+    size_t length, number; // of the line, from 1
+};
+
+bool lines_next(struct lines *l);
 
 // --- folders -----------------------------------------------------------------------------------
 
@@ -343,10 +352,17 @@ int companions_start(struct added_items *a, const struct companions *c, struct e
 int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
                     struct err *err);
 
+// What a tokenizer.json was: a file, which should have all added tokens; vocab.json and merges.txt;
+// a tiktoken.model, of a class that transformers does not have: its new tokens get the files' ids.
+enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
+
 // Adds to a tokenizer.json the tokens of the files beside it, as transformers does, and to `notice`
-// what they change. `whole`: it is a file that should have all of them.
-int companions_merge(cJSON *json, bool whole, const struct companions *c, struct buf *notice,
-                     struct err *err);
+// what they change.
+int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
+                     struct buf *notice, struct err *err);
+// The tokenizer of a tokenizer.json and of the files beside it.
+struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
+                                  const char *name, struct err *err);
 
 // Beside another file of `words` tokens.
 // Raises t->size for the ids that the added tokens may get.
@@ -356,6 +372,8 @@ int companions_size(struct tokenizer *t, const struct companions *c, size_t word
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err);
 
+// Keys of special tokens, NULL-terminated.
+extern const char *const companions_names[];
 // Text of "bos_token" and the like, NULL if it is not said.
 const char *companions_token(const struct companions *c, const char *key);
 
@@ -396,7 +414,9 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
 // Beside a tokenizer.model: what transformers would read there.
 void companions_tell_pieces(struct tokenizer *t, const struct companions *c);
 
-struct tokenizer *tokenizer_from_json(const cJSON *json, const char *name, struct err *err);
+// `ranked`: no merges are named; ids are ranks, by which they are derived.
+struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,
+                                      struct err *err);
 // `vocab`: vocab.json; `merges`: merges.txt.
 struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_t size,
                                          const struct companions *c, const char *name,
@@ -486,6 +506,7 @@ void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *p
 void bpe_start(struct encoder *e, size_t text_length);
 void bpe_release(struct encoder *e);
 
+uint32_t little_endian(const char *bytes); // of four
 int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err);
 void charsmap_release(struct charsmap *m);
 // NORMAL_CHARSMAP and NORMAL_PIECES.

@@ -8,6 +8,8 @@
 // BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,23 +20,21 @@ enum piece_type { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHAR };
 
 struct piece {
-    const char *text; // not terminated
-    size_t length;
+    struct token_text text;
     float score;
-    enum piece_type type;
+    int32_t type; // enum piece_type
 };
 
 struct proto {
     struct piece *pieces;
     size_t count, room;
     // trainer_spec
-    int64_t model, bos, eos;
-    bool byte_fallback, suffix;
-    char *unknown_surface;
-    // normalizer_spec, denormalizer_spec
-    const char *charsmap;
-    size_t charsmap_size;
-    bool dummy, squeeze, escape, denormalizes;
+    int32_t model, bos, eos, byte_fallback, suffix;
+    struct token_text unknown_surface;
+    // normalizer_spec
+    struct token_text charsmap;
+    int32_t dummy, squeeze, escape;
+    struct token_text denormalizer;
 };
 
 // --- protocol buffer ---------------------------------------------------------------------------
@@ -85,91 +85,62 @@ static int read_field(struct message *m, struct field *f)
     return 1;
 }
 
-static float read_float(const struct field *f)
-{
-    const uint8_t *b = (const uint8_t *)f->bytes;
-    const uint32_t bits = f->length == 4 ? (uint32_t)b[0] | (uint32_t)b[1] << 8 |
-                                               (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
-                                         : 0;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
+// A field that is kept: a token_text, int32_t or (FIXED32) float at an offset. The last one's
+// number is 0.
+struct kept {
+    uint64_t number;
+    enum wire wire;
+    size_t offset;
+};
 
-static int read_piece(struct proto *p, const struct field *message)
-{
-    struct message m = { message->bytes, message->bytes + message->length };
-    struct piece piece = { .type = NORMAL };
-    struct field f;
-    int more;
-    while ((more = read_field(&m, &f)) > 0) {
-        if (f.number == 1 && f.wire == BYTES) {
-            piece.text = f.bytes;
-            piece.length = f.length;
-        }
-        if (f.number == 2 && f.wire == FIXED32) piece.score = read_float(&f);
-        if (f.number == 3 && f.wire == VARINT) piece.type = (enum piece_type)f.value;
-    }
-    if (p->count == p->room) {
-        p->room = p->room ? 2 * p->room : 1024;
-        p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
-    }
-    p->pieces[p->count++] = piece;
-    return more;
-}
-
-static int read_trainer(struct proto *p, const struct field *message)
+static int read_message(const struct field *message, const struct kept *kept, void *out)
 {
     struct message m = { message->bytes, message->bytes + message->length };
     struct field f;
     int more;
-    while ((more = read_field(&m, &f)) > 0) {
-        if (f.number == 44 && f.wire == BYTES) {
-            free(p->unknown_surface);
-            p->unknown_surface = xstrndup(f.bytes, f.length);
+    while ((more = read_field(&m, &f)) > 0)
+        for (const struct kept *k = kept; k->number; k++) {
+            if (k->number != f.number || k->wire != f.wire) continue;
+            const struct token_text text = { f.bytes, f.length };
+            const uint32_t number = f.wire == VARINT    ? (uint32_t)f.value
+                                    : f.wire == FIXED32 ? little_endian(f.bytes)
+                                                        : 0;
+            if (f.wire == BYTES)
+                memcpy((char *)out + k->offset, &text, sizeof text);
+            else
+                memcpy((char *)out + k->offset, &number, sizeof number);
         }
-        if (f.wire != VARINT) continue;
-        switch (f.number) {
-        case 3: p->model = (int64_t)f.value; break;
-        case 24: p->suffix = f.value != 0; break;
-        case 35: p->byte_fallback = f.value != 0; break;
-        case 41: p->bos = (int32_t)f.value; break;
-        case 42: p->eos = (int32_t)f.value; break;
-        }
-    }
     return more;
-}
-
-static int read_normalizer(struct proto *p, const struct field *message)
-{
-    struct message m = { message->bytes, message->bytes + message->length };
-    struct field f;
-    int more;
-    while ((more = read_field(&m, &f)) > 0) {
-        if (f.number == 2 && f.wire == BYTES) {
-            p->charsmap = f.bytes;
-            p->charsmap_size = f.length;
-        }
-        if (f.wire != VARINT) continue;
-        switch (f.number) {
-        case 3: p->dummy = f.value != 0; break;
-        case 4: p->squeeze = f.value != 0; break;
-        case 5: p->escape = f.value != 0; break;
-        }
-    }
-    return more;
-}
-
-static int read_denormalizer(struct proto *p, const struct field *message)
-{
-    struct proto spec = { 0 };
-    const int status = read_normalizer(&spec, message);
-    p->denormalizes = spec.charsmap_size > 0;
-    return status;
 }
 
 static int read_proto(struct proto *p, const char *file, size_t size, struct err *err)
 {
+    static const struct kept of_piece[] = {
+        { 1, BYTES, offsetof(struct piece, text) },
+        { 2, FIXED32, offsetof(struct piece, score) },
+        { 3, VARINT, offsetof(struct piece, type) },
+        { 0 },
+    };
+    static const struct kept of_trainer[] = {
+        { 3, VARINT, offsetof(struct proto, model) },
+        { 24, VARINT, offsetof(struct proto, suffix) },
+        { 35, VARINT, offsetof(struct proto, byte_fallback) },
+        { 41, VARINT, offsetof(struct proto, bos) },
+        { 42, VARINT, offsetof(struct proto, eos) },
+        { 44, BYTES, offsetof(struct proto, unknown_surface) },
+        { 0 },
+    };
+    static const struct kept of_normalizer[] = {
+        { 2, BYTES, offsetof(struct proto, charsmap) },
+        { 3, VARINT, offsetof(struct proto, dummy) },
+        { 4, VARINT, offsetof(struct proto, squeeze) },
+        { 5, VARINT, offsetof(struct proto, escape) },
+        { 0 },
+    };
+    static const struct kept of_denormalizer[] = {
+        { 2, BYTES, offsetof(struct proto, denormalizer) },
+        { 0 },
+    };
     struct message m = { file, file + size };
     struct field f;
     int more;
@@ -178,14 +149,19 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
     };
     while ((more = read_field(&m, &f)) > 0) {
         if (f.wire != BYTES) continue;
-        int status = 0;
         switch (f.number) {
-        case 1: status = read_piece(p, &f); break;
-        case 2: status = read_trainer(p, &f); break;
-        case 3: status = read_normalizer(p, &f); break;
-        case 5: status = read_denormalizer(p, &f); break;
+        case 1:
+            if (p->count == p->room) {
+                p->room = p->room ? 2 * p->room : 1024;
+                p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
+            }
+            p->pieces[p->count] = (struct piece){ .type = NORMAL };
+            more = read_message(&f, of_piece, &p->pieces[p->count++]);
+            break;
+        case 2: more = read_message(&f, of_trainer, p); break;
+        case 3: more = read_message(&f, of_normalizer, p); break;
+        case 5: more = read_message(&f, of_denormalizer, p); break;
         }
-        if (status < 0) more = -1;
         if (more < 0) break;
     }
     if (more < 0)
@@ -198,20 +174,21 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
 
 static int check_piece(const struct piece *p, bool byte_fallback, struct err *err)
 {
-    if (!p->length) return err_set(err, "it is empty");
-    if (p->length > TOKEN_BYTES_MAX)
-        return err_set(err, "it has %zu bytes; at most %d are supported", p->length,
+    if (!p->text.length) return err_set(err, "it is empty");
+    if (p->text.length > TOKEN_BYTES_MAX)
+        return err_set(err, "it has %zu bytes; at most %d are supported", p->text.length,
                        TOKEN_BYTES_MAX);
-    if (memchr(p->text, 0, p->length)) return err_set(err, "it contains a zero byte");
-    if (p->type < NORMAL || p->type > BYTE)
-        return err_set(err, "type %d is not known", (int)p->type);
+    if (memchr(p->text.text, 0, p->text.length)) return err_set(err, "it contains a zero byte");
+    if (p->type < NORMAL || p->type > BYTE) return err_set(err, "type %d is not known", p->type);
     if (!isfinite(p->score)) return err_set(err, "its score is not a number");
     if (p->type == BYTE && !byte_fallback)
         return err_set(err, "it is a byte, but the model has no byte fallback");
     return 0;
 }
 
-static int check_proto(const struct proto *p, struct err *err)
+// `kind`: NULL if the class is not of transformers.
+static int check_proto(const struct proto *p, const struct companions *c,
+                       const struct class_kind *kind, struct err *err)
 {
     static const char *const models[] = {
         [UNIGRAM] = "unigram", [BPE] = "BPE", [WORD] = "word", [CHAR] = "char"
@@ -220,23 +197,17 @@ static int check_proto(const struct proto *p, struct err *err)
     if (p->model != UNIGRAM && p->model != BPE)
         return err_set(err, "model type \"%s\" is not supported, only BPE and unigram",
                        known ? models[p->model] : "unknown");
-    if (p->denormalizes) return err_set(err, "its denormalizer is not supported");
+    if (p->denormalizer.length) return err_set(err, "its denormalizer is not supported");
     size_t unknown = 0;
     for (size_t i = 0; i < p->count; i++) {
         if (check_piece(&p->pieces[i], p->byte_fallback, err) < 0)
             return err_in(err, "piece %zu", i);
         unknown += p->pieces[i].type == UNKNOWN;
     }
-    return unknown == 1 ? 0 : err_set(err, "it must have one unknown piece, not %zu", unknown);
-}
-
-// NULL in `kind`: the class is not of transformers.
-static int find_class(const struct companions *c, const struct class_kind **kind, struct err *err)
-{
+    if (unknown != 1) return err_set(err, "it must have one unknown piece, not %zu", unknown);
     char name[CLASS_ROOM];
     if (companions_class(c->config, name, err) < 0) return -1;
-    *kind = companions_kind(c->config);
-    if (!*kind || (*kind)->pieces) return 0;
+    if (!kind || kind->pieces) return 0;
     return err_set(err,
                    "tokenizer_class \"%s\" changes what the SentencePiece model gives; only a "
                    "tokenizer.json is supported for it",
@@ -245,23 +216,11 @@ static int find_class(const struct companions *c, const struct class_kind **kind
 
 // --- tokens ------------------------------------------------------------------------------------
 
-static int put_pieces(struct tokenizer *t, const struct proto *p, struct err *err)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        char text[TOKEN_BYTES_MAX + 1];
-        memcpy(text, p->pieces[i].text, p->pieces[i].length);
-        text[p->pieces[i].length] = 0;
-        if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
-        if (p->pieces[i].type == UNKNOWN) t->unknown = (int32_t)i;
-    }
-    return 0;
-}
-
 // Pieces that a configuration gave another text are no longer there.
 static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
 {
-    return t->text_length[id] != p->length ||
-           memcmp(tokenizer_token(t, (int32_t)id), p->text, p->length) != 0;
+    return t->text_length[id] != p->text.length ||
+           memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
 }
 
 // Control pieces are special, and the unknown one but in a class that names its own; user-defined
@@ -274,15 +233,16 @@ static int put_symbols(struct tokenizer *t, const struct proto *p, const struct 
         struct added a = { .id = (int32_t)i };
         if (overwritten(t, piece, i)) continue;
         if (piece->type == USER_DEFINED && !(t->flags[i] & TOKEN_SPECIAL)) {
-            added_list_put(&t->symbols, a, piece->text, piece->length);
-            if (p->model == BPE) added_list_put(&t->added_normal, a, piece->text, piece->length);
+            added_list_put(&t->symbols, a, piece->text.text, piece->text.length);
+            if (p->model == BPE)
+                added_list_put(&t->added_normal, a, piece->text.text, piece->text.length);
             t->flags[i] |= TOKEN_SYMBOL;
         }
         if (piece->type == BYTE || (piece->type == UNUSED && p->model == UNIGRAM))
             t->flags[i] |= TOKEN_APART;
         a.special = piece->type == CONTROL || (piece->type == UNKNOWN && !kind);
         if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
-        char *text = xstrndup(piece->text, piece->length);
+        char *text = xstrndup(piece->text.text, piece->text.length);
         const int status = added_put(t, a, text, false, err);
         free(text);
         if (status < 0) return -1;
@@ -302,11 +262,6 @@ static int compare_score(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static bool merges(const struct piece *p)
-{
-    return p->type == NORMAL || p->type == USER_DEFINED || p->type == UNUSED;
-}
-
 // Ranks by score; UINT32_MAX for pieces that no merge touches. Equal scores are equal ranks: then
 // the leftmost pair goes first.
 static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
@@ -319,7 +274,10 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
     for (size_t i = 0; i < p->count; i++) {
         if (i && order[i]->score != order[i - 1]->score) next++;
         const size_t id = (size_t)(order[i] - p->pieces);
-        if (merges(order[i]) && !overwritten(t, order[i], id)) rank[id] = next;
+        const int type = order[i]->type;
+        if ((type == NORMAL || type == USER_DEFINED || type == UNUSED) &&
+            !overwritten(t, order[i], id))
+            rank[id] = next;
     }
     free(order);
     return rank;
@@ -361,32 +319,6 @@ static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32
     }
 }
 
-static void fill_bpe(struct tokenizer *t, const struct proto *p)
-{
-    uint32_t *rank = rank_pieces(t, p);
-    merges_derive(t, rank);
-    fill_unused(t, p, rank);
-    free(rank);
-    t->word = bpe_word;
-}
-
-static int fill_unigram(struct tokenizer *t, const struct proto *p, struct err *err)
-{
-    struct unigram *u = &t->unigram;
-    u->score = xcalloc((size_t)t->size, sizeof *u->score);
-    u->single = true;
-    u->least = (double)FLT_MAX;
-    for (size_t i = 0; i < p->count; i++) {
-        const double score = (double)p->pieces[i].score;
-        u->score[i] = score;
-        if (p->pieces[i].type != NORMAL) continue;
-        if (score < u->least) u->least = score;
-    }
-    u->least = (double)((float)u->least - (float)UNKNOWN_PENALTY);
-    t->word = unigram_word;
-    return unigram_fill(t, err);
-}
-
 static int fill_model(struct tokenizer *t, const struct proto *p, struct err *err)
 {
     bytes_find(t, p->byte_fallback);
@@ -394,9 +326,25 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
         if (t->byte_id[i] < 0)
             return err_set(err, "it has byte fallback, but no piece <0x%02X>", (unsigned)i);
     t->fuse_unknown = true;
-    if (p->model == UNIGRAM) return fill_unigram(t, p, err);
-    fill_bpe(t, p);
-    return 0;
+    if (p->model == BPE) {
+        uint32_t *rank = rank_pieces(t, p);
+        merges_derive(t, rank);
+        fill_unused(t, p, rank);
+        free(rank);
+        t->word = bpe_word;
+        return 0;
+    }
+    struct unigram *u = &t->unigram;
+    u->score = xcalloc((size_t)t->size, sizeof *u->score);
+    u->single = true;
+    float least = FLT_MAX;
+    for (size_t i = 0; i < p->count; i++) {
+        u->score[i] = (double)p->pieces[i].score;
+        if (p->pieces[i].type == NORMAL && p->pieces[i].score < least) least = p->pieces[i].score;
+    }
+    u->least = (double)(least - (float)UNKNOWN_PENALTY);
+    t->word = unigram_word;
+    return unigram_fill(t, err);
 }
 
 // --- stages ------------------------------------------------------------------------------------
@@ -425,16 +373,18 @@ static int fill_stages(struct tokenizer *t, const struct proto *p, const struct 
     d->kind = DECODE_PIECES;
     d->prepend = (p->dummy && prefix) || p->squeeze;
     d->squeeze = p->squeeze;
-    d->text = xstrdup(p->unknown_surface ? p->unknown_surface : " \xE2\x81\x87 ");
+    const struct token_text *surface = &p->unknown_surface;
+    d->text = surface->text ? xstrndup(surface->text, surface->length) : xstrdup(" \xE2\x81\x87 ");
     if (!utf8_valid(d->text, strlen(d->text))) return err_set(err, "unk_surface: invalid UTF-8");
-    return p->charsmap_size ? charsmap_read(&n->map, p->charsmap, p->charsmap_size, err) : 0;
+    return p->charsmap.length ? charsmap_read(&n->map, p->charsmap.text, p->charsmap.length, err)
+                              : 0;
 }
 
 static int add_around(struct tokenizer *t, const struct companions *c, const char *key,
-                      int64_t otherwise, struct ids *ids, struct err *err)
+                      int32_t otherwise, struct ids *ids, struct err *err)
 {
     const char *text = companions_token(c, key);
-    int32_t id = text ? tokenizer_id(t, text) : (int32_t)otherwise;
+    int32_t id = text ? tokenizer_id(t, text) : otherwise;
     if (text && id < 0)
         return err_set(err, "tokenizer_config.json: %s \"%.40s\" is not a token", key, text);
     if (id >= 0 && tokenizer_is_special(t, id)) ids_add(ids, id);
@@ -465,7 +415,7 @@ static void tell_rules(struct tokenizer *t, const struct proto *p)
     struct buf rules = { 0 };
     size_t symbols = 0;
     for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == USER_DEFINED;
-    if (p->charsmap_size) say(&rules, "its normaliser");
+    if (p->charsmap.length) say(&rules, "its normaliser");
     if (p->squeeze) say(&rules, "one space for several");
     if (!p->dummy) say(&rules, "no space before a text");
     if (p->model == UNIGRAM) say(&rules, "unigram scores");
@@ -500,17 +450,6 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
     buf_release(&open);
 }
 
-static void tell_holes(struct tokenizer *t, size_t count)
-{
-    int32_t holes = 0;
-    for (int32_t id = (int32_t)count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
-    if (holes)
-        tokenizer_add_notice(t,
-                             "the added tokens' ids leave out %d, as the files say; transformers "
-                             "without the model's own code gives the next free ids",
-                             holes);
-}
-
 // Text does not become a special token by merging.
 static void tell_words(struct tokenizer *t, const struct proto *p)
 {
@@ -539,22 +478,33 @@ static void tell_differences(struct tokenizer *t, const struct proto *p, const s
                              "the 100 tokens <extra_id_0> ... that transformers adds to a "
                              "%s without \"extra_ids\" are not added",
                              kind->name);
-    if (!kind) tell_holes(t, p->count);
+    if (kind) return;
+    int32_t holes = 0;
+    for (int32_t id = (int32_t)p->count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
+    if (holes)
+        tokenizer_add_notice(t,
+                             "the added tokens' ids leave out %d, as the files say; transformers "
+                             "without the model's own code gives the next free ids",
+                             holes);
 }
 
 static int fill(struct tokenizer *t, const struct proto *p, const struct companions *c,
                 struct err *err)
 {
-    const struct class_kind *kind;
+    const struct class_kind *kind = companions_kind(c->config);
     t->unknown = -1;
     t->size = (int32_t)p->count;
-    if (check_proto(p, err) < 0 || find_class(c, &kind, err) < 0 ||
-        companions_size(t, c, p->count, err) < 0)
-        return -1;
+    if (check_proto(p, c, kind, err) < 0 || companions_size(t, c, p->count, err) < 0) return -1;
     tables_make(t, p->count);
-    if (put_pieces(t, p, err) < 0 || companions_added(t, c, p->count, !kind, err) < 0 ||
-        put_symbols(t, p, kind, err) < 0 || fill_model(t, p, err) < 0 ||
-        fill_stages(t, p, c, kind, err) < 0 || fill_around(t, p, c, kind, err) < 0)
+    for (size_t i = 0; i < p->count; i++) {
+        char text[TOKEN_BYTES_MAX + 1];
+        snprintf(text, sizeof text, "%.*s", (int)p->pieces[i].text.length, p->pieces[i].text.text);
+        if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
+        if (p->pieces[i].type == UNKNOWN) t->unknown = (int32_t)i;
+    }
+    if (companions_added(t, c, p->count, !kind, err) < 0 || put_symbols(t, p, kind, err) < 0 ||
+        fill_model(t, p, err) < 0 || fill_stages(t, p, c, kind, err) < 0 ||
+        fill_around(t, p, c, kind, err) < 0)
         return -1;
     mark_fused(t);
     tell_differences(t, p, c, kind);
@@ -569,47 +519,31 @@ struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const st
     int status = read_proto(&p, file, size, err);
     if (status == 0) status = fill(t, &p, c, err);
     free(p.pieces);
-    free(p.unknown_surface);
-    if (status == 0) return t;
-    err_in(err, "tokenizer '%s'", name);
-    tokenizer_free(t);
-    return NULL;
+    return tokenizer_done(t, status, name, err);
 }
 
 // --- a list of tokens ----------------------------------------------------------------------------
-
-static void proto_of_list(struct proto *p, const struct token_list *l)
-{
-    *p = (struct proto){ .model = BPE,
-                         .bos = l->bos,
-                         .eos = l->eos,
-                         .byte_fallback = true,
-                         .dummy = l->prefix,
-                         .squeeze = l->squeeze,
-                         .escape = true,
-                         .count = l->count,
-                         .pieces = xcalloc(l->count + 1, sizeof *p->pieces) };
-    for (size_t i = 0; i < l->count; i++)
-        p->pieces[i] = (struct piece){ .text = l->tokens[i].text,
-                                       .length = l->tokens[i].length,
-                                       .score = l->scores[i],
-                                       .type = (enum piece_type)l->types[i] };
-}
 
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err)
 {
     struct tokenizer *t = xcalloc(1, sizeof *t);
-    struct proto p;
     struct companions c = { .config = cJSON_CreateObject() };
     cJSON_AddBoolToObject(c.config, "add_bos_token", l->add_bos);
     cJSON_AddBoolToObject(c.config, "add_eos_token", l->add_eos);
-    proto_of_list(&p, l);
+    struct proto p = { .model = BPE,
+                       .bos = l->bos,
+                       .eos = l->eos,
+                       .byte_fallback = true,
+                       .dummy = l->prefix,
+                       .squeeze = l->squeeze,
+                       .escape = true,
+                       .count = l->count,
+                       .pieces = xcalloc(l->count + 1, sizeof *p.pieces) };
+    for (size_t i = 0; i < l->count; i++)
+        p.pieces[i] = (struct piece){ l->tokens[i], l->scores[i], l->types[i] };
     const int status = fill(t, &p, &c, err);
     cJSON_Delete(c.config);
     free(p.pieces);
-    if (status == 0) return t;
-    err_in(err, "tokenizer '%s'", name);
-    tokenizer_free(t);
-    return NULL;
+    return tokenizer_done(t, status, name, err);
 }

@@ -27,7 +27,8 @@ struct merging {
     size_t room;               // of `items`
     struct names known;        // their texts
     bool whole;                // of a tokenizer.json, which should have all added tokens
-    bool own;                  // new tokens get the files' ids, where these give one
+    bool own;                  // new tokens get the files' ids, where these give one, and are
+                               // found in the text as it is
     const struct tokenizer *t; // its vocabulary, or NULL:
     const cJSON *vocab;        // of the model
     struct names words;        // texts of the vocabulary, read when one is first looked up
@@ -115,15 +116,6 @@ static double word_id(struct merging *m, const char *text)
     return names_find(&m->words, text, &number) ? m->word_ids[number] : -1;
 }
 
-// The id that a text gets which is not in the list.
-static double new_id(struct merging *m, const struct extra *x)
-{
-    const double known = word_id(m, x->text);
-    if (known >= 0) return known;
-    if (m->own && x->flags.id >= 0) return x->flags.id;
-    return m->last >= m->word_count ? m->last + 1 : m->word_count;
-}
-
 // --- one token -----------------------------------------------------------------------------------
 
 static bool set_flag(cJSON *item, const char *key, bool value, bool otherwise)
@@ -147,12 +139,6 @@ static bool set_flags(cJSON *item, const struct extra *x)
     return changed | set_flag(item, "single_word", x->flags.single_word, false);
 }
 
-static void tell_added(struct merging *m, const struct extra *x, double id)
-{
-    if (m->whole || id >= m->word_count)
-        tell(&m->added, "%.40s (%.0f%s)", x->text, id, x->five ? ", in 5 only" : "");
-}
-
 static void put(struct merging *m, const struct extra *x)
 {
     size_t number;
@@ -163,7 +149,10 @@ static void put(struct merging *m, const struct extra *x)
         id = cJSON_IsNumber(own) ? own->valuedouble : -1;
         if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->text);
     } else {
-        id = new_id(m, x);
+        // The id of the vocabulary, else the file's, else the next free one.
+        id = word_id(m, x->text);
+        if (id < 0 && m->own) id = x->flags.id;
+        if (id < 0) id = m->last >= m->word_count ? m->last + 1 : m->word_count;
         cJSON *item = cJSON_CreateObject();
         cJSON_AddNumberToObject(item, "id", id);
         cJSON_AddStringToObject(item, "content", x->text);
@@ -171,7 +160,8 @@ static void put(struct merging *m, const struct extra *x)
         set_flags(item, x);
         cJSON_AddItemToArray(m->list, item);
         know(m, item, x->text);
-        if (m->whole || x->flags.id < 0) tell_added(m, x, id);
+        if (m->whole || (x->flags.id < 0 && id >= m->word_count))
+            tell(&m->added, "%.40s (%.0f%s)", x->text, id, x->five ? ", in 5 only" : "");
     }
     if (x->flags.id >= 0 && x->flags.id != id)
         tell(&m->moved, "%.40s (%.0f, not %d)", x->text, id, x->flags.id);
@@ -181,17 +171,10 @@ static void put(struct merging *m, const struct extra *x)
 
 static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
 
-static const char *const names[] = { "bos_token", "eos_token", "unk_token", "sep_token",
-                                     "pad_token", "cls_token", "mask_token" };
+const char *const companions_names[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
+                                         "pad_token", "cls_token", "mask_token", NULL };
 
-enum { NAMES = sizeof names / sizeof *names, OTHERS_MOST = 1024 };
-
-static bool is_standard(const char *key)
-{
-    for (int i = 0; i < NAMES; i++)
-        if (!strcmp(key, names[i])) return true;
-    return false;
-}
+enum { NAMES = sizeof companions_names / sizeof *companions_names - 1, OTHERS_MOST = 1024 };
 
 // A special token: a text or an object with its "content" and flags. 0, or -1.
 static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
@@ -209,7 +192,7 @@ static int visit(struct merging *m, const cJSON *value, bool five, bool add, str
         return err_set(err, "tokenizer_config.json: a special token is invalid UTF-8");
     names_add(&m->special, x.text, NULL);
     if (!add || names_find(&m->known, x.text, &number)) return 0;
-    x.normalized = cJSON_IsTrue(json_get(value, "normalized"));
+    x.normalized = !m->own && cJSON_IsTrue(json_get(value, "normalized"));
     x.flags.special = true;
     x.flags.id = -1;
     put(m, &x);
@@ -224,10 +207,11 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
     const bool infill = kind && kind->infill;
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
-        if (visit(m, json_get(config, names[i]), false, add, err) < 0) return -1;
+        if (visit(m, json_get(config, companions_names[i]), false, add, err) < 0) return -1;
     cJSON_ArrayForEach(item, config)
     {
-        if (!item->string || !text_ends(item->string, "_token") || is_standard(item->string))
+        if (!item->string || !text_ends(item->string, "_token") ||
+            text_listed(companions_names, item->string))
             continue;
         if (!most--)
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
@@ -256,13 +240,6 @@ static int compare_extras(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-// Does tokenizer.json itself add a token with this id?
-static bool id_taken(const struct merging *m, double id)
-{
-    const size_t count = m->ids.length / sizeof id;
-    return count && bsearch(&id, m->ids.data, count, sizeof id, compare_ids);
-}
-
 static int put_extras(struct merging *m, const struct companions *c, struct err *err)
 {
     struct added_items a;
@@ -270,12 +247,16 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     struct buf all = { 0 };
     const char *text = "";
     size_t number;
+    const size_t taken_count = m->ids.length / sizeof(double); // by tokenizer.json itself
     int more = companions_start(&a, c, err);
     while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0) {
-        struct extra x = { text, token, a.normalized, false, all.length };
+        struct extra x = { text, token, a.normalized && !m->own, false, all.length };
         x.flags.special |= names_find(&m->special, text, &number);
         // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
-        if (a.decoder || !id_taken(m, token.id)) buf_add(&all, &x, sizeof x);
+        const double id = token.id;
+        const bool taken =
+            taken_count && bsearch(&id, m->ids.data, taken_count, sizeof id, compare_ids);
+        if (a.decoder || !taken) buf_add(&all, &x, sizeof x);
         more = 0;
     }
     names_release(&a.special);
@@ -303,11 +284,11 @@ static void tell_unread(const struct merging *m, const struct companions *c, str
             tell(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
     }
     for (int i = 0; i < NAMES; i++) {
-        const char *mine = companions_token(c, names[i]);
+        const char *mine = companions_token(c, companions_names[i]);
         const struct companions map = { .config = c->special };
-        const char *other = companions_token(&map, names[i]);
+        const char *other = companions_token(&map, companions_names[i]);
         if (other && (!mine || strcmp(mine, other) != 0))
-            tell(t, "%s (%.40s, not %.40s of special_tokens_map.json)", names[i],
+            tell(t, "%s (%.40s, not %.40s of special_tokens_map.json)", companions_names[i],
                  mine ? mine : "none", other);
     }
 }
@@ -350,10 +331,10 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
     return status;
 }
 
-int companions_merge(cJSON *json, bool whole, const struct companions *c, struct buf *notice,
-                     struct err *err)
+int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
+                     struct buf *notice, struct err *err)
 {
-    struct merging m = { .whole = whole };
+    struct merging m = { .whole = source == FROM_FILE, .own = source == FROM_RANKS };
     m.list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
     if (!cJSON_IsObject(json) || (m.list && !cJSON_IsArray(m.list))) return 0; // refused later
     if (!m.list) m.list = cJSON_AddArrayToObject(json, "added_tokens");
@@ -387,19 +368,6 @@ int companions_size(struct tokenizer *t, const struct companions *c, size_t word
     return more;
 }
 
-// A new one is looked for in the text as it is. 1: transformers 4 would look in the normalised one.
-static int enter(struct tokenizer *t, const cJSON *item, struct err *err)
-{
-    struct added token;
-    const char *text;
-    bool normalized;
-    if (added_read(item, &token, &text, &normalized, err) < 0) return -1;
-    token.id = (int32_t)json_get(item, "id")->valuedouble;
-    if (token.id >= t->size) return err_set(err, "\"%.40s\": too many added tokens", text);
-    if (added_put(t, token, text, false, err) < 0) return -1;
-    return normalized && vocabulary_find(t, text, strlen(text)) < 0;
-}
-
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err)
 {
@@ -412,9 +380,16 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     int status = merge(&m, c, &notice, err);
     cJSON_ArrayForEach(item, m.list)
     {
-        if (status < 0) break;
-        status = enter(t, item, err);
-        if (status > 0) tell(&after_space, "%.40s", json_get(item, "content")->valuestring);
+        struct added token;
+        const char *text;
+        bool normalized;
+        if (status < 0 || (status = added_read(item, &token, &text, &normalized, err)) < 0) break;
+        token.id = (int32_t)json_get(item, "id")->valuedouble;
+        status = token.id >= t->size ? err_set(err, "\"%.40s\": too many added tokens", text)
+                                     : added_put(t, token, text, false, err);
+        // It is looked for in the text as it is; transformers 4 would look in the normalised one.
+        if (status == 0 && normalized && vocabulary_find(t, text, strlen(text)) < 0)
+            tell(&after_space, "%.40s", text);
     }
     if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
     report(&notice, &after_space,

@@ -1,5 +1,5 @@
-// tests/core/text/tokenizer_files.c -- core/text/tokenizer_folder.c, tokenizer_ranks.c,
-// tokenizer_merges.c and tokenizer_unigram.c: folders without a tokenizer.json. Vectors are those
+// tests/core/text/tokenizer_files.c -- core/text/tokenizer_folder.c, tokenizer_list.c
+// and tokenizer_unigram.c: folders without a tokenizer.json. Vectors are those
 // of SentencePiece, tiktoken and tokenizers (tests/goldens/tokenizers/make.py).
 #include <setjmp.h>
 #include <stdarg.h>
