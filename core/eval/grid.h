@@ -48,8 +48,8 @@ struct grid {
     const struct model *model;
     const struct backend *backend;
     struct job *job;          // NULL: in the shell
-    struct engine *engine;    // of the shell; NULL: a job
-    struct adapters adapters; // of a job's cells
+    struct engine *engine;    // whose model and adapters the cells use; NULL: the job's model, and
+    struct adapters adapters; // these
     struct grid_cell *cells;  // [count], owned
     size_t count;
     size_t groups, group; // of a job's ranks, and this rank's; groups 0: one
@@ -70,9 +70,9 @@ struct grid_plan {
 
 struct grid grid_of_job(struct job *j);
 struct grid grid_of_engine(struct engine *e);
-// Both become the grid's; name may be NULL.
+// Copies the name (or NULL) and takes the settings.
 void grid_add(struct grid *g, const char *name, struct settings *settings);
-// Applies the checkpoint of the cell to the model. `tensors` may be NULL.
+// Opens a cell: applies its checkpoint to the model, and gives its tensors for methods.
 int grid_use(struct grid *g, size_t cell, struct method_tensors *tensors, struct err *err);
 // For passes in the grid's cells.
 const atomic_bool *grid_cancel(const struct grid *g);
