@@ -1,5 +1,7 @@
-// core/text/jinja.h -- chat templates: the language of Jinja2, as transformers sets it up
-// (trim_blocks, lstrip_blocks, loop controls, {% generation %}, its tojson and functions).
+// core/text/jinja.h -- chat templates: what published ones use of Jinja2 (docs/templates.md lists
+// it), as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, {% generation %}, its
+// tojson and functions. The rest of Jinja2 is refused by name with its line: when the template is
+// parsed, or when it is reached (output.unknown).
 //
 //   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
 //   struct jinja_room room = { 0 };
@@ -55,8 +57,6 @@ enum jinja_kind {
     JINJA_FUNCTION,  // a global function
     JINJA_METHOD,    // of a value
     JINJA_MACRO,
-    JINJA_CYCLER,
-    JINJA_JOINER,
 };
 
 struct jinja_value {
@@ -70,10 +70,9 @@ struct jinja_value {
         struct jinja_list *list;
         struct jinja_dict *dict;
         struct jinja_loop *loop;
-        const struct jinja_function *function;
+        const struct jinja_callable *function;
         struct jinja_method *method;
         struct jinja_macro *macro;
-        struct jinja_cycler *cycler;
     };
 };
 

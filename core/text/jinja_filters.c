@@ -1,38 +1,37 @@
-// core/text/jinja_filters.c -- filters of single values and of texts; those of lists are in
-// jinja_filters_list.c.
+// core/text/jinja_filters.c -- filters: of single values, of texts, of lists and dicts.
+#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text/jinja_parts.h"
 
+#define FILTER(name)                                                                   \
+    static struct jinja_value filter_##name(struct jinja_run *r, struct jinja_value v, \
+                                            const struct jinja_args *a)
+
 // --- values ------------------------------------------------------------------------------------
 
-static struct jinja_value filter_default(struct jinja_run *r, struct jinja_value v,
-                                         const struct jinja_args *a)
+FILTER(default)
 {
     const bool falsy = jinja_argument_true(a, 1, false) && !jinja_value_truth(v);
     if (v.kind != JINJA_UNDEFINED && !falsy) return v;
     return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_words(r, "");
 }
 
-static struct jinja_value filter_string(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
+FILTER(string)
 {
     (void)a;
     return jinja_value_string(jinja_string_of(r, v));
 }
 
-static struct jinja_value filter_length(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
+FILTER(length)
 {
     (void)a;
     return jinja_value_int(jinja_value_length(r, v));
 }
 
-static struct jinja_value filter_safe(struct jinja_run *r, struct jinja_value v,
-                                      const struct jinja_args *a)
+FILTER(safe)
 {
     (void)a;
     struct jinja_string *markup = jinja_take(r->room, sizeof *markup);
@@ -41,24 +40,7 @@ static struct jinja_value filter_safe(struct jinja_run *r, struct jinja_value v,
     return jinja_value_string(markup);
 }
 
-static struct jinja_value filter_escape(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
-{
-    (void)a;
-    return jinja_string_escape(r, jinja_string_of(r, v));
-}
-
-static struct jinja_value filter_forceescape(struct jinja_run *r, struct jinja_value v,
-                                             const struct jinja_args *a)
-{
-    (void)a;
-    struct jinja_string plain = *jinja_string_of(r, v);
-    plain.safe = false;
-    return jinja_string_escape(r, &plain);
-}
-
-static struct jinja_value filter_tojson(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
+FILTER(tojson)
 {
     struct builder b = { .r = r };
     const struct jinja_value indent = jinja_argument(a, 1), separators = jinja_argument(a, 2);
@@ -66,16 +48,8 @@ static struct jinja_value filter_tojson(struct jinja_run *r, struct jinja_value 
     struct json_style style = { .item = lines ? "," : ", ",
                                 .key = ": ",
                                 .ascii = jinja_argument_true(a, 0, false),
-                                .sorted = jinja_argument_true(a, 3, false) };
-    if (lines) {
-        const int64_t n =
-            jinja_is_text(indent) ? 0 : jinja_argument_int(r, a, 1, 0, "tojson's indent");
-        style.indent =
-            jinja_is_text(indent)
-                ? indent.text
-                : jinja_eval_binary(r, N_MULTIPLY, jinja_value_words(r, " "), jinja_value_int(n))
-                      .text;
-    }
+                                .lines = lines };
+    if (lines) style.indent = jinja_argument_int(r, a, 1, 0, "tojson's indent");
     if (jinja_is_sequence(separators) && separators.list->count == 2 &&
         jinja_is_text(separators.list->items[0]) && jinja_is_text(separators.list->items[1])) {
         style.item = separators.list->items[0].text->bytes;
@@ -87,157 +61,46 @@ static struct jinja_value filter_tojson(struct jinja_run *r, struct jinja_value 
     return jinja_builder_value(&b);
 }
 
-static struct jinja_value filter_attr(struct jinja_run *r, struct jinja_value v,
-                                      const struct jinja_args *a)
+// The number that a text holds, with white space around it: "12", "-3.5", "1e3". False: none.
+static bool read_number(const struct jinja_string *s, struct jinja_value *v)
 {
-    const struct jinja_string *name = jinja_need_text(r, jinja_argument(a, 0), "attr");
-    if (v.kind == JINJA_UNDEFINED || r->failed) return jinja_value_undefined("an attribute");
-    // Attributes only: what a dict holds is not one.
-    if (v.kind == JINJA_DICT && !jinja_method_of(v, name->bytes))
-        return jinja_value_undefined(name->bytes);
-    return jinja_value_attribute(r, v, name);
-}
-
-// --- numbers -----------------------------------------------------------------------------------
-
-// An integer in text, with white space around it and '_' between digits; false: none.
-static bool read_int(const char *text, int base, int64_t *value)
-{
-    char digits[72], *end;
-    size_t n = 0, length = strlen(text);
-    size_t skip;
-    while ((skip = jinja_space_start(text, length))) text += skip, length -= skip;
-    while ((skip = jinja_space_end(text, length))) length -= skip;
-    const bool sign = length && (*text == '-' || *text == '+');
-    for (size_t i = 0; i < length && n < sizeof digits - 1; i++) {
-        const bool between = i > sign && i + 1 < length && text[i - 1] != '_';
-        if (text[i] != '_' || !between) digits[n++] = text[i];
-    }
-    digits[n] = '\0';
-    char *start = digits + sign;
-    const char *prefix = base == 16 ? "0x" : base == 8 ? "0o" : base == 2 ? "0b" : "  ";
-    if (start[0] == prefix[0] && (start[1] | 0x20) == prefix[1])
-        memmove(start, start + 2, strlen(start + 2) + 1);
-    if (!strchr("0123456789abcdefABCDEF", *start) || !*start) return false;
-    if (n >= sizeof digits - 1) return false;
-    *value = strtoll(digits, &end, base);
-    return !*end;
-}
-
-static bool read_real(const char *text, double *value)
-{
-    char digits[400], *end;
-    size_t length = strlen(text), skip, n = 0;
+    char digits[64], *end;
+    const char *text = s->bytes;
+    size_t length = s->length, skip;
     while ((skip = jinja_space_start(text, length))) text += skip, length -= skip;
     while ((skip = jinja_space_end(text, length))) length -= skip;
     if (!length || length >= sizeof digits) return false;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] != '_') digits[n++] = text[i];
-    digits[n] = '\0';
-    // What strtod would take and Python does not: hexadecimal numbers.
-    if (strpbrk(digits, "xXpP(")) return false;
-    *value = strtod(digits, &end);
-    return end != digits && !*end;
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    if (strspn(digits, "+-.eE0123456789") != length) return false;
+    errno = 0;
+    *v = jinja_value_int(strtoll(digits, &end, 10));
+    if (*end || errno) *v = jinja_value_real(strtod(digits, &end));
+    return !*end;
 }
 
-static struct jinja_value real_to_int(struct jinja_run *r, double x, struct jinja_value otherwise)
+FILTER(int)
 {
-    if (isnan(x)) return otherwise;
-    if (fabs(x) < 9.2e18) return jinja_value_int((int64_t)x);
-    if (isinf(x)) return otherwise;
+    const struct jinja_value otherwise =
+        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_int(0);
+    if (v.kind == JINJA_UNDEFINED)
+        jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "int's value");
+    if (jinja_is_text(v) && (!jinja_step(r, v.text->length / 8) || !read_number(v.text, &v)))
+        return otherwise;
+    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_int(jinja_value_as_int(v));
+    if (v.kind != JINJA_REAL || isnan(v.real) || isinf(v.real)) return otherwise;
+    if (fabs(v.real) < 9.2e18) return jinja_value_int((int64_t)v.real);
     jinja_fail(r, "a number is too large");
     return otherwise;
 }
 
-static struct jinja_value filter_int(struct jinja_run *r, struct jinja_value v,
-                                     const struct jinja_args *a)
-{
-    const struct jinja_value otherwise =
-        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_int(0);
-    const int64_t base = jinja_argument_int(r, a, 1, 10, "int's base");
-    int64_t integer;
-    double real;
-    if (v.kind == JINJA_UNDEFINED)
-        jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "int's value");
-    if (base != 2 && base != 8 && base != 10 && base != 16)
-        jinja_fail(r, "int's base is 2, 8, 10 or 16");
-    if (r->failed) return otherwise;
-    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_int(jinja_value_as_int(v));
-    if (v.kind == JINJA_REAL) return real_to_int(r, v.real, otherwise);
-    if (!jinja_is_text(v) || !jinja_step(r, v.text->length / 8)) return otherwise;
-    if (read_int(v.text->bytes, (int)base, &integer)) return jinja_value_int(integer);
-    return read_real(v.text->bytes, &real) ? real_to_int(r, real, otherwise) : otherwise;
-}
-
-static struct jinja_value filter_float(struct jinja_run *r, struct jinja_value v,
-                                       const struct jinja_args *a)
-{
-    const struct jinja_value otherwise =
-        jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_real(0);
-    double real;
-    if (v.kind == JINJA_UNDEFINED)
-        jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "float's value");
-    if (jinja_is_number(v)) return jinja_value_real(jinja_value_as_real(v));
-    return jinja_is_text(v) && jinja_step(r, v.text->length / 8) && read_real(v.text->bytes, &real)
-               ? jinja_value_real(real)
-               : otherwise;
-}
-
-static struct jinja_value filter_abs(struct jinja_run *r, struct jinja_value v,
-                                     const struct jinja_args *a)
-{
-    (void)a;
-    if (v.kind == JINJA_REAL) return jinja_value_real(fabs(v.real));
-    if (!jinja_is_number(v))
-        jinja_fail(r, "abs needs a number, not a %s", jinja_value_kind_name(v));
-    if (r->failed || jinja_value_as_int(v) >= 0)
-        return jinja_value_int(r->failed ? 0 : jinja_value_as_int(v));
-    return jinja_eval_binary(r, N_SUBTRACT, jinja_value_int(0), v);
-}
-
-// round() of Python: to the even neighbour of a tie, of the number as its decimals say.
-static double round_digits(double x, int64_t digits)
-{
-    char text[400];
-    if (digits > 20 || !isfinite(x)) return x;
-    if (digits >= 0) {
-        snprintf(text, sizeof text, "%.*f", (int)digits, x);
-        return strtod(text, NULL);
-    }
-    const double scale = pow(10, (double)-digits);
-    return isfinite(scale) ? nearbyint(x / scale) * scale : 0;
-}
-
-static struct jinja_value filter_round(struct jinja_run *r, struct jinja_value v,
-                                       const struct jinja_args *a)
-{
-    const int64_t digits = jinja_argument_int(r, a, 0, 0, "round");
-    const struct jinja_value method = jinja_argument(a, 1);
-    const bool up = jinja_is_text(method) && jinja_string_is(method.text, "ceil");
-    const bool down = jinja_is_text(method) && jinja_string_is(method.text, "floor");
-    if (!jinja_is_number(v))
-        jinja_fail(r, "round needs a number, not a %s", jinja_value_kind_name(v));
-    if (jinja_is_given(method) && !up && !down &&
-        !(jinja_is_text(method) && jinja_string_is(method.text, "common")))
-        jinja_fail(r, "round's method is common, ceil or floor");
-    if (r->failed) return v;
-    if (!up && !down)
-        return v.kind == JINJA_REAL ? jinja_value_real(round_digits(v.real, digits))
-               : digits >= 0
-                   ? jinja_value_int(jinja_value_as_int(v))
-                   : jinja_value_int((int64_t)round_digits(jinja_value_as_real(v), digits));
-    const double scale = pow(10, (double)digits), x = jinja_value_as_real(v) * scale;
-    return jinja_value_real((up ? ceil(x) : floor(x)) / scale);
-}
-
 // --- texts -------------------------------------------------------------------------------------
 
-#define CASE_FILTER(name, how)                                                         \
-    static struct jinja_value filter_##name(struct jinja_run *r, struct jinja_value v, \
-                                            const struct jinja_args *a)                \
-    {                                                                                  \
-        (void)a;                                                                       \
-        return jinja_string_case(r, jinja_string_of(r, v), how);                       \
+#define CASE_FILTER(name, how)                                   \
+    FILTER(name)                                                 \
+    {                                                            \
+        (void)a;                                                 \
+        return jinja_string_case(r, jinja_string_of(r, v), how); \
     }
 
 CASE_FILTER(upper, CASE_UPPER)
@@ -245,8 +108,7 @@ CASE_FILTER(lower, CASE_LOWER)
 CASE_FILTER(capitalize, CASE_CAPITAL)
 CASE_FILTER(title, CASE_TITLE_WORDS)
 
-static struct jinja_value filter_trim(struct jinja_run *r, struct jinja_value v,
-                                      const struct jinja_args *a)
+FILTER(trim)
 {
     const struct jinja_value chars = jinja_argument(a, 0);
     const bool given = jinja_is_given(chars) && chars.kind != JINJA_NONE;
@@ -254,47 +116,24 @@ static struct jinja_value filter_trim(struct jinja_run *r, struct jinja_value v,
                               given ? jinja_need_text(r, chars, "trim") : NULL, 3);
 }
 
-static struct jinja_value filter_replace(struct jinja_run *r, struct jinja_value v,
-                                         const struct jinja_args *a)
+FILTER(replace)
 {
-    const struct jinja_value count = jinja_argument(a, 2);
-    const int64_t n = jinja_is_given(count) && count.kind != JINJA_NONE
-                          ? jinja_argument_int(r, a, 2, -1, "replace")
-                          : -1;
     return jinja_string_replace(r, jinja_string_of(r, v), jinja_string_of(r, jinja_argument(a, 0)),
-                                jinja_string_of(r, jinja_argument(a, 1)), n);
+                                jinja_string_of(r, jinja_argument(a, 1)),
+                                jinja_argument_int(r, a, 2, -1, "replace"));
 }
 
-static struct jinja_value filter_format(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
-{
-    struct jinja_list *list = jinja_list_new(r->room);
-    for (size_t i = 0; i < a->count; i++) jinja_list_push(r->room, list, a->at[i]);
-    if (!a->named_count)
-        return jinja_format_printf(r, jinja_string_of(r, v), jinja_list_value(JINJA_TUPLE, list));
-    const struct jinja_value dict = jinja_dict(r->room);
-    for (size_t i = 0; i < a->named_count; i++) jinja_set(r->room, dict, a->names[i], a->named[i]);
-    return jinja_format_printf(r, jinja_string_of(r, v), dict);
-}
-
-static struct jinja_value filter_indent(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
+FILTER(indent)
 {
     const struct jinja_string *s = jinja_need_text(r, v, "indent");
-    const bool first = jinja_argument_true(a, 1, false), blank = jinja_argument_true(a, 2, false);
-    const struct jinja_value width = jinja_argument(a, 0);
+    const int64_t width = jinja_argument_int(r, a, 0, 4, "indent");
+    const bool first = jinja_argument_true(a, 1, false);
     struct builder b = { .r = r };
-    const struct jinja_string *by =
-        jinja_is_text(width)
-            ? width.text
-            : jinja_eval_binary(r, N_MULTIPLY, jinja_value_words(r, " "),
-                                jinja_value_int(jinja_argument_int(r, a, 0, 4, "indent")))
-                  .text;
     if (r->failed) return v;
     bool more = jinja_step(r, s->length / 8);
     for (size_t at = 0, next; more && jinja_step(r, 1); at = next) {
         const size_t end = jinja_line_end(s, at, &next);
-        if (at == 0 ? first : blank || end > at) jinja_put_all(&b, by);
+        if (at == 0 ? first : end > at) jinja_put_blanks(&b, width);
         jinja_put_piece(&b, s, at, end);
         more = next > end;
         if (more) jinja_put_derived(&b, "\n", 1, s, end);
@@ -302,85 +141,291 @@ static struct jinja_value filter_indent(struct jinja_run *r, struct jinja_value 
     return jinja_builder_value(&b);
 }
 
-static struct jinja_value filter_center(struct jinja_run *r, struct jinja_value v,
-                                        const struct jinja_args *a)
-{
-    const struct jinja_string *s = jinja_string_of(r, v);
-    const int64_t width = jinja_argument_int(r, a, 0, 80, "center"),
-                  gap = width - jinja_string_characters(r, s);
-    struct builder b = { .r = r };
-    const int64_t left = gap > 0 ? gap / 2 + (gap & width & 1) : 0;
-    for (int64_t i = 0; i < left && !r->failed; i++) jinja_put_words(&b, " ");
-    jinja_put_all(&b, s);
-    for (int64_t i = left; i < gap && !r->failed; i++) jinja_put_words(&b, " ");
-    return jinja_builder_value(&b);
-}
+// --- order -------------------------------------------------------------------------------------
 
-static struct jinja_value filter_truncate(struct jinja_run *r, struct jinja_value v,
-                                          const struct jinja_args *a)
+// item.a.b for the attribute "a.b"; the item itself when none is given.
+static struct jinja_value item_attribute(struct jinja_run *r, struct jinja_value item,
+                                         struct jinja_value attribute)
 {
-    const struct jinja_string *s = jinja_string_of(r, v);
-    const int64_t most = jinja_argument_int(r, a, 0, 255, "truncate");
-    const struct jinja_value dots =
-        jinja_is_given(jinja_argument(a, 2)) ? jinja_argument(a, 2) : jinja_value_words(r, "...");
-    const int64_t leeway = jinja_argument_int(r, a, 3, 5, "truncate");
-    const struct jinja_string *end = jinja_string_of(r, dots),
-                              space = { .bytes = " ", .length = 1 };
-    struct builder b = { .r = r };
-    const int64_t taken = most - jinja_string_characters(r, end);
-    if (taken < 0 || leeway < 0) jinja_fail(r, "truncate: the length is too small");
-    if (r->failed || jinja_string_characters(r, s) <= most + leeway) return jinja_value_string(s);
-    size_t stop = jinja_string_at(s, taken);
-    if (!jinja_argument_true(a, 1, false)) {
-        const size_t word = jinja_string_find_last(r, s, &space, stop);
-        if (word != SIZE_MAX) stop = word;
+    if (!jinja_is_given(attribute) || attribute.kind == JINJA_NONE) return item;
+    if (!jinja_is_text(attribute)) return jinja_value_index(r, item, attribute);
+    const struct jinja_string *path = attribute.text, dot = { .bytes = ".", .length = 1 };
+    for (size_t at = 0; at <= path->length && !r->failed;) {
+        size_t end = jinja_string_find(r, path, &dot, at);
+        if (end == SIZE_MAX) end = path->length;
+        item = jinja_value_index(r, item, jinja_string_piece(r, path, at, end));
+        at = end + 1;
     }
-    jinja_put_piece(&b, s, 0, stop);
-    jinja_put_all(&b, end);
-    return jinja_builder_value(&b);
+    return item;
 }
 
-static bool word_at(const struct jinja_string *s, size_t at, size_t *length)
+// What items are compared by: texts without regard to case.
+static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item,
+                                   struct jinja_value attribute)
 {
-    const int32_t c = jinja_char_at(s->bytes + at, s->length - at, length);
-    return jinja_char_is_name(c, false);
+    const struct jinja_value key = item_attribute(r, item, attribute);
+    return jinja_is_text(key) ? jinja_string_case(r, key.text, CASE_LOWER) : key;
 }
 
-static struct jinja_value filter_wordcount(struct jinja_run *r, struct jinja_value v,
-                                           const struct jinja_args *a)
+static struct jinja_list *sort_keys(struct jinja_run *r, const struct jinja_list *items,
+                                    struct jinja_value attribute)
 {
-    const struct jinja_string *s = jinja_string_of(r, v);
-    int64_t words = 0;
-    bool inside = false;
-    (void)a;
-    jinja_step(r, s->length / 8);
-    for (size_t i = 0, n; i < s->length && !r->failed; i += n) {
-        const bool word = word_at(s, i, &n);
-        words += word && !inside;
-        inside = word;
-    }
-    return jinja_value_int(words);
+    struct jinja_list *keys = jinja_list_new(r->room);
+    for (size_t i = 0; i < items->count && !r->failed; i++)
+        jinja_list_push(r->room, keys, sort_key(r, items->items[i], attribute));
+    jinja_step(r, 0); // keys may have been dropped
+    return keys;
 }
 
-static struct jinja_value filter_urlencode(struct jinja_run *r, struct jinja_value v,
-                                           const struct jinja_args *a)
+// Sorts [from, to) of the order by merging; stable. Reversed, equal ones stay in their order too.
+static void merge_sort(struct jinja_run *r, const struct jinja_value *keys, size_t *order,
+                       size_t *room, size_t from, size_t to, bool reverse)
 {
-    const struct jinja_string *s = jinja_string_of(r, v);
-    struct builder b = { .r = r };
-    (void)a;
-    for (size_t i = 0; i < s->length && jinja_step(r, 1); i++) {
-        const unsigned char c = (unsigned char)s->bytes[i];
-        char code[8];
-        const bool plain = (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-                           (c && strchr("_.-~/", c));
-        if (plain) {
-            jinja_put_piece(&b, s, i, i + 1);
-        } else {
-            snprintf(code, sizeof code, "%%%02X", c);
-            jinja_put_derived(&b, code, 3, s, i);
+    if (to - from < 2 || r->failed) return;
+    const size_t middle = from + (to - from) / 2;
+    merge_sort(r, keys, order, room, from, middle, reverse);
+    merge_sort(r, keys, order, room, middle, to, reverse);
+    size_t i = from, j = middle;
+    for (size_t k = from; k < to; k++) {
+        bool left = j >= to;
+        if (i < middle && j < to) {
+            const struct jinja_value one = keys[order[i]], other = keys[order[j]];
+            // Those that are equal need no order.
+            const int by = jinja_value_equal(r, one, other) ? 0 : jinja_value_order(r, one, other);
+            left = reverse ? by >= 0 : by <= 0;
         }
+        room[k] = left ? order[i++] : order[j++];
+    }
+    memcpy(order + from, room + from, (to - from) * sizeof *order);
+}
+
+static struct jinja_value sorted(struct jinja_run *r, const struct jinja_list *items,
+                                 const struct jinja_list *keys, bool reverse)
+{
+    struct jinja_list *list = jinja_list_new(r->room);
+    const struct jinja_value empty = jinja_list_value(JINJA_LIST, list);
+    jinja_afford(r->room, (items->count + 1) * 2 * sizeof(size_t));
+    if (!jinja_step(r, items->count)) return empty; // items or keys may have been dropped
+    size_t *order = jinja_take(r->room, (items->count + 1) * sizeof *order);
+    size_t *room = jinja_take(r->room, (items->count + 1) * sizeof *room);
+    for (size_t i = 0; i < items->count; i++) order[i] = i;
+    merge_sort(r, keys->items, order, room, 0, items->count, reverse);
+    for (size_t i = 0; i < items->count; i++)
+        jinja_list_push(r->room, list, items->items[order[i]]);
+    return jinja_list_value(JINJA_LIST, list);
+}
+
+FILTER(sort)
+{
+    struct jinja_list *items = jinja_value_items(r, v);
+    if (!items) return v;
+    return sorted(r, items, sort_keys(r, items, jinja_argument(a, 1)),
+                  jinja_argument_true(a, 0, false));
+}
+
+FILTER(dictsort)
+{
+    struct jinja_list *items = jinja_list_new(r->room), *keys = jinja_list_new(r->room);
+    (void)a;
+    if (v.kind != JINJA_DICT)
+        jinja_fail(r, "dictsort needs a dict, not a %s", jinja_value_kind_name(v));
+    for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++) {
+        const struct jinja_value key = v.dict->keys[i];
+        jinja_list_push(r->room, items, jinja_pair(r->room, key, v.dict->values[i]));
+        jinja_list_push(r->room, keys, sort_key(r, key, (struct jinja_value){ 0 }));
+    }
+    return sorted(r, items, keys, false);
+}
+
+static struct jinja_value extreme(struct jinja_run *r, struct jinja_value v, int sign)
+{
+    struct jinja_list *items = jinja_value_items(r, v);
+    if (!items) return v;
+    const struct jinja_list *keys = sort_keys(r, items, (struct jinja_value){ 0 });
+    size_t best = 0;
+    for (size_t i = 1; i < items->count && !r->failed; i++)
+        if (sign * jinja_value_order(r, keys->items[i], keys->items[best]) > 0) best = i;
+    return items->count && !r->failed ? items->items[best]
+                                      : jinja_value_undefined("an item of nothing");
+}
+
+FILTER(min)
+{
+    (void)a;
+    return extreme(r, v, -1);
+}
+
+FILTER(max)
+{
+    (void)a;
+    return extreme(r, v, 1);
+}
+
+FILTER(unique)
+{
+    struct jinja_list *items = jinja_value_items(r, v), *kept = jinja_list_new(r->room);
+    struct jinja_value seen = jinja_dict(r->room);
+    (void)a;
+    for (size_t i = 0; items && i < items->count && !r->failed; i++) {
+        const struct jinja_value key = sort_key(r, items->items[i], (struct jinja_value){ 0 });
+        if (jinja_dict_find(r, seen.dict, key) >= 0) continue;
+        jinja_dict_put(r, seen.dict, key, key);
+        jinja_list_push(r->room, kept, items->items[i]);
+    }
+    return jinja_list_value(JINJA_GENERATOR, kept);
+}
+
+// --- items -------------------------------------------------------------------------------------
+
+FILTER(list)
+{
+    struct jinja_list *items = jinja_value_items(r, v);
+    (void)a;
+    return items ? jinja_list_value(JINJA_LIST, items) : v;
+}
+
+FILTER(first)
+{
+    (void)a;
+    if (v.kind == JINJA_GENERATOR && v.list->count) {
+        const struct jinja_value first = v.list->items[0];
+        v.list->items++;
+        v.list->count--;
+        v.list->capacity = 0;
+        return first;
+    }
+    struct jinja_list *items = jinja_value_items(r, v);
+    return items && items->count ? items->items[0]
+                                 : jinja_value_undefined("the first item of nothing");
+}
+
+FILTER(last)
+{
+    struct jinja_list *items = jinja_value_items(r, v);
+    (void)a;
+    return items && items->count ? items->items[items->count - 1]
+                                 : jinja_value_undefined("the last item of nothing");
+}
+
+FILTER(items)
+{
+    struct jinja_list *list = jinja_list_new(r->room);
+    (void)a;
+    if (v.kind != JINJA_DICT && v.kind != JINJA_UNDEFINED)
+        jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
+    for (size_t i = 0; v.kind == JINJA_DICT && i < v.dict->count && jinja_step(r, 1); i++)
+        jinja_list_push(r->room, list, jinja_pair(r->room, v.dict->keys[i], v.dict->values[i]));
+    return jinja_list_value(JINJA_GENERATOR, list);
+}
+
+FILTER(reverse)
+{
+    struct jinja_list *items = jinja_value_items(r, v), *list = jinja_list_new(r->room);
+    struct builder b = { .r = r };
+    (void)a;
+    for (size_t i = items ? items->count : 0; i-- > 0 && jinja_step(r, 1);) {
+        if (jinja_is_text(v))
+            jinja_put_all(&b, items->items[i].text);
+        else
+            jinja_list_push(r->room, list, items->items[i]);
+    }
+    return jinja_is_text(v) ? jinja_builder_value(&b) : jinja_list_value(JINJA_GENERATOR, list);
+}
+
+FILTER(join)
+{
+    struct jinja_list *items = jinja_value_items(r, v);
+    const struct jinja_value between = jinja_argument(a, 0);
+    struct builder b = { .r = r };
+    for (size_t i = 0; items && i < items->count && !r->failed; i++) {
+        if (i && jinja_is_given(between)) jinja_put_show(&b, between);
+        jinja_put_show(&b, items->items[i]);
     }
     return jinja_builder_value(&b);
+}
+
+// --- map and select ----------------------------------------------------------------------------
+
+// What is false has no items: none, too.
+static struct jinja_list *items_or_none(struct jinja_run *r, struct jinja_value v)
+{
+    return jinja_value_truth(v) ? jinja_value_items(r, v) : jinja_list_new(r->room);
+}
+
+// The arguments behind the first n.
+static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
+{
+    struct jinja_args rest = *a;
+    rest.at += n;
+    rest.count -= n;
+    return rest;
+}
+
+// map('filter', its arguments...), or map(attribute='name').
+FILTER(map)
+{
+    struct jinja_list *items = items_or_none(r, v), *list = jinja_list_new(r->room);
+    if (!items) return v;
+    const bool by_attribute = !a->count && a->named_count == 1 && !strcmp(a->names[0], "attribute");
+    const struct jinja_string *name = a->count ? jinja_need_text(r, a->at[0], "map") : NULL;
+    const struct jinja_callable *f = name ? jinja_filter(name->bytes) : NULL;
+    if (!a->count && !by_attribute) jinja_fail(r, "map needs a filter or an attribute");
+    if (a->count && !f)
+        jinja_fail(r, "map: the filter '%.60s' is not known", name ? name->bytes : "");
+    if (r->failed) return v;
+    const struct jinja_args rest = f ? arguments_from(a, 1) : *a;
+    for (size_t i = 0; i < items->count && !r->failed; i++)
+        jinja_list_push(r->room, list,
+                        f ? jinja_call_callable(r, f, items->items[i], &rest)
+                          : item_attribute(r, items->items[i], a->named[0]));
+    return jinja_list_value(JINJA_GENERATOR, list);
+}
+
+// Items, or their attribute (the first argument), that pass a test, or do not.
+static struct jinja_value choose(struct jinja_run *r, struct jinja_value v,
+                                 const struct jinja_args *a, bool by_attribute, bool wanted)
+{
+    struct jinja_list *items = items_or_none(r, v), *kept = jinja_list_new(r->room);
+    const struct jinja_value attribute =
+        by_attribute ? jinja_argument(a, 0) : (struct jinja_value){ 0 };
+    const size_t off = by_attribute;
+    if (by_attribute && !a->count && !r->failed) jinja_fail(r, "an attribute is missing");
+    if (r->failed) return v;
+    const struct jinja_callable *test = NULL;
+    struct jinja_args rest = { 0 };
+    if (a->count > off) {
+        const struct jinja_string *name = jinja_need_text(r, a->at[off], "select");
+        test = name ? jinja_test(name->bytes) : NULL;
+        if (!test) jinja_fail(r, "the test '%.60s' is not known", name ? name->bytes : "");
+        rest = arguments_from(a, off + 1);
+    }
+    for (size_t i = 0; i < items->count && jinja_step(r, 1); i++) {
+        struct jinja_value one = item_attribute(r, items->items[i], attribute);
+        if (test && !r->failed) one = jinja_call_callable(r, test, one, &rest);
+        if (!r->failed && jinja_value_truth(one) == wanted)
+            jinja_list_push(r->room, kept, items->items[i]);
+    }
+    return jinja_list_value(JINJA_GENERATOR, kept);
+}
+
+FILTER(select)
+{
+    return choose(r, v, a, false, true);
+}
+
+FILTER(reject)
+{
+    return choose(r, v, a, false, false);
+}
+
+FILTER(selectattr)
+{
+    return choose(r, v, a, true, true);
+}
+
+FILTER(rejectattr)
+{
+    return choose(r, v, a, true, false);
 }
 
 const struct jinja_callable *jinja_filter(const char *name)
@@ -392,31 +437,33 @@ const struct jinja_callable *jinja_filter(const char *name)
         { "length", filter_length, "", 0 },
         { "count", filter_length, "", 0 },
         { "safe", filter_safe, "", 0 },
-        { "escape", filter_escape, "", 0 },
-        { "e", filter_escape, "", 0 },
-        { "forceescape", filter_forceescape, "", 0 },
-        { "tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0 },
-        { "attr", filter_attr, "name", 1 },
-        { "int", filter_int, "default base", 0 },
-        { "float", filter_float, "default", 0 },
-        { "abs", filter_abs, "", 0 },
-        { "round", filter_round, "precision method", 0 },
+        { "tojson", filter_tojson, "ensure_ascii indent separators", 0 },
+        { "int", filter_int, "default", 0 },
         { "upper", filter_upper, "", 0 },
         { "lower", filter_lower, "", 0 },
         { "capitalize", filter_capitalize, "", 0 },
         { "title", filter_title, "", 0 },
         { "trim", filter_trim, "chars", 0 },
         { "replace", filter_replace, "old new count", 2 },
-        { "format", filter_format, "*", 0 },
-        { "indent", filter_indent, "width first blank", 0 },
-        { "center", filter_center, "width", 0 },
-        { "truncate", filter_truncate, "length killwords end leeway", 0 },
-        { "wordcount", filter_wordcount, "", 0 },
-        { "urlencode", filter_urlencode, "", 0 },
+        { "indent", filter_indent, "width first", 0 },
+        { "list", filter_list, "", 0 },
+        { "first", filter_first, "", 0 },
+        { "last", filter_last, "", 0 },
+        { "items", filter_items, "", 0 },
+        { "join", filter_join, "d", 0 },
+        { "sort", filter_sort, "reverse attribute", 0 },
+        { "dictsort", filter_dictsort, "", 0 },
+        { "reverse", filter_reverse, "", 0 },
+        { "unique", filter_unique, "", 0 },
+        { "min", filter_min, "", 0 },
+        { "max", filter_max, "", 0 },
+        { "map", filter_map, "*", 0 },
+        { "select", filter_select, "*", 0 },
+        { "reject", filter_reject, "*", 0 },
+        { "selectattr", filter_selectattr, "*", 0 },
+        { "rejectattr", filter_rejectattr, "*", 0 },
     };
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         if (!strcmp(filters[i].name, name)) return &filters[i];
-    for (const struct jinja_callable *f = jinja_filters_of_lists; f->name; f++)
-        if (!strcmp(f->name, name)) return f;
     return NULL;
 }

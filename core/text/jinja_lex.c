@@ -1,6 +1,7 @@
 // core/text/jinja_lex.c -- a template as tokens. White space is dropped as Jinja2 does with
 // trim_blocks and lstrip_blocks on: the line break behind a block, and the blanks before a block
 // that begins its line; '-' drops all, '+' nothing.
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,30 +144,7 @@ static int lex_raw(struct lexer *l, size_t at)
 
 // --- inside tags -------------------------------------------------------------------------------
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// The character of \x41, \u0041, \U00000041 (n digits), or \101.
-static int escape_code(struct lexer *l, const char *text, size_t *i, size_t end, int digits,
-                       struct buf *out)
-{
-    int32_t c = 0;
-    for (int k = 0; k < digits; k++, ++*i) {
-        const int d = *i < end ? hex_value(text[*i]) : -1;
-        if (d < 0 || c > 0x110000) return fail(l, "a wrong escape in a string");
-        c = 16 * c + d;
-    }
-    if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-        return fail(l, "a string has an escape that is no character");
-    utf8_put(out, c);
-    return 0;
-}
-
-// Escapes of Python's strings; one that is unknown stays as it is.
+// Escapes of Python's strings; one that Python does not know stays as it is.
 static int resolve(struct lexer *l, const char *text, size_t end, struct buf *out)
 {
     static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -176,20 +154,21 @@ static int resolve(struct lexer *l, const char *text, size_t end, struct buf *ou
             buf_putc(out, c);
             continue;
         }
-        const char e = text[i++], *found = strchr(letters, e);
-        if (found && e) {
+        const char e = text[i++], *found = e ? strchr(letters, e) : NULL;
+        if (found) {
             buf_putc(out, bytes[found - letters]);
-        } else if (e == '\n') {
-            continue;
-        } else if (e >= '0' && e <= '7') {
-            int32_t code = e - '0';
-            for (int k = 0; k < 2 && i < end && text[i] >= '0' && text[i] <= '7'; k++)
-                code = 8 * code + text[i++] - '0';
-            utf8_put(out, code);
-        } else if (e == 'x' || e == 'u' || e == 'U') {
-            if (escape_code(l, text, &i, end, e == 'x' ? 2 : e == 'u' ? 4 : 8, out) < 0) return -1;
-        } else if (e == 'N') {
-            return fail(l, "\\N{...} in a string is not known");
+        } else if (e == 'x' || e == 'u') {
+            char digits[5] = "", *stop = digits;
+            const size_t n = e == 'x' ? 2 : 4;
+            if (end - i >= n) memcpy(digits, text + i, n);
+            const long code = isxdigit((unsigned char)*digits) ? strtol(digits, &stop, 16) : 0;
+            if (stop != digits + n || (code >= 0xD800 && code < 0xE000))
+                return fail(l, "a string has an escape that is no character");
+            utf8_put(out, (int32_t)code);
+            i += n;
+        } else if (e == '\n' || e == 'N' || e == 'U' || (e >= '0' && e <= '7')) {
+            return err_set(l->err, "line %d: the escape '\\%c' in a string is not known", l->line,
+                           e);
         } else {
             buf_putc(out, '\\');
             buf_putc(out, e);
@@ -212,62 +191,29 @@ static int lex_string(struct lexer *l)
     return status;
 }
 
-static bool is_digit(const struct lexer *l, size_t at, int base)
+static bool digit_at(const struct lexer *l, size_t at)
 {
-    if (at >= l->length) return false;
-    const int d = hex_value(l->text[at]);
-    return d >= 0 && d < base;
+    return at < l->length && l->text[at] >= '0' && l->text[at] <= '9';
 }
 
-// Digits, with '_' between them, copied to `out`.
-static size_t digits(const struct lexer *l, size_t at, int base, struct buf *out)
-{
-    while (is_digit(l, at, base) ||
-           (at < l->length && l->text[at] == '_' && is_digit(l, at + 1, base))) {
-        if (l->text[at] != '_') buf_putc(out, l->text[at]);
-        at++;
-    }
-    return at;
-}
-
-// The part of a number behind its first digits: ".5", "e3"; where it ends.
-static size_t lex_fraction(const struct lexer *l, size_t at, struct buf *out)
-{
-    if (l->at > 0 && l->text[l->at - 1] == '.') return at; // x.1.2: two indices
-    if (ahead(l, at, ".") && is_digit(l, at + 1, 10)) {
-        buf_putc(out, '.');
-        at = digits(l, at + 1, 10, out);
-    }
-    if (!ahead(l, at, "e") && !ahead(l, at, "E")) return at;
-    const bool sign = ahead(l, at + 1, "-") || ahead(l, at + 1, "+");
-    if (!is_digit(l, at + 1 + sign, 10)) return at;
-    buf_putc(out, 'e');
-    if (sign) buf_putc(out, l->text[at + 1]);
-    return digits(l, at + 1 + sign, 10, out);
-}
-
+// "12" or "1.5".
 static int lex_number(struct lexer *l)
 {
-    static const char letters[] = "xXoObB";
-    const char next = l->at + 1 < l->length ? l->text[l->at + 1] : '\0';
-    const char *found = l->text[l->at] == '0' && next ? strchr(letters, next) : NULL;
-    const int base = !found ? 10 : found - letters < 2 ? 16 : found - letters < 4 ? 8 : 2;
-    const bool prefixed = found && is_digit(l, l->at + 2, base);
-    struct buf out = { 0 };
-    buf_puts(&out, "");
-    size_t end = digits(l, l->at + (prefixed ? 2 : 0), prefixed ? base : 10, &out);
-    const size_t whole = out.length;
-    if (!prefixed) end = lex_fraction(l, end, &out);
-    struct jinja_token *t = add(l, out.length > whole ? T_REAL : T_INT);
+    size_t end = l->at;
+    while (digit_at(l, end)) end++;
+    const bool real = ahead(l, end, ".") && digit_at(l, end + 1);
+    struct jinja_token *t = add(l, real ? T_REAL : T_INT);
     errno = 0;
-    if (t->kind == T_REAL)
-        t->real = strtod(out.data, NULL);
-    else
-        t->integer = strtoll(out.data, NULL, prefixed ? base : 10);
-    const int status = t->kind == T_INT && errno ? fail(l, "a number is too large") : 0;
-    buf_release(&out);
+    if (real) {
+        for (end++; digit_at(l, end);) end++;
+        char *digits = xstrndup(l->text + l->at, end - l->at);
+        t->real = strtod(digits, NULL);
+        free(digits);
+    } else {
+        t->integer = strtoll(l->text + l->at, NULL, 10);
+    }
     move(l, end);
-    return status;
+    return errno && !real ? fail(l, "a number is too large") : 0;
 }
 
 static int lex_name(struct lexer *l)
@@ -285,9 +231,9 @@ static int lex_name(struct lexer *l)
 
 static int lex_sign(struct lexer *l)
 {
-    static const char *const signs[] = { "**", "//", "==", "!=", ">=", "<=", "+", "-", "/",
-                                         "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
-                                         ">",  "<",  "=",  ".",  ":",  "|",  ",", ";" };
+    static const char *const signs[] = { "//", "==", "!=", ">=", "<=", "+", "-", "/",
+                                         "*",  "%",  "~",  "[",  "]",  "(", ")", "{",
+                                         "}",  ">",  "<",  "=",  ".",  ":", "|", "," };
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         if (!ahead(l, l->at, signs[i])) continue;
         if (strchr("[({", *signs[i])) l->brackets++;
@@ -316,7 +262,7 @@ static int lex_tag(struct lexer *l)
         }
         if (c == '"' || c == '\'')
             status = lex_string(l);
-        else if (is_digit(l, l->at, 10))
+        else if (digit_at(l, l->at))
             status = lex_number(l);
         else
             status = lex_sign(l);

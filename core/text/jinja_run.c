@@ -7,9 +7,11 @@
 
 #include "core/text/jinja_parts.h"
 
+static void run_body(struct jinja_run *r, const struct jinja_nodes *body);
+
 // --- scopes ------------------------------------------------------------------------------------
 
-struct jinja_scope *jinja_scope_push(struct jinja_run *r, struct jinja_scope *outer)
+static struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer)
 {
     struct jinja_scope *s = jinja_take(r->room, sizeof *s);
     s->outer = outer;
@@ -29,7 +31,7 @@ bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value 
     return false;
 }
 
-void jinja_scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
+static void scope_set(struct jinja_run *r, const char *name, struct jinja_value v)
 {
     struct jinja_scope *s = r->scope;
     for (size_t i = 0; i < s->count && jinja_step(r, 1); i++)
@@ -47,26 +49,18 @@ void jinja_scope_set(struct jinja_run *r, const char *name, struct jinja_value v
     s->values[s->count++] = v;
 }
 
-static void assign_attribute(struct jinja_run *r, const struct jinja_node *target,
-                             struct jinja_value v)
-{
-    const struct jinja_value ns = jinja_eval(r, target->a);
-    if (r->failed) return;
-    if (ns.kind != JINJA_NAMESPACE)
-        jinja_fail(r, "'.%.60s' can only be set on a namespace", target->name);
-    else
-        jinja_dict_put(r, ns.dict, target->value, v);
-}
-
-void jinja_assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
+static void assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
 {
     if (r->failed) return;
     if (target->op == N_NAME) {
-        jinja_scope_set(r, target->name, v);
+        scope_set(r, target->name, v);
         return;
     }
     if (target->op == N_ATTRIBUTE) {
-        assign_attribute(r, target, v);
+        const struct jinja_value ns = jinja_eval(r, target->a);
+        if (ns.kind != JINJA_NAMESPACE)
+            jinja_fail(r, "'.%.60s' can only be set on a namespace", target->name);
+        if (!r->failed) jinja_dict_put(r, ns.dict, target->value, v);
         return;
     }
     const struct jinja_list *items = jinja_value_items(r, v);
@@ -76,8 +70,7 @@ void jinja_assign(struct jinja_run *r, const struct jinja_node *target, struct j
                    target->list.count);
         return;
     }
-    for (size_t i = 0; i < items->count; i++)
-        jinja_assign(r, target->list.list[i], items->items[i]);
+    for (size_t i = 0; i < items->count; i++) assign(r, target->list.list[i], items->items[i]);
 }
 
 // --- output ------------------------------------------------------------------------------------
@@ -88,25 +81,11 @@ static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes 
     struct builder b = { .r = r }, *out = r->out;
     struct jinja_scope *scope = r->scope;
     r->out = &b;
-    jinja_scope_push(r, scope);
-    jinja_run_body(r, body);
+    scope_push(r, scope);
+    run_body(r, body);
     r->scope = scope;
     r->out = out;
     return jinja_builder_value(&b);
-}
-
-static void run_set_block(struct jinja_run *r, const struct jinja_node *n)
-{
-    struct jinja_value v = collect(r, &n->list);
-    r->collected = v;
-    if (n->c && !r->failed) v = jinja_eval(r, n->c);
-    jinja_assign(r, n->a, v);
-}
-
-static void run_filter_block(struct jinja_run *r, const struct jinja_node *n)
-{
-    r->collected = collect(r, &n->list);
-    if (!r->failed) jinja_put_show(r->out, jinja_eval(r, n->a));
 }
 
 // --- macros ------------------------------------------------------------------------------------
@@ -132,46 +111,26 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
                             const struct jinja_args *args)
 {
     const size_t first_default = n->list.count - n->other.count;
+    if (args->count > n->list.count)
+        jinja_fail(r, "the macro '%.60s' takes %zu arguments, not %zu", n->name, n->list.count,
+                   args->count);
     for (size_t i = 0; i < n->list.count && !r->failed; i++) {
         const char *name = n->list.list[i]->name;
-        struct jinja_value v = i < args->count ? args->at[i] : named(r, args, name);
-        if (i < args->count && jinja_is_given(named(r, args, name)))
-            jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name ? n->name : "caller",
-                       name);
+        const struct jinja_value by_name = named(r, args, name);
+        struct jinja_value v = i < args->count ? args->at[i] : by_name;
+        if (i < args->count && jinja_is_given(by_name))
+            jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name, name);
         if (!jinja_is_given(v))
             v = i >= first_default ? jinja_eval(r, n->other.list[i - first_default])
                                    : jinja_value_undefined(name);
-        jinja_scope_set(r, name, v);
+        scope_set(r, name, v);
     }
-}
-
-static bool is_parameter(struct jinja_run *r, const struct jinja_node *n, const char *name)
-{
-    for (size_t i = 0; i < n->list.count && jinja_step(r, 1); i++)
-        if (!strcmp(n->list.list[i]->name, name)) return true;
-    return !strcmp(name, "caller");
-}
-
-// What no parameter takes: varargs and kwargs, where the template asks for them.
-static void bind_others(struct jinja_run *r, const struct jinja_node *n,
-                        const struct jinja_args *args)
-{
-    struct jinja_list *rest = jinja_list_new(r->room);
-    const struct jinja_value others = jinja_dict(r->room);
-    for (size_t i = n->list.count; i < args->count; i++)
-        jinja_list_push(r->room, rest, args->at[i]);
-    for (size_t i = 0; i < args->named_count && jinja_step(r, 1); i++) {
-        if (is_parameter(r, n, args->names[i])) continue;
-        if (!r->kwargs)
-            jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'",
-                       n->name ? n->name : "caller", args->names[i]);
-        jinja_set(r->room, others, args->names[i], args->named[i]);
+    for (size_t i = 0, k; i < args->named_count && !r->failed; i++) {
+        for (k = 0; k < n->list.count && jinja_step(r, 1); k++)
+            if (!strcmp(n->list.list[k]->name, args->names[i])) break;
+        if (k == n->list.count)
+            jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'", n->name, args->names[i]);
     }
-    if (rest->count && !r->varargs)
-        jinja_fail(r, "the macro '%.60s' takes %zu arguments, not %zu",
-                   n->name ? n->name : "caller", n->list.count, args->count);
-    if (r->varargs) jinja_scope_set(r, "varargs", jinja_list_value(JINJA_TUPLE, rest));
-    if (r->kwargs) jinja_scope_set(r, "kwargs", others);
 }
 
 struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
@@ -180,11 +139,8 @@ struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
     struct jinja_scope *scope = r->scope;
     struct jinja_value text = jinja_value_none();
     if (++r->calls > JINJA_CALLS) jinja_fail(r, "macros call each other too deeply");
-    jinja_scope_push(r, m->scope);
+    scope_push(r, m->scope);
     bind_parameters(r, m->node, args);
-    bind_others(r, m->node, args);
-    const struct jinja_value caller = named(r, args, "caller");
-    if (jinja_is_given(caller)) jinja_scope_set(r, "caller", caller);
     if (!r->failed) text = collect(r, &m->node->a->list);
     r->breaking = r->continuing = false;
     r->scope = scope;
@@ -192,79 +148,43 @@ struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
     return text;
 }
 
-static void run_call_block(struct jinja_run *r, const struct jinja_node *n)
-{
-    struct jinja_args args = { 0 };
-    const struct jinja_value f = jinja_eval(r, n->a->a);
-    jinja_eval_arguments(r, n->a, &args);
-    if (r->failed) return;
-    const char **names = jinja_take(r->room, (args.named_count + 1) * sizeof *names);
-    struct jinja_value *values = jinja_take(r->room, (args.named_count + 1) * sizeof *values);
-    for (size_t i = 0; i < args.named_count; i++) {
-        names[i] = args.names[i];
-        values[i] = args.named[i];
-    }
-    names[args.named_count] = "caller";
-    values[args.named_count++] = macro_of(r, n->b);
-    args.names = names;
-    args.named = values;
-    jinja_put_show(r->out, jinja_call_value(r, f, &args));
-}
-
 // --- loops -------------------------------------------------------------------------------------
 
-static struct jinja_list *filtered(struct jinja_run *r, const struct jinja_node *n,
-                                   struct jinja_list *items, struct jinja_scope *scope)
+static void run_for(struct jinja_run *r, const struct jinja_node *n)
 {
-    struct jinja_list *kept = jinja_list_new(r->room);
-    for (size_t i = 0; i < items->count && !r->failed; i++) {
-        jinja_scope_push(r, scope);
-        jinja_assign(r, n->a, items->items[i]);
-        if (!r->failed && jinja_value_truth(jinja_eval(r, n->c)))
-            jinja_list_push(r->room, kept, items->items[i]);
-    }
-    r->scope = scope;
-    return kept;
-}
-
-// Did a turn come to its end? Jinja2 runs the else body unless one did, also when all were left by
-// break or continue.
-static bool run_turns(struct jinja_run *r, const struct jinja_node *n, struct jinja_loop *loop)
-{
-    bool completed = false;
-    const struct jinja_value self = { .kind = JINJA_LOOP, .loop = loop };
-    struct jinja_scope *turn = NULL;
-    for (loop->index = 0; loop->index < loop->items->count && !r->failed; loop->index++) {
-        if (!turn || turn->captured) turn = jinja_scope_push(r, loop->scope);
-        r->scope = turn;
-        turn->count = 0;
-        jinja_scope_set(r, "loop", self);
-        jinja_assign(r, n->a, loop->items->items[loop->index]);
-        jinja_run_body(r, &n->list);
-        completed |= !r->continuing && !r->breaking;
-        r->continuing = false;
-        if (r->breaking) break;
-    }
-    r->breaking = false;
-    return completed;
-}
-
-// `outer`: the loop that calls itself, NULL otherwise.
-void jinja_run_for(struct jinja_run *r, const struct jinja_node *n, struct jinja_value over,
-                   struct jinja_loop *outer)
-{
-    struct jinja_scope *scope = r->scope;
+    struct jinja_scope *scope = r->scope, *turn = NULL;
+    const struct jinja_value over = jinja_eval(r, n->b);
     struct jinja_list *items = r->failed ? NULL : jinja_value_items(r, over);
     if (!items || !jinja_enter(r)) return;
-    if (n->c) items = filtered(r, n, items, scope);
+    if (n->c) { // only those for which it holds
+        struct jinja_list *kept = jinja_list_new(r->room);
+        for (size_t i = 0; i < items->count && !r->failed; i++) {
+            scope_push(r, scope);
+            assign(r, n->a, items->items[i]);
+            if (!r->failed && jinja_value_truth(jinja_eval(r, n->c)))
+                jinja_list_push(r->room, kept, items->items[i]);
+        }
+        items = kept;
+    }
     struct jinja_loop *loop = jinja_take(r->room, sizeof *loop);
-    *loop = (struct jinja_loop){ .items = items,
-                                 .depth = outer ? outer->depth + 1 : 0,
-                                 .body = n->flag ? n : NULL,
-                                 .scope = scope };
-    if (!run_turns(r, n, loop) && !r->failed) {
-        jinja_scope_push(r, scope);
-        jinja_run_body(r, &n->other);
+    bool completed = false;
+    loop->items = items;
+    for (; loop->index < items->count && !r->failed && !r->breaking; loop->index++) {
+        if (!turn || turn->captured) turn = scope_push(r, scope);
+        r->scope = turn;
+        turn->count = 0;
+        scope_set(r, "loop", (struct jinja_value){ .kind = JINJA_LOOP, .loop = loop });
+        assign(r, n->a, items->items[loop->index]);
+        run_body(r, &n->list);
+        completed |= !r->continuing && !r->breaking;
+        r->continuing = false;
+    }
+    r->breaking = false;
+    // Jinja2 runs the else body unless a turn came to its end, also when all were left by break or
+    // continue.
+    if (!completed && !r->failed) {
+        scope_push(r, scope);
+        run_body(r, &n->other);
     }
     r->scope = scope;
     r->depth--;
@@ -278,46 +198,39 @@ static void run_if(struct jinja_run *r, const struct jinja_node *n)
         const bool yes = jinja_value_truth(jinja_eval(r, n->a));
         if (r->failed) return;
         if (yes || !n->c) {
-            jinja_run_body(r, yes ? &n->list : &n->other);
+            run_body(r, yes ? &n->list : &n->other);
             return;
         }
     }
 }
 
-static void run_with(struct jinja_run *r, const struct jinja_node *n)
-{
-    struct jinja_scope *scope = r->scope, *inner = jinja_scope_push(r, scope);
-    for (size_t i = 0; i < n->other.count && !r->failed; i++) {
-        r->scope = scope; // the values are those outside
-        const struct jinja_value v = jinja_eval(r, n->other.list[i]);
-        r->scope = inner;
-        jinja_scope_set(r, n->names[i], v);
-    }
-    jinja_run_body(r, &n->list);
-    r->scope = scope;
-}
-
 static void run_statement(struct jinja_run *r, const struct jinja_node *n)
 {
+    struct jinja_value v;
     r->line = n->line;
     switch (n->op) {
     case N_DATA: jinja_put_all(r->out, n->value.text); break;
     case N_PRINT: jinja_put_show(r->out, jinja_eval(r, n->a)); break;
     case N_IF: run_if(r, n); break;
-    case N_FOR: jinja_run_for(r, n, jinja_eval(r, n->b), NULL); break;
-    case N_SET: jinja_assign(r, n->a, jinja_eval(r, n->b)); break;
-    case N_SET_BLOCK: run_set_block(r, n); break;
-    case N_MACRO: jinja_scope_set(r, n->name, macro_of(r, n)); break;
-    case N_CALL_BLOCK: run_call_block(r, n); break;
-    case N_FILTER_BLOCK: run_filter_block(r, n); break;
-    case N_WITH: run_with(r, n); break;
+    case N_FOR: run_for(r, n); break;
+    case N_SET: assign(r, n->a, jinja_eval(r, n->b)); break;
+    case N_SET_BLOCK:
+        v = r->collected = collect(r, &n->list);
+        if (n->c && !r->failed) v = jinja_eval(r, n->c);
+        assign(r, n->a, v);
+        break;
+    case N_FILTER_BLOCK:
+        r->collected = collect(r, &n->list);
+        if (!r->failed) jinja_put_show(r->out, jinja_eval(r, n->a));
+        break;
+    case N_MACRO: scope_set(r, n->name, macro_of(r, n)); break;
     case N_BREAK: r->breaking = true; break;
     case N_CONTINUE: r->continuing = true; break;
-    default: jinja_run_body(r, &n->list);
+    default: run_body(r, &n->list); // N_BLOCK
     }
 }
 
-void jinja_run_body(struct jinja_run *r, const struct jinja_nodes *body)
+static void run_body(struct jinja_run *r, const struct jinja_nodes *body)
 {
     if (!jinja_enter(r)) return;
     for (size_t i = 0; i < body->count && jinja_step(r, 1); i++) {
@@ -336,12 +249,10 @@ int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_va
     r.out = &b;
     room->used += t->room.used;
     room->steps += t->room.steps;
-    r.varargs = jinja_mentions(t, "varargs");
-    r.kwargs = jinja_mentions(t, "kwargs");
-    jinja_scope_push(&r, NULL);
+    scope_push(&r, NULL);
     for (size_t i = 0; i < variables.dict->count; i++)
-        jinja_scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
-    jinja_run_body(&r, &t->body);
+        scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
+    run_body(&r, &t->body);
     jinja_afford(room, b.length + b.span_count * sizeof *b.spans);
     jinja_step(&r, 0); // spans may have been dropped
     output->unknown = r.unknown;

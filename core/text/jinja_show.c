@@ -8,7 +8,7 @@
 #include "core/text/jinja_parts.h"
 
 // The shortest decimals that give the same number back, in Python's form.
-void jinja_show_real(char *text, size_t size, double real)
+static void show_real(char *text, size_t size, double real)
 {
     char digits[40];
     int precision = 1;
@@ -59,51 +59,28 @@ static void put_quoted(struct builder *b, const struct jinja_string *s)
     jinja_put_words(b, s->safe ? ")" : "");
 }
 
-static void put_list(struct builder *b, const struct jinja_list *list, const char *open,
-                     const char *close)
-{
-    jinja_put_words(b, open);
-    for (size_t i = 0; i < list->count && !b->r->failed; i++) {
-        if (i) jinja_put_words(b, ", ");
-        jinja_put_repr(b, list->items[i]);
-    }
-    jinja_put_words(b, close);
-}
-
-static void put_dict(struct builder *b, const struct jinja_dict *d)
-{
-    jinja_put_words(b, "{");
-    for (size_t i = 0; i < d->count && !b->r->failed; i++) {
-        if (i) jinja_put_words(b, ", ");
-        jinja_put_repr(b, d->keys[i]);
-        jinja_put_words(b, ": ");
-        jinja_put_repr(b, d->values[i]);
-    }
-    jinja_put_words(b, "}");
-}
+static void put_repr(struct builder *b, struct jinja_value v);
 
 static void put_nested(struct builder *b, struct jinja_value v)
 {
-    switch (v.kind) {
-    case JINJA_LIST: put_list(b, v.list, "[", "]"); break;
-    case JINJA_TUPLE: put_list(b, v.list, "(", v.list->count == 1 ? ",)" : ")"); break;
-    case JINJA_VIEW:
-        jinja_put_words(b, v.list->label);
-        put_list(b, v.list, "([", "])");
-        break;
-    case JINJA_NAMESPACE:
-        jinja_put_words(b, "<Namespace ");
-        put_dict(b, v.dict);
-        jinja_put_words(b, ">");
-        break;
-    default: put_dict(b, v.dict); break;
+    const bool dict = v.kind == JINJA_DICT, tuple = v.kind == JINJA_TUPLE;
+    const size_t count = dict ? v.dict->count : v.list->count;
+    jinja_put_words(b, dict ? "{" : tuple ? "(" : "[");
+    for (size_t i = 0; i < count && !b->r->failed; i++) {
+        if (i) jinja_put_words(b, ", ");
+        if (dict) put_repr(b, v.dict->keys[i]);
+        if (dict) jinja_put_words(b, ": ");
+        put_repr(b, dict ? v.dict->values[i] : v.list->items[i]);
     }
+    jinja_put_words(b, dict ? "}" : !tuple ? "]" : count == 1 ? ",)" : ")");
 }
 
-static void put_simple(struct builder *b, struct jinja_value v)
+static void put_repr(struct builder *b, struct jinja_value v)
 {
     char text[400];
+    if (!jinja_step(b->r, 1)) return;
     switch (v.kind) {
+    case JINJA_UNDEFINED: jinja_put_words(b, "Undefined"); return;
     case JINJA_NONE: jinja_put_words(b, "None"); return;
     case JINJA_BOOL: jinja_put_words(b, v.truth ? "True" : "False"); return;
     case JINJA_INT:
@@ -112,35 +89,17 @@ static void put_simple(struct builder *b, struct jinja_value v)
         return;
     case JINJA_REAL:
         jinja_step(b->r, 100); // up to 17 times to decimals and back
-        jinja_show_real(text, sizeof text, v.real);
+        show_real(text, sizeof text, v.real);
         jinja_put_words(b, text);
         return;
-    case JINJA_RANGE: jinja_put_words(b, v.list->label); return;
-    case JINJA_MACRO:
-        jinja_put_words(b, "<Macro '");
-        jinja_put_words(b, v.macro->node->name ? v.macro->node->name : "caller");
-        jinja_put_words(b, "'>");
-        return;
-    default:
-        jinja_put_words(b, "<");
-        jinja_put_words(b, v.kind == JINJA_GENERATOR ? v.list->label : jinja_value_kind_name(v));
-        jinja_put_words(b, " object>");
-    }
-}
-
-void jinja_put_repr(struct builder *b, struct jinja_value v)
-{
-    if (!jinja_step(b->r, 1)) return;
-    if (v.kind == JINJA_UNDEFINED) {
-        jinja_put_words(b, "Undefined");
-    } else if (jinja_is_text(v)) {
-        put_quoted(b, v.text);
-    } else if (v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_VIEW ||
-               v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE) {
+    case JINJA_TEXT: put_quoted(b, v.text); return;
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_DICT:
         if (jinja_enter(b->r)) put_nested(b, v);
         b->r->depth--;
-    } else {
-        put_simple(b, v);
+        return;
+    default: jinja_fail(b->r, "a %s cannot be printed", jinja_value_kind_name(v));
     }
 }
 
@@ -149,7 +108,7 @@ void jinja_put_show(struct builder *b, struct jinja_value v)
     if (jinja_is_text(v))
         jinja_put_all(b, v.text);
     else if (v.kind != JINJA_UNDEFINED)
-        jinja_put_repr(b, v);
+        put_repr(b, v);
 }
 
 // --- JSON --------------------------------------------------------------------------------------
@@ -182,9 +141,9 @@ static void json_string(struct builder *b, const struct jinja_string *s, bool as
 
 static void json_line(struct builder *b, const struct json_style *style, int level)
 {
-    if (!style->indent) return;
+    if (!style->lines) return;
     jinja_put_words(b, "\n");
-    for (int i = 0; i < level && !b->r->failed; i++) jinja_put_all(b, style->indent);
+    for (int i = 0; i < level && !b->r->failed; i++) jinja_put_blanks(b, style->indent);
 }
 
 static void json_list(struct builder *b, const struct jinja_list *list,
@@ -200,34 +159,23 @@ static void json_list(struct builder *b, const struct jinja_list *list,
     jinja_put_words(b, "]");
 }
 
-static void json_key(struct builder *b, struct jinja_value key)
-{
-    if (jinja_is_text(key) || key.kind == JINJA_NONE || jinja_is_number(key)) return;
-    jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
-               jinja_value_kind_name(key));
-}
-
 static void json_dict(struct builder *b, const struct jinja_dict *d, const struct json_style *style,
                       int level)
 {
-    struct jinja_run *r = b->r;
-    struct jinja_list *keys = jinja_list_new(r->room);
-    for (size_t i = 0; i < d->count && jinja_step(r, 1); i++) {
-        jinja_list_push(r->room, keys, d->keys[i]);
-        json_key(b, d->keys[i]);
-    }
-    if (style->sorted && !r->failed) keys = jinja_sorted(r, keys, keys, false).list;
     jinja_put_words(b, "{");
-    for (size_t i = 0; !r->failed && i < keys->count; i++) {
-        const struct jinja_value key = keys->items[i];
-        const int64_t at = style->sorted ? jinja_dict_find(r, d, key) : (int64_t)i;
+    for (size_t i = 0; i < d->count && !b->r->failed; i++) {
+        const struct jinja_value key = d->keys[i];
+        const bool text = jinja_is_text(key);
+        if (!text && key.kind != JINJA_NONE && !jinja_is_number(key))
+            jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
+                       jinja_value_kind_name(key));
         if (i) jinja_put_words(b, style->item);
         json_line(b, style, level + 1);
-        if (!jinja_is_text(key)) jinja_put_words(b, "\"");
+        if (!text) jinja_put_words(b, "\"");
         jinja_put_json(b, key, style, level + 1);
-        if (!jinja_is_text(key)) jinja_put_words(b, "\"");
+        if (!text) jinja_put_words(b, "\"");
         jinja_put_words(b, style->key);
-        if (at >= 0) jinja_put_json(b, d->values[at], style, level + 1);
+        jinja_put_json(b, d->values[i], style, level + 1);
     }
     if (d->count) json_line(b, style, level);
     jinja_put_words(b, "}");
@@ -239,7 +187,7 @@ static void json_real(struct builder *b, double real)
     if (isnan(real) || isinf(real))
         snprintf(text, sizeof text, isnan(real) ? "NaN" : real < 0 ? "-Infinity" : "Infinity");
     else if (jinja_step(b->r, 100))
-        jinja_show_real(text, sizeof text, real);
+        show_real(text, sizeof text, real);
     jinja_put_words(b, text);
 }
 

@@ -91,6 +91,11 @@ void jinja_put_words(struct builder *b, const char *text)
     jinja_put_bytes(b, text, strlen(text));
 }
 
+void jinja_put_blanks(struct builder *b, int64_t count)
+{
+    for (; count > 0 && !b->r->failed; count--) jinja_put_bytes(b, " ", 1);
+}
+
 // The first span that ends behind `at`.
 static size_t span_from(const struct jinja_string *s, size_t at)
 {
@@ -172,11 +177,6 @@ const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_val
 
 // --- looking -----------------------------------------------------------------------------------
 
-bool jinja_string_is(const struct jinja_string *s, const char *word)
-{
-    return strlen(word) == s->length && !memcmp(s->bytes, word, s->length);
-}
-
 bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b)
 {
     return a->length == b->length && (!a->length || !memcmp(a->bytes, b->bytes, a->length));
@@ -203,17 +203,6 @@ size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
     return found;
 }
 
-size_t jinja_string_find_last(struct jinja_run *r, const struct jinja_string *s,
-                              const struct jinja_string *part, size_t end)
-{
-    if (part->length > end) return SIZE_MAX;
-    for (size_t at = end - part->length;; at--) {
-        if (!jinja_step(r, 1 + part->length / 64)) return SIZE_MAX;
-        if (!part->length || !memcmp(s->bytes + at, part->bytes, part->length)) return at;
-        if (!at) return SIZE_MAX;
-    }
-}
-
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
@@ -232,20 +221,6 @@ size_t jinja_string_at(const struct jinja_string *s, int64_t n)
 
 // --- changing ----------------------------------------------------------------------------------
 
-// An empty `old` stands before every character and at the end.
-static struct jinja_value put_between(struct jinja_run *r, const struct jinja_string *s,
-                                      const struct jinja_string *new, int64_t count)
-{
-    struct builder b = { .r = r };
-    for (size_t i = 0, n; i < s->length; i += n) {
-        if (count-- > 0) jinja_put_all(&b, new);
-        n = jinja_char_length(s->bytes + i, s->length - i);
-        jinja_put_piece(&b, s, i, i + n);
-    }
-    if (count > 0) jinja_put_all(&b, new);
-    return jinja_builder_value(&b);
-}
-
 struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
                                         const struct jinja_string *old,
                                         const struct jinja_string *new, int64_t count)
@@ -253,7 +228,7 @@ struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_
     struct builder b = { .r = r };
     size_t from = 0, at;
     if (count < 0) count = INT64_MAX;
-    if (!old->length) return put_between(r, s, new, count);
+    if (!old->length) jinja_fail(r, "to replace an empty text is not known");
     while (count-- > 0 && (at = jinja_string_find(r, s, old, from)) != SIZE_MAX) {
         jinja_put_piece(&b, s, from, at);
         jinja_put_all(&b, new);

@@ -102,32 +102,6 @@ bool jinja_char_printable(int32_t c)
     return k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS;
 }
 
-static bool char_is(int32_t c, enum char_class what)
-{
-    if (c < 0) return false;
-    const utf8proc_category_t k = utf8proc_category(c);
-    char bytes[4];
-    switch (what) {
-    case CHARS_ALPHA: return is_letter(k);
-    case CHARS_DECIMAL: return k == UTF8PROC_CATEGORY_ND;
-    // Superscript digits are digits, too.
-    case CHARS_DIGIT:
-        return k == UTF8PROC_CATEGORY_ND || c == 0xB2 || c == 0xB3 || c == 0xB9 || c == 0x2070 ||
-               (c >= 0x2074 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089);
-    case CHARS_ALNUM:
-        return is_letter(k) || k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL ||
-               k == UTF8PROC_CATEGORY_NO;
-    default: return jinja_space_start(bytes, jinja_char_put(bytes, c)) > 0;
-    }
-}
-
-bool jinja_string_all(const struct jinja_string *s, enum char_class what)
-{
-    for (size_t i = 0, n; i < s->length; i += n)
-        if (!char_is(jinja_char_at(s->bytes + i, s->length - i, &n), what)) return false;
-    return s->length > 0;
-}
-
 static bool is_upper(int32_t c)
 {
     return c >= 0 && (utf8proc_category(c) == UTF8PROC_CATEGORY_LU ||
@@ -138,17 +112,6 @@ static bool is_lower(int32_t c)
 {
     return c >= 0 && (utf8proc_category(c) == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA ||
                       (utf8proc_toupper(c) != c && utf8proc_tolower(c) == c));
-}
-
-bool jinja_string_has_case(const struct jinja_string *s, enum letter_case how)
-{
-    bool any = false;
-    for (size_t i = 0, n; i < s->length; i += n) {
-        const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
-        if (how == CASE_UPPER ? is_lower(c) : is_upper(c)) return false;
-        if (how == CASE_UPPER ? is_upper(c) : is_lower(c)) any = true;
-    }
-    return any;
 }
 
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
@@ -206,9 +169,9 @@ struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_str
             begins = true;
             letter = false;
             continue;
-        } else if (how == CASE_UPPER || (how == CASE_SWAP && is_lower(c))) {
+        } else if (how == CASE_UPPER) {
             put_upper(&b, s, i, c, false);
-        } else if (how == CASE_LOWER || how == CASE_SWAP || !begins) {
+        } else if (how == CASE_LOWER || !begins) {
             put_lower(&b, s, i, c, letter);
         } else {
             put_upper(&b, s, i, c, how != CASE_TITLE_WORDS);

@@ -173,7 +173,7 @@ bool jinja_is_sequence(struct jinja_value v)
     return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
 }
 
-bool jinja_has_list(struct jinja_value v)
+static bool has_list(struct jinja_value v)
 {
     return jinja_is_sequence(v) || v.kind == JINJA_VIEW || v.kind == JINJA_GENERATOR;
 }
@@ -205,7 +205,6 @@ const char *jinja_value_kind_name(struct jinja_value v)
         [JINJA_DICT] = "dict",      [JINJA_NAMESPACE] = "namespace",
         [JINJA_LOOP] = "loop",      [JINJA_FUNCTION] = "function",
         [JINJA_METHOD] = "method",  [JINJA_MACRO] = "macro",
-        [JINJA_CYCLER] = "cycler",  [JINJA_JOINER] = "joiner",
     };
     return names[v.kind];
 }
@@ -228,12 +227,6 @@ void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct ji
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list)
 {
     return (struct jinja_value){ .kind = kind, .list = list };
-}
-
-struct jinja_value jinja_generator(struct jinja_list *list, const char *label)
-{
-    list->label = label;
-    return jinja_list_value(JINJA_GENERATOR, list);
 }
 
 struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b)
@@ -273,31 +266,14 @@ static void dict_append(struct jinja_room *room, struct jinja_dict *d, struct ji
     d->values[d->count++] = v;
 }
 
-static bool hashable(struct jinja_run *r, struct jinja_value v)
-{
-    if (v.kind != JINJA_TUPLE) return v.kind != JINJA_LIST && v.kind != JINJA_DICT;
-    bool all = jinja_enter(r);
-    for (size_t i = 0; all && i < v.list->count && jinja_step(r, 1); i++)
-        all = hashable(r, v.list->items[i]);
-    r->depth--;
-    return all || r->failed;
-}
-
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
 {
-    if (!hashable(r, key)) {
+    if (key.kind == JINJA_LIST || key.kind == JINJA_TUPLE || key.kind == JINJA_DICT) {
         jinja_fail(r, "a %s cannot be the key of a dict", jinja_value_kind_name(key));
         return -1;
     }
     for (size_t i = 0; i < d->count && !r->failed; i++)
         if (jinja_value_equal(r, d->keys[i], key)) return (int64_t)i;
-    return -1;
-}
-
-int64_t jinja_dict_find_name(const struct jinja_dict *d, const char *name)
-{
-    for (size_t i = 0; i < d->count; i++)
-        if (jinja_is_text(d->keys[i]) && jinja_string_is(d->keys[i].text, name)) return (int64_t)i;
     return -1;
 }
 
@@ -312,28 +288,19 @@ void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_valu
         dict_append(r->room, d, key, v);
 }
 
-void jinja_dict_put_name(struct jinja_room *room, struct jinja_dict *d, const char *name,
-                         struct jinja_value v)
-{
-    if (!jinja_spend(room, d->count)) return;
-    const int64_t i = jinja_dict_find_name(d, name);
-    if (i >= 0)
-        d->values[i] = v;
-    else
-        dict_append(room, d, jinja_text(room, name, strlen(name), JINJA_TEMPLATE), v);
-}
-
 void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
                struct jinja_value value)
 {
-    jinja_dict_put_name(room, dict.dict, key, value);
-}
-
-void jinja_dict_remove(struct jinja_dict *d, size_t index)
-{
-    d->count--;
-    memmove(d->keys + index, d->keys + index + 1, (d->count - index) * sizeof *d->keys);
-    memmove(d->values + index, d->values + index + 1, (d->count - index) * sizeof *d->values);
+    struct jinja_dict *d = dict.dict;
+    const size_t length = strlen(key);
+    if (!jinja_spend(room, d->count)) return;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct jinja_string *name = jinja_is_text(d->keys[i]) ? d->keys[i].text : NULL;
+        if (!name || name->length != length || memcmp(name->bytes, key, length) != 0) continue;
+        d->values[i] = value;
+        return;
+    }
+    dict_append(room, d, jinja_text(room, key, length, JINJA_TEMPLATE), value);
 }
 
 // --- truth and order ---------------------------------------------------------------------------
@@ -403,19 +370,6 @@ bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_v
     case JINJA_TUPLE:
     case JINJA_RANGE:
     case JINJA_DICT: return a.list == b.list || contents_equal(r, a, b);
-    default: return jinja_value_same(a, b);
-    }
-}
-
-bool jinja_value_same(struct jinja_value a, struct jinja_value b)
-{
-    if (a.kind != b.kind) return false;
-    switch (a.kind) {
-    case JINJA_NONE: return true;
-    case JINJA_BOOL: return a.truth == b.truth;
-    case JINJA_INT: return a.integer == b.integer;
-    case JINJA_REAL: return a.real == b.real;
-    case JINJA_TEXT: return jinja_strings_equal(a.text, b.text);
     case JINJA_METHOD: return a.method->call == b.method->call;
     default: return a.list == b.list;
     }
@@ -444,20 +398,6 @@ int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_va
         jinja_step(r, (a.text->length < b.text->length ? a.text->length : b.text->length) / 64);
         return strings_order(a.text, b.text);
     }
-    if (a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE)) {
-        jinja_enter(r);
-        int order = 0;
-        for (size_t i = 0; !order && !r->failed; i++) {
-            if (i >= a.list->count || i >= b.list->count) {
-                order = (i < a.list->count) - (i < b.list->count);
-                break;
-            }
-            if (!jinja_value_equal(r, a.list->items[i], b.list->items[i]))
-                order = jinja_value_order(r, a.list->items[i], b.list->items[i]);
-        }
-        r->depth--;
-        return order;
-    }
     jinja_fail(r, "a %s and a %s have no order", jinja_value_kind_name(a),
                jinja_value_kind_name(b));
     return 0;
@@ -474,7 +414,7 @@ bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct ji
         return jinja_string_find(r, all.text, one.text, 0) != SIZE_MAX;
     }
     if (all.kind == JINJA_DICT) return jinja_dict_find(r, all.dict, one) >= 0;
-    struct jinja_list *items = jinja_has_list(all) ? all.list : jinja_value_items(r, all);
+    struct jinja_list *items = has_list(all) ? all.list : jinja_value_items(r, all);
     for (size_t i = 0; items && i < items->count && !r->failed; i++)
         if (jinja_value_equal(r, items->items[i], one)) return true;
     return false;
@@ -484,8 +424,7 @@ bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct ji
 
 bool jinja_value_iterable(struct jinja_value v)
 {
-    return jinja_has_list(v) || jinja_is_text(v) || v.kind == JINJA_DICT ||
-           v.kind == JINJA_UNDEFINED || v.kind == JINJA_LOOP;
+    return has_list(v) || jinja_is_text(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED;
 }
 
 static struct jinja_list *characters(struct jinja_run *r, const struct jinja_string *s)
@@ -508,7 +447,7 @@ struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
             jinja_list_push(r->room, list, v.dict->keys[i]);
         return list;
     }
-    if (!jinja_has_list(v)) {
+    if (!has_list(v)) {
         jinja_fail(r, "a %s cannot be iterated over", jinja_value_kind_name(v));
         return NULL;
     }
@@ -523,8 +462,7 @@ int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v)
     if (jinja_is_text(v)) return jinja_string_characters(r, v.text);
     if (v.kind == JINJA_DICT) return (int64_t)v.dict->count;
     if (v.kind == JINJA_UNDEFINED) return 0;
-    if (v.kind == JINJA_LOOP) return (int64_t)v.loop->items->count;
-    if (jinja_has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
+    if (has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
     jinja_fail(r, "a %s has no length", jinja_value_kind_name(v));
     return -1;
 }

@@ -63,80 +63,74 @@ static const char variables[] =
 static const struct {
     const char *text, *expected;
 } cases[] = {
-    { "{{ 1 + 2 * 3 ** 2 // 4 - -7 % 3 }} {{ 7 / 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 2 ** -1 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }}",
-      "3 3.5 -4 2 -2 0.5 3.0 0.5" },
-    { "{{ 1 < 2 < 3 }} {{ 1 < 2 > 3 }} {{ 1 in l and 4 not in l }} {{ not 1 == 2 }} {{ 'H' in s }} {{ 'b' in d }}",
-      "True False True True True True" },
+    { "{{ 1 + 2 * 3 // 4 - -7 % 3 }} {{ 7 / 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 7 - 0.5 }} {{ 2 * 3.0 }} {{ -f }}",
+      "0 3.5 -4 2 -2 3.0 0.5 6.5 6.0 -2.5" },
+    { "{{ 1 < 2 and 2 <= 2 }} {{ 3 > 3 or 3 >= 4 }} {{ 1 in l and 4 not in l }} {{ not 1 == 2 }} {{ 'H' in s }} {{ 'b' in d }} {{ 1 != 1.0 }}",
+      "True False True True True True False" },
     { "{{ 'yes' if t else 'no' }}{{ 'yes' if z }}{{ 1 if false else 2 if false else 3 }}{{ t and 5 or 6 }}{{ e or 'none' }}",
       "yes35none" },
-    { "{{ 'a' 'b' ~ 1 ~ none ~ 2.0 }} {{ \"x\" * 3 }} {{ [1] * 2 + [3] }} {{ (1, 2) + (3,) }} {{ '%s-%d-%5.2f|%-4s|%r' % (s, 7, f, 'x', 'y') }}",
-      "ab1None2.0 xxx [1, 1, 3] (1, 2, 3)  H\303\251 \"q\" -7- 2.50|x   |'y'" },
-    { "{{ none }} {{ true }} {{ f }} {{ 1.0 }} {{ 1e16 }} {{ 123456789012345.0 }} {{ 1e-5 }} {{ 0.1 + 0.2 }} {{ big }} {{ d }} {{ (1,) }} {{ ['it\\'s', \"\\n\\\\\"] }}",
-      "None True 2.5 1.0 1e+16 123456789012345.0 1e-05 0.30000000000000004 1e+20 {'b': 1, 'a': [1, 'x'], 'items': 5} (1,) [\"it's\", '\\n\\\\']" },
-    { "{{ l[0] }} {{ l[-1] }} {{ l[1:] }} {{ l[::-1] }} {{ u[0] }} {{ u[::-1] }} {{ u[-3:] }} {{ s[1:3] }} {{ d['a'][1][0] }} {{ d.a.0 }} {{ l[5] }} {{ m[-1].n }} {{ l[-9:2:2] }}",
-      "3 2 [1, 2] [2, 1, 3] \346\227\245 \303\237 \307\206 \350\252\236\346\234\254\346\227\245 \307\206 \303\237 H\303\251 x 1   [3]" },
-    { "{{ d.items() | list }} {{ d['items'] }} {{ d.get('q') }} {{ d.get('q', 4) }} {{ d.keys() | list }} {{ d.values() | list }} {{ d.items is callable }}",
-      "[('b', 1), ('a', [1, 'x']), ('items', 5)] 5 None 4 ['b', 'a', 'items'] [1, [1, 'x'], 5] True" },
-    { "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}-{{ loop.nextitem }}{{ loop.cycle('a', 'b') }}{{ loop.depth }};{% endfor %}",
-      "1032TrueFalse3-1a1;2121FalseFalse33-2b1;3210FalseTrue31-a1;" },
-    { "{% for a, b in d.items() if b %}{{ a }}={{ b }}{% else %}no{% endfor %}{% for x in e %}{% else %}empty{% endfor %}{% for x in none_such %}x{% endfor %}",
-      "b=1a=[1, 'x']items=5empty" },
-    { "{% for x in range(10) %}{% if x == 2 %}{% continue %}{% elif x > 4 %}{% break %}{% endif %}{{ x }}{% endfor %}{{ range(5, 0, -2) | list }}{{ range(3) }}",
-      "0134[5, 3, 1]range(0, 3)" },
-    { "{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}{% set ns = namespace(y=0) %}{% for i in l %}{% set ns.y = ns.y + i %}{% endfor %}{{ ns.y }}{% set a, b = 1, 2 %}{{ a }}{{ b }}",
-      "4231612" },
+    { "{{ 'a' ~ 1 ~ none ~ 2.0 }} {{ \"x\" * 3 }}{{ 2 * 'y' }} {{ [1] + [3] }} {{ (1, 2) + (3,) }}",
+      "a1None2.0 xxxyy [1, 3] (1, 2, 3)" },
+    { "{{ none }} {{ true }} {{ f }} {{ 1.0 }} {{ 123456789012345.0 }} {{ 0.1 + 0.2 }} {{ big }} {{ d }} {{ (1,) }} {{ () }} {{ (1) }} {{ ['it\\'s', \"\\n\\\\\"] }}",
+      "None True 2.5 1.0 123456789012345.0 0.30000000000000004 1e+20 {'b': 1, 'a': [1, 'x'], 'items': 5} (1,) () 1 [\"it's\", '\\n\\\\']" },
+    { "{{ l[0] }} {{ l[-1] }} {{ l[1:] }} {{ l[::-1] }} {{ u[0] }} {{ u[-3:] }} {{ s[1:3] }} {{ d['a'][1][0] }} {{ l[5] }} {{ m[-1].n }} {{ l[-9:2:2] }} {{ l[:-1] }}",
+      "3 2 [1, 2] [2, 1, 3] \346\227\245 \307\206 \303\237 H\303\251 x   [3] [3, 1]" },
+    { "{{ d.items() | list }} {{ d['items'] }} {{ d.get('q') }} {{ d.get('q', 4) }} {{ d.keys() | list }} {{ d.values() | list }}",
+      "[('b', 1), ('a', [1, 'x']), ('items', 5)] 5 None 4 ['b', 'a', 'items'] [1, [1, 'x'], 5]" },
+    { "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}-{{ loop.nextitem }};{% endfor %}",
+      "1032TrueFalse3-1;2121FalseFalse33-2;3210FalseTrue31-;" },
+    { "{% for a, b in d.items() if b %}{{ a }}={{ b }}{% else %}no{% endfor %}{% for x in e %}{% else %}empty{% endfor %}{% for x in none_such %}x{% endfor %}{% for c in 'ab' %}{{ c }}.{% endfor %}{% for k in d %}{{ k }}{% endfor %}",
+      "b=1a=[1, 'x']items=5emptya.b.baitems" },
+    { "{% for x in range(10) %}{% if x == 2 %}{% continue %}{% elif x > 4 %}{% break %}{% endif %}{{ x }}{% endfor %}{{ range(5, 0, -2) | list }}{{ range(3)[1] }}{{ range(2, 4) | length }}",
+      "0134[5, 3, 1]12" },
+    { "{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}{% set ns = namespace(y=0) %}{% for i in l %}{% set ns.y = ns.y + i %}{% endfor %}{{ ns.y }}{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set c = 1, 2 %}{{ c }}",
+      "4231612(1, 2)" },
     { "{% set x %}  in {{ n }}{% endset %}[{{ x }}]{% set y | upper | trim %} low {% endset %}[{{ y }}]",
       "[  in 7][LOW]" },
-    { "{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{{ caller() if caller is defined }}{% endmacro %}{{ f(1) }} {{ f(1, c=3) }} {{ f() }} {% call f(9) %}body{% endcall %}",
-      "121 123 2 929body" },
-    { "{% macro g(x) %}{{ caller(x, 'z') }}{% endmacro %}{% call(p, q='d') g(5) %}{{ p }}{{ q }}{{ n }}{% endcall %}",
-      "5z7" },
-    { "{% filter upper | replace('B', '-') %}a{{ 'b' }}c{% endfilter %}{% with a = 1, b = n %}{{ a + b }}{% endwith %}{% generation %}x{% endgeneration %}",
-      "A-C8x" },
+    { "{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=3) }} {{ f() }}{% macro g() %}{{ f(n) }}{{ t }}{% endmacro %} {{ g() }}",
+      "121 123 2 727True" },
+    { "{% filter upper | replace('B', '-') %}a{{ 'b' }}c{% endfilter %}{% generation %}x{% endgeneration %}",
+      "A-Cx" },
     { "{% raw %}{{ not }} {% if %}{% endraw %}|{# a comment {{ x }} #}|{%- raw -%}  x  {%- endraw -%}  y",
       "{{ not }} {% if %}||xy" },
     { "  {% if t %}\n  a\n    {% endif %}\nb {% if t %} c\n{% endif %}\n  {{- ' d ' -}}   \n  e\n  {%+ if t %}f{% endif +%}\ng\n{#- c -#}\n\nh\n{# line #}\ni",
       "  a\nb  c\n d e\n  f\ngh\ni" },
     { "{%- for x in l %}\n    {{ x }}\n{%- endfor %}\n\n{% for x in l -%}\n    {{ x }}\n{% endfor %}\nend",
       "    3    1    2\n3\n1\n2\nend" },
-    { "{{ s | trim }}|{{ s | upper }}|{{ s | lower }}|{{ s | length }}|{{ 'hello wORLD foo-bar' | title }}|{{ 'hELLO' | capitalize }}|{{ \"it's a dog\" | title }}|{{ \"it's a dog\".title() }}",
-      "H\303\251 \"q\"| H\303\211 \"Q\" | h\303\251 \"q\" |8|Hello World Foo-Bar|Hello|It's A Dog|It'S A Dog" },
-    { "{{ l | sort }} {{ l | sort(reverse=true) }} {{ ['b', 'A', 'c'] | sort }} {{ ['b', 'A', 'c'] | sort(case_sensitive=true) }} {{ l | max }} {{ l | min }} {{ l | sum }} {{ l | first }} {{ l | last }} {{ l | reverse | list }} {{ 'abc' | reverse }}",
-      "[1, 2, 3] [3, 2, 1] ['A', 'b', 'c'] ['A', 'b', 'c'] 3 1 6 3 2 [2, 1, 3] cba" },
-    { "{{ m | map(attribute='role') | join(', ') }} {{ m | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }} {{ m | rejectattr('n') | list | length }} {{ m | map(attribute='n', default=0) | sum }} {{ l | select('odd') | list }} {{ l | reject('gt', 1) | list }} {{ ['a', ' b '] | map('trim') | list }} {{ l | map('string') | join }}",
-      "user, assistant, user ['a', 'c'] 1 3 [3, 1] [1] ['a', 'b'] 312" },
-    { "{{ none_such | default('x') }} {{ '' | default('x') }} {{ '' | default('x', true) }} {{ none | default('x') }} {{ none_such is defined }} {{ none_such }}{{ d.q is undefined }} {{ none_such | length }} {{ none_such is string }}",
+    { "{{ s | trim }}|{{ s | upper }}|{{ s | lower }}|{{ s | length }}|{{ 'hello wORLD foo-bar' | title }}|{{ 'hELLO' | capitalize }}|{{ \"it's a dog\" | title }}|{{ \"it's a dog\".title() }}|{{ 'xaxx' | trim('x') }}",
+      "H\303\251 \"q\"| H\303\211 \"Q\" | h\303\251 \"q\" |8|Hello World Foo-Bar|Hello|It's A Dog|It'S A Dog|a" },
+    { "{{ l | sort }} {{ l | sort(reverse=true) }} {{ ['b', 'A', 'c'] | sort }} {{ m[:2] | sort(attribute='n') | map(attribute='n') | list }} {{ [none, none] | sort }} {{ l | max }} {{ l | min }} {{ l | first }} {{ l | last }} {{ l | reverse | list }} {{ 'abc' | reverse }} {{ l | count }}",
+      "[1, 2, 3] [3, 2, 1] ['A', 'b', 'c'] [1, 2] [None, None] 3 1 3 2 [2, 1, 3] cba 3" },
+    { "{{ m | map(attribute='role') | join(', ') }} {{ m | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }} {{ m | rejectattr('n') | list | length }} {{ l | select('odd') | list }} {{ l | reject('gt', 1) | list }} {{ ['a', ' b '] | map('trim') | list }} {{ l | map('string') | join }} {{ m | selectattr('n', 'defined') | list | length }} {% if e | select %}true{% endif %}",
+      "user, assistant, user ['a', 'c'] 1 [3, 1] [1] ['a', 'b'] 312 2 true" },
+    { "{{ none_such | default('x') }} {{ '' | default('x') }} {{ '' | d('x', true) }} {{ none | default('x') }} {{ none_such is defined }} {{ none_such }}{{ d.q is undefined }} {{ none_such | length }} {{ none_such is string }}",
       "x  x None False True 0 False" },
-    { "{{ d | tojson }} {{ u | tojson }} {{ [1, 2.0, none, true, 'a\"b\\n<'] | tojson }} {{ d | tojson(indent=2) }} {{ {} | tojson(indent=2) }} {{ d | tojson(separators=(',', ':')) }} {{ d | tojson(sort_keys=true) }} {{ u | tojson(ensure_ascii=true) }} {{ {1: 2, none: true} | tojson }}",
-      "{\"b\": 1, \"a\": [1, \"x\"], \"items\": 5} \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\" [1, 2.0, null, true, \"a\\\"b\\n<\"] {\n  \"b\": 1,\n  \"a\": [\n    1,\n    \"x\"\n  ],\n  \"items\": 5\n} {} {\"b\":1,\"a\":[1,\"x\"],\"items\":5} {\"a\": [1, \"x\"], \"b\": 1, \"items\": 5} \"\\u65e5\\u672c\\u8a9e \\u01c6 \\u00df\" {\"1\": 2, \"null\": true}" },
-    { "{{ d | dictsort }} {{ d | items | list }} {{ {'x': 2, 'y': 1} | dictsort(by='value') }} {{ [1, 2, 3, 4, 5] | batch(2) | list }} {{ [1, 2, 3, 4, 5] | slice(2) | list }} {{ [1, 'a', 1, 'A'] | unique | list }}",
-      "[('a', [1, 'x']), ('b', 1), ('items', 5)] [('b', 1), ('a', [1, 'x']), ('items', 5)] [('y', 1), ('x', 2)] [[1, 2], [3, 4], [5]] [[1, 2, 3], [4, 5]] [1, 'a']" },
-    { "{% for g, xs in m | groupby('role') %}{{ g }}:{{ xs | map(attribute='content') | join('+') }};{% endfor %}{{ (m | groupby('role'))[0].grouper }}",
-      "assistant:B;user:a+c;assistant" },
-    { "{{ 'a\\nb\\n\\nc' | indent }}|{{ 'a\\nb' | indent(2, true) }}|{{ 'a\\n\\nb' | indent('> ', blank=true) }}|{{ h | escape }}|{{ h | e | escape }}|{{ (h | safe) + '<' }}|{{ h | safe }}",
-      "a\n    b\n\n    c|  a\n  b|a\n> \n> b|&lt;a&gt; &amp; b|&lt;a&gt; &amp; b|<a> & b&lt;|<a> & b" },
-    { "{{ '42' | int }} {{ ' 4_2 ' | int }} {{ 'x' | int }} {{ 'x' | int(9) }} {{ '3.9' | int }} {{ 3.9 | int }} {{ '0x1f' | int(base=16) }} {{ '2.5' | float }} {{ 'x' | float }} {{ true | int }} {{ -3 | abs }} {{ 2.5 | round }} {{ 2.567 | round(2) }} {{ 2.1 | round(0, 'ceil') }} {{ 7 | string + '!' }}",
-      "42 42 0 9 3 3 31 2.5 0.0 1 3 2.0 2.57 3.0 7!" },
-    { "{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ 'a b c'.rsplit(' ', 1) }} {{ 'a--b'.partition('--') }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'xxabxx'.strip('x') }} {{ ' a '.lstrip() }}| {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'c')) }} {{ 'abcabc'.replace('b', 'X', 1) }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }} {{ 'aaa'.count('a') }} {{ 'ab'.upper() }} {{ 'Ab'.swapcase() }} {{ '7'.zfill(3) }} {{ 'a'.isalpha() }} {{ '12'.isdigit() }} {{ u.upper() }} {{ '\346\227\245x'.find('x') }}",
-      "['a', 'b', '', 'c'] ['a', 'b'] ['a', 'b c'] ['a b', 'c'] ('a', '--', 'b') ['a', 'b', 'c'] a-b ab a | True True aXcabc 2 -1 3 AB aB 007 True True \346\227\245\346\234\254\350\252\236 \307\204 SS 1" },
-    { "{{ 'a{}b{x}{{{}}}'.format(1, 3, x=2) }}{{ '{0}{1[a]}{0!r}'.format('q', {'a': 5}) }} {{ '{:>5}|{:<5}|{:^5}|{:05d}|{:.2f}'.format('a', 'b', 'c', 42, 1.5) }} {{ '%s=%s' | format('a', 1) }}",
-      "a1b2{3}q5'q'     a|b    |  c  |00042|1.50 a=1" },
-    { "{{ 1 is number }} {{ true is integer }} {{ 1 is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is even }} {{ 3 is odd }} {{ 9 is divisibleby 3 }} {{ 'a' is lower }} {{ 'A' is upper }} {{ 1 is sameas 1 }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ 3 is gt 2 }} {{ true is boolean }} {{ false is false }} {{ n is not none }}",
-      "True False True True True True True True True True True True True True True True False True True True True True" },
-    { "{{ {'a': 1, 'b': {'c': [1, 2]}} }} {{ {}.x is defined }} {{ [[1, 2], [3]] }} {{ '\\u00e9\\x41\\t\\101\\q' }} {{ \"\\'\" }} {{ 0x1F }} {{ 1_000 }} {{ 1.5e3 }} {{ 0b11 }}",
-      "{'a': 1, 'b': {'c': [1, 2]}} False [[1, 2], [3]] \303\251A\tA\\q ' 31 1000 1500.0 3" },
-    { "{{ dict(a=1, b=2) }} {{ dict(d, z=3).z }} {{ namespace(a=1).a }} {% set c = cycler('x', 'y') %}{{ c.next() }}{{ c.next() }}{{ c.current }}{% set j = joiner('|') %}{{ j() }}a{{ j() }}b",
-      "{'a': 1, 'b': 2} 3 1 xyxa|b" },
-    { "{% for x in [1, [2, [3]]] recursive %}{% if x is iterable %}({{ loop(x) }}){% else %}{{ x }}.{{ loop.depth }} {% endif %}{% endfor %}",
-      "1.1 (2.2 (3.3 ))" },
+    { "{{ d | tojson }} {{ u | tojson }} {{ [1, 2.0, none, true, 'a\"b\\n<'] | tojson }} {{ d | tojson(indent=2) }} {{ {} | tojson(indent=2) }} {{ d | tojson(separators=(',', ':')) }} {{ u | tojson(ensure_ascii=true) }} {{ {1: 2, none: true} | tojson }}",
+      "{\"b\": 1, \"a\": [1, \"x\"], \"items\": 5} \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\" [1, 2.0, null, true, \"a\\\"b\\n<\"] {\n  \"b\": 1,\n  \"a\": [\n    1,\n    \"x\"\n  ],\n  \"items\": 5\n} {} {\"b\":1,\"a\":[1,\"x\"],\"items\":5} \"\\u65e5\\u672c\\u8a9e \\u01c6 \\u00df\" {\"1\": 2, \"null\": true}" },
+    { "{{ d | dictsort }} {{ d | items | list }} {{ {'x': 2, 'B': 1} | dictsort }} {{ [1, 'a', 1, 'A'] | unique | list }}",
+      "[('a', [1, 'x']), ('b', 1), ('items', 5)] [('b', 1), ('a', [1, 'x']), ('items', 5)] [('B', 1), ('x', 2)] [1, 'a']" },
+    { "{{ 'a\\nb\\n\\nc' | indent }}|{{ 'a\\nb' | indent(2, true) }}|{{ 'a\\nb' | indent(3, first=true) }}|{{ (h | safe) + '<' }}|{{ h | safe }}|{{ '<' + (h | safe) + u }}",
+      "a\n    b\n\n    c|  a\n  b|   a\n   b|<a> & b&lt;|<a> & b|&lt;<a> & b\346\227\245\346\234\254\350\252\236 \307\206 \303\237" },
+    { "{{ '42' | int }} {{ ' 42 ' | int }} {{ 'x' | int }} {{ 'x' | int(9) }} {{ '3.9' | int }} {{ 3.9 | int }} {{ true | int }} {{ none | int }} {{ '9007199254740993' | int }} {{ 7 | string + '!' }}",
+      "42 42 0 9 3 3 1 0 9007199254740993 7!" },
+    { "{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ ' a  b c'.split(none, 1) }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'xxabxx'.strip('x') }} {{ ' a '.lstrip() }}| {{ 'a\\n '.rstrip() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith('x') }} {{ 'abcabc'.replace('b', 'X', 1) }} {{ 'abab' | replace('b', 'c') }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }} {{ 'aaa'.count('a') }} {{ 'ab'.upper() }} {{ 'Ab'.lower() }} {{ 'aB'.capitalize() }} {{ u.upper() }} {{ u.find('x') }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('bc') }} {{ 'abc'.removesuffix('b') }}",
+      "['a', 'b', '', 'c'] ['a', 'b'] ['a', 'b c'] ['a', 'b c'] ['a', 'b', 'c'] a-b ab a | a True False aXcabc acac 2 -1 3 AB ab Ab \346\227\245\346\234\254\350\252\236 \307\204 SS -1 bc a abc" },
+    { "{{ 'a{}b{x}{{{}}}'.format(1, 3, x=2) }} {{ '<{}>'.format(':x') }}",
+      "a1b2{3} <:x>" },
+    { "{{ 1 is number }} {{ true is integer }} {{ 1 is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is even }} {{ 3 is odd }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ 3 is gt 2 }} {{ true is boolean }} {{ false is false }} {{ n is not none }} {{ 2 is lessthan(3) }} {{ 2 is ne 2 }}",
+      "True False True True True True True True True True True True False True True True True True True False" },
+    { "{{ {'a': 1, 'b': {'c': [1, 2]}} }} {{ {}.x is defined }} {{ [[1, 2], [3]] }} {{ '\\u00e9\\x41\\t\\q' }} {{ \"\\'\" }}",
+      "{'a': 1, 'b': {'c': [1, 2]}} False [[1, 2], [3]] \303\251A\t\\q '" },
+    { "{{ dict(a=1, b=2) }} {{ dict(d, z=3).z }} {{ namespace(a=1).a }} {{ namespace(d).b }}",
+      "{'a': 1, 'b': 2} 3 1 1" },
     { "{% if 1 is defined and z is none or false %}a{% endif %}{% if not z %}b{% endif %}{% if l %}c{% endif %}{% if e %}d{% elif 0.0 %}e{% else %}f{% endif %}",
       "abcf" },
-    { "{%- set ns = namespace(found=false) -%}\n{%- for x in m if x.role == 'assistant' -%}\n    {%- set ns.found = true -%}{{ loop.index }}\n{%- endfor -%}\n{{- ns.found }}{{ 'a' < 'b' }}{{ [1, 2] < [1, 3] }}{{ 1 == 1.0 }}{{ 1 == true }}{{ '1' == 1 }}{{ none == false }}",
-      "1TrueTrueTrueTrueTrueFalseFalse" },
-    { "{{ 'a long text of words' | truncate(12) }} {{ 'one two' | wordcount }} {{ 'a b&c' | urlencode }} {{ 'x' | center(5) }}| {{ [3, 4] | join('-') }} {{ 'abc' | list }} {{ 'a b' | replace(' ', '_') }} {{ [{'a': {'b': 3}}] | map(attribute='a.b') | first }}",
-      "a long... 2 a%20b%26c   x  | 3-4 ['a', 'b', 'c'] a_b 3" },
-    { "{{ \"}}\" }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}{{ -1 | abs }}{{ (-1) | abs }}{{ 2 ** 3 ** 2 }}{{ not true is false }}{{ 'ab'[0] ~ 'cd'[-1] }}",
-      "}}%}11164Truead" },
+    { "{%- set ns = namespace(found=false) -%}\n{%- for x in m if x.role == 'assistant' -%}\n    {%- set ns.found = true -%}{{ loop.index }}\n{%- endfor -%}\n{{- ns.found }}{{ 'a' < 'b' }}{{ 1 == 1.0 }}{{ 1 == true }}{{ '1' == 1 }}{{ none == false }}{{ [1, {'a': 2}] == [1, {'a': 2}] }}",
+      "1TrueTrueTrueTrueFalseFalseTrue" },
+    { "{{ [3, 4] | join('-') }} {{ 'abc' | list }} {{ 'a b' | replace(' ', '_') }} {{ [{'a': {'b': 3}}] | map(attribute='a.b') | first }}",
+      "3-4 ['a', 'b', 'c'] a_b 3" },
+    { "{{ \"}}\" }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}{{ not true is false }}{{ 'ab'[0] ~ 'cd'[-1] }}{{ '\316\243\316\221\316\243 \304\260'.lower() }}{{ '\357\254\201' | upper }}",
+      "}}%}1Truead\317\203\316\261\317\202 i\314\207FI" },
 };
 // clang-format on
 
@@ -151,8 +145,9 @@ static void test_changes(void **state)
 {
     check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}",
           "{}", "[1, 2]21[]");
-    check("{% set d = {'a': 1} %}{% set _ = d.update({'b': 2}) %}{{ d }}{{ d.pop('a') }}{{ d }}",
-          "{}", "{'a': 1, 'b': 2}1{'b': 2}");
+    check("{% set l = [1] %}{% set _ = l.extend(range(2)) %}{{ l }}"
+          "{% set d = {'a': 1} %}{% set _ = d.update({'b': 2}, c=3) %}{{ d }}",
+          "{}", "[1, 0, 1]{'a': 1, 'b': 2, 'c': 3}");
 }
 
 static void test_line_ends(void **state)
@@ -235,17 +230,17 @@ static void test_origin(void **state)
     origin("a{{ u }}b", "a[aBc]b");
     origin("{{ 'a' + u ~ 'b' }}", "a[aBc]b");
     origin("{{ u | upper }}{{ u.lower() }}{{ u | title }}", "[ABCabcAbc]");
-    origin("{{ u[1:] }}|{{ u[::-1] }}|{{ u[0] }}", "[Bc]|[c][B][a]|[a]");
+    origin("{{ u[1:] }}|{{ u | reverse }}|{{ u[0] }}", "[Bc]|[c][B][a]|[a]");
     origin("{{ (' ' + u + ' ') | trim }}", "[aBc]");
     origin("{{ u | replace('B', '-') }}|{{ 'a-b' | replace('-', u) }}", "[a]-[c]|a[aBc]b");
     origin("{{ l | join(', ') }}|{{ u.split('B') }}", "[x], [y]|['[a]', '[c]']");
     origin("{{ d | tojson }}|{{ d }}", "{\"k\": \"[v][\\\"]\"}|{'k': '[v\"]'}");
-    origin("{{ '%s!' % u }}|{{ '{}!'.format(u) }}|{{ u * 2 }}", "[aBc]!|[aBc]!|[aBc][aBc]");
+    origin("{{ '{}!'.format(u) }}|{{ u * 2 }}|{{ u + ('<' | safe) }}", "[aBc]!|[aBc][aBc]|[aBc]<");
     origin("{% set x %}<{{ u }}>{% endset %}{{ x }}|{% filter upper %}y{{ u }}{% endfilter %}",
            "<[aBc]>|Y[ABC]");
     origin("{% macro m(a) %}({{ a }}){% endmacro %}{{ m(u) | indent }}{{ u | length }}",
            "([aBc])3");
-    origin("{% for c in u %}{{ c }}.{% endfor %}{{ u | e | safe }}{{ u | list | first }}",
+    origin("{% for c in u %}{{ c }}.{% endfor %}{{ u | safe }}{{ u | list | first }}",
            "[a].[B].[c].[aBc][a]");
 }
 
@@ -290,9 +285,73 @@ static void test_refused(void **state)
     refused("{{ raise_exception('No ' + u) }}", "line 1: No <a>");
     refused("{% break %}", "outside a loop");
     refused("{% set a.b = 1 %}{% set a = 1 %}", "namespace");
-    refused("{{ x | tojson(1, 2, 3, 4, 5) }}", "at most 4 arguments");
+    refused("{{ x | tojson(1, 2, 3, 4, 5) }}", "at most 3 arguments");
     refused("{{ x[::0] }}", "the step of a slice is 0");
     refused("{{ {[]: 1} }}", "cannot be the key");
+    refused("{{ 'x'.replace('', 'y') }}", "to replace an empty text is not known");
+}
+
+// What Jinja2 knows and no published template uses is refused by name, with its line.
+static void test_left_out(void **state)
+{
+    static const char *const statements[] = { "with", "call", "include", "block", "autoescape" };
+    static const char *const filters[] = {
+        "abs",     "attr",  "batch", "center", "e",        "escape",    "float",    "format",
+        "groupby", "round", "slice", "sum",    "truncate", "urlencode", "wordcount"
+    };
+    static const char *const tests[] = { "callable", "divisibleby", "escaped", "filter",
+                                         "lower",    "sameas",      "test",    "upper" };
+    static const char *const methods[] = { "center", "index",  "isdigit",  "ljust", "partition",
+                                           "rfind",  "rsplit", "swapcase", "zfill" };
+    char text[100], part[100];
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        snprintf(text, sizeof text, "\n{%% %s %%}", statements[i]);
+        snprintf(part, sizeof part, "t: line 2: the statement '%s' is not known", statements[i]);
+        refused(text, part);
+    }
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
+        snprintf(text, sizeof text, "\n\n{{ x | %s }}", filters[i]);
+        snprintf(part, sizeof part, "t: line 3: the filter '%s' is not known", filters[i]);
+        refused(text, part);
+    }
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        snprintf(text, sizeof text, "\n{{ u is %s }}", tests[i]);
+        snprintf(part, sizeof part, "t: line 2: the test '%s' is not known", tests[i]);
+        refused(text, part);
+    }
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        snprintf(text, sizeof text, "\n{{ u.%s('x') }}", methods[i]);
+        snprintf(part, sizeof part, "t: line 2: the function or method '%s' is not known",
+                 methods[i]);
+        refused(text, part);
+    }
+    refused("{{ cycler(1) }}", "line 1: the function or method 'cycler' is not known");
+    refused("{{ joiner() }}", "line 1: the function or method 'joiner' is not known");
+    refused("{% for i in x %}{{ loop.cycle(1) }}{% endfor %}", "method 'cycle' is not known");
+    refused("{% for i in x %}{{ loop(x) }}{% endfor %}", "line 1: a loop cannot be called");
+    refused("\n{% for i in x recursive %}{% endfor %}", "line 2: expected '%}', not 'recursive'");
+    refused("{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "'caller' is not known");
+    refused("{% macro m() %}\n{{ kwargs }}{% endmacro %}", "line 2: 'kwargs' of a macro is not");
+    refused("{{ raise_exception(*x) }}", "line 1: '*' in a call is not known");
+    refused("\n{{ 1 < 2 < 3 }}", "line 2: comparisons in a row are not known");
+    refused("{{ 2 ** 3 }}", "line 1: unexpected '*'");
+    refused("{{ +1 }}", "line 1: unexpected '+'");
+    refused("{{ 'a' 'b' }}", "line 1: expected '}}', not 'a string'");
+    refused("{{ 0x1F }}", "line 1: expected '}}', not 'x1F'");
+    refused("{{ 1_000 }}", "line 1: expected '}}', not '_000'");
+    refused("{{ '\\101' }}", "line 1: the escape '\\1' in a string is not known");
+    refused("{{ '%s' % u }}", "line 1: '%' does not work for a str and a str");
+    refused("{{ '{:>5}'.format(u) }}", "line 1: format has no value for '{:>5}'");
+    refused("{{ x * 2 }}", "line 1: '*' does not work for a list and a int");
+    refused("{{ x < x }}", "line 1: a list and a list have no order");
+    refused("{{ u[::-1] }}", "line 1: a slice of a text with a step is not known");
+    refused("{{ x[1, 2] }}", "line 1: expected ']', not ','");
+    refused("{{ x.0 }}", "line 1: expected a name, not 'a number'");
+    refused("{{ range(2) }}", "line 1: a range cannot be printed");
+    refused("{{ x | map('string') }}", "line 1: a generator cannot be printed");
+    refused("{{ strftime_now('%Y %c') }}", "line 1: the date format '%c' is not known");
+    refused("{{ x | sort(case_sensitive=true) }}", "'sort' has no argument 'case_sensitive'");
+    refused("{{ x | tojson(sort_keys=true) }}", "'tojson' has no argument 'sort_keys'");
 }
 
 // The line of an unknown construct is told apart from a template's own complaint.
@@ -329,8 +388,8 @@ static void test_bounds(void **state)
             "takes more than 20 million steps");
     // So do methods that look at each character, or move all items.
     static const char *const slow[] = {
-        "s.isalpha()",   "s is lower",    "s | e",    "s.split()",  "s.splitlines()",   "b | int",
-        "s.endswith(s)", "s is sameas s", "l.pop(0)", "s | indent", "'{}'.format(0.1)",
+        "s.split()",     "s.splitlines()", "b | int",    "'x'.count(s)",
+        "s.endswith(s)", "l.pop(0)",       "s | indent", "'{}'.format(0.1)",
     };
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         char *text = xasprintf("{%% set s = 'a' * 1000000 %%}{%% set b = ' ' * 1000000 %%}"
@@ -341,9 +400,6 @@ static void test_bounds(void **state)
         refused(text, "takes more than 20 million steps");
         free(text);
     }
-    refused("{% set ns = namespace(t=()) %}{% for i in range(99999) %}{% set ns.t = (ns.t,) %}"
-            "{% endfor %}{{ {ns.t: 1} }}",
-            "nested too deeply");
     refused("{{ range(1000000) }}", "a range is longer");
     refused("{{ 'abcdefgh' * 100000000 }}", "needs more than");
     refused("{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}"
@@ -355,11 +411,10 @@ static void test_bounds(void **state)
             "{% endfor %}",
             "needs more than 256 MB");
     refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deep");
-    refused("{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}", "too deep");
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}", "nested too deeply");
     refused("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}", "nested too deeply");
-    refused("{{ '%%' % 1 }}", "fewer places");
-    refused("{{ '%999999999d' % 1 }}{{ 'x'.rjust(99999999999) }}", "");
+    refused("{{ [1] | tojson(indent=99999999999) }}{{ 'x' | indent(99999999999) }}",
+            "20 million steps");
     static const char *const forms[][3] = {
         { "{{ ", "1", " }}" },       { "(", "1", ")" },    { "[", "", "]" },  { "-", "1", "" },
         { "not ", "1", "" },         { "1 + ", "1", "" },  { "", "x", ".a" }, { "", "x", "|list" },
@@ -402,14 +457,10 @@ static void test_long(void **state)
         int count;
         const char *expected; // NULL: too much
     } lists[] = {
-        { "{{ ", "1 < ", "1 }}", 40000, "False" },
-        { "{{ 1 ", "<= 1 ", "}}", 40000, "True" },
         { "{{ dict(", "a#=1,", ") | length }}", 3000, "3000" },
         { "{{ dict(", "a#=1,", ") | length }}", 25000, NULL },
         { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}{{ m(2) }}", 2000, "55" },
         { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}", 8000, NULL },
-        { "{% macro m() %}{{ kwargs | length }}{% endmacro %}{{ m(", "a#=1,", ") }}", 9000, NULL },
-        { "{% with ", "a#=1, ", "z=2 %}{{ a7 }}{% endwith %}", 9000, NULL },
         { "", "{% set a# = 1 %}", "", 9000, NULL },
         { "{{ '{a9}{a9}{a9}{a9}' * 1000 }}{{ ('{a9}' * 1000).format(", "a#=1,", ") }}", 90000,
           NULL },
@@ -457,7 +508,8 @@ int main(void)
         cmocka_unit_test(test_line_ends), cmocka_unit_test(test_dates),
         cmocka_unit_test(test_json),      cmocka_unit_test(test_origin),
         cmocka_unit_test(test_whole),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unknown),   cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_left_out),  cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
