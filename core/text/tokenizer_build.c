@@ -239,3 +239,8 @@ bool lines_next(struct lines *l)
     }
     return false;
 }
+
+void list_put(struct buf *b, const char *text)
+{
+    buf_printf(b, "%s%s", b->length ? ", " : "", text);
+}

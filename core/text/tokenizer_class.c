@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/text/tokenizer_parts.h"
 
 // Those that take no SentencePiece model number its pieces anew or change the text beforehand.
@@ -40,23 +41,16 @@ static const struct class_kind classes[] = {
       .pieces = true,
       .eos = true,
       .tokens = { NULL, "</s>", "<unk>", "<pad>" } },
-    { .name = "AlbertTokenizer" },
-    { .name = "BarthezTokenizer" },
-    { .name = "BigBirdTokenizer" },
-    { .name = "CamembertTokenizer" },
-    { .name = "DebertaV2Tokenizer" },
-    { .name = "FNetTokenizer" },
-    { .name = "M2M100Tokenizer" },
-    { .name = "MBart50Tokenizer" },
-    { .name = "MBartTokenizer" },
-    { .name = "NllbTokenizer" },
-    { .name = "PegasusTokenizer" },
-    { .name = "PLBartTokenizer" },
-    { .name = "RemBertTokenizer" },
-    { .name = "SiglipTokenizer" },
-    { .name = "XGLMTokenizer" },
-    { .name = "XLMRobertaTokenizer" },
-    { .name = "XLNetTokenizer" },
+};
+
+// Classes of which only a tokenizer.json is read.
+static const char *const json_classes[] = {
+    "AlbertTokenizer",     "BarthezTokenizer",   "BigBirdTokenizer",
+    "CamembertTokenizer",  "DebertaV2Tokenizer", "FNetTokenizer",
+    "M2M100Tokenizer",     "MBart50Tokenizer",   "MBartTokenizer",
+    "NllbTokenizer",       "PegasusTokenizer",   "PLBartTokenizer",
+    "RemBertTokenizer",    "SiglipTokenizer",    "XGLMTokenizer",
+    "XLMRobertaTokenizer", "XLNetTokenizer",     NULL,
 };
 
 static const char *const token_keys[CLASS_TOKENS] = { "bos_token", "eos_token", "unk_token",
@@ -67,18 +61,11 @@ const char *const companions_infill[] = { "prefix_token", "middle_token", "suffi
 static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u2581<SUF>",
                                             "\u2581<EOT>" };
 
-// Names that say nothing about what the tokenizer does.
-static bool is_general(const char *name)
-{
-    static const char *const names[] = { "PreTrainedTokenizer", "PythonBackend",
-                                         "TokenizersBackend" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) return true;
-    return false;
-}
-
 int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err)
 {
+    // Names that say nothing about what the tokenizer does.
+    static const char *const general[] = { "PreTrainedTokenizer", "PythonBackend",
+                                           "TokenizersBackend", NULL };
     const char *text;
     if (json_text(config, "tokenizer_class", "", &text, err) < 0) return -1;
     size_t length = strlen(text);
@@ -87,7 +74,7 @@ int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err
         return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
     memcpy(name, text, length);
     name[length] = 0;
-    if (is_general(name)) name[0] = 0;
+    if (text_listed(general, name)) name[0] = 0;
     return 0;
 }
 
@@ -98,7 +85,8 @@ const struct class_kind *companions_kind(const cJSON *config)
     if (companions_class(config, name, &err) < 0) return NULL;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (!strcmp(name, classes[i].name)) return &classes[i];
-    return NULL;
+    static const struct class_kind json_only = { 0 };
+    return text_listed(json_classes, name) ? &json_only : NULL;
 }
 
 // In tokenizer.json, as a token of the model or an added one?
@@ -243,26 +231,16 @@ static int put_around(struct tokenizer *t, const struct companions *c,
     return status < 0 ? -1 : 0;
 }
 
-// Before every text between special tokens?
-static bool has_prefix_always(const struct tokenizer *t)
-{
-    for (int i = 0; i < t->normal_count; i++)
-        if (t->normals[i].kind == NORMAL_PREPEND) return true;
-    for (int i = 0; i < t->split_count; i++)
-        if (t->splits[i].kind == SPLIT_METASPACE && t->splits[i].prepend == PREPEND_ALWAYS)
-            return true;
-    return false;
-}
-
-// Does it put a space before a text?
-static bool has_prefix(const struct tokenizer *t)
+// Does it put a space before a text? `always`: before every text between special tokens.
+static bool has_prefix(const struct tokenizer *t, bool always)
 {
     for (int i = 0; i < t->normal_count; i++)
         if (t->normals[i].kind == NORMAL_PREPEND) return true;
     for (int i = 0; i < t->split_count; i++) {
         const struct split *s = &t->splits[i];
-        if (s->kind == SPLIT_PREFIX) return true;
-        if (s->kind == SPLIT_METASPACE && s->prepend != PREPEND_NEVER) return true;
+        if (s->kind == SPLIT_PREFIX && !always) return true;
+        if (s->kind == SPLIT_METASPACE && s->prepend >= (always ? PREPEND_ALWAYS : PREPEND_FIRST))
+            return true;
     }
     return false;
 }
@@ -270,16 +248,17 @@ static bool has_prefix(const struct tokenizer *t)
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err)
 {
     const struct class_kind *kind = companions_kind(c->config);
+    const bool around = kind && kind->around;
     struct buf unused = { 0 };
-    if (kind && kind->around && put_around(t, c, kind, err) < 0) return -1;
-    if (!(kind && kind->around) && differs(c->config, "add_bos_token", t->before.count > 0))
-        buf_puts(&unused, "add_bos_token");
-    if (!(kind && kind->around) && differs(c->config, "add_eos_token", t->after.count > 0))
-        buf_printf(&unused, "%sadd_eos_token", unused.length ? ", " : "");
-    if (kind && differs(c->config, "add_prefix_space", has_prefix(t))) // 5 may
-        buf_printf(&unused, "%sadd_prefix_space", unused.length ? ", " : "");
+    if (around && put_around(t, c, kind, err) < 0) return -1;
+    if (!around && differs(c->config, "add_bos_token", t->before.count > 0))
+        list_put(&unused, "add_bos_token");
+    if (!around && differs(c->config, "add_eos_token", t->after.count > 0))
+        list_put(&unused, "add_eos_token");
+    if (kind && differs(c->config, "add_prefix_space", has_prefix(t, false))) // 5 may
+        list_put(&unused, "add_prefix_space");
     if (differs(c->config, "split_special_tokens", false))
-        buf_printf(&unused, "%ssplit_special_tokens", unused.length ? ", " : "");
+        list_put(&unused, "split_special_tokens");
     if (unused.length)
         tokenizer_add_notice(t,
                              "not used of tokenizer_config.json, because the tokenizer's own "
@@ -296,7 +275,7 @@ void companions_tell_pieces(struct tokenizer *t, const struct companions *c)
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
     if (!kind || !kind->around || !kind->pieces || !cJSON_IsBool(prefix)) return;
     // What would be other ids: a space before none, or before the first of several texts only.
-    if (cJSON_IsTrue(prefix) == has_prefix(t) && !(once && has_prefix_always(t))) return;
+    if (cJSON_IsTrue(prefix) == has_prefix(t, false) && !(once && has_prefix(t, true))) return;
     tokenizer_add_notice(
         t, "add_prefix_space makes transformers 4 read tokenizer.model, with "
            "\"legacy\" of tokenizer_config.json; here tokenizer.json counts, as in 5");

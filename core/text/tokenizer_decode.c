@@ -43,17 +43,6 @@ static void fallback_flush(struct decoding *r, int stage)
     buf_release(&run);
 }
 
-static void fallback_push(struct decoding *r, int stage, const char *text, size_t length)
-{
-    int byte = fallback_byte(text, length);
-    if (byte >= 0) {
-        buf_putc(&r->d->stages[stage].held, (char)byte);
-        return;
-    }
-    fallback_flush(r, stage);
-    stage_push(r, stage + 1, text, length);
-}
-
 // A token of GPT-2's byte alphabet is its bytes; any other token is its own text.
 static void bytes_push(struct decoding *r, int stage, const char *text, size_t length)
 {
@@ -117,14 +106,6 @@ static void strip_pieces(struct decoding *r, int stage, const char *text, size_t
     buf_release(&all);
 }
 
-static void strip_token(struct decoding *r, int stage, const char *text, size_t length)
-{
-    const struct decode *s = &r->d->tokenizer->decodes[stage];
-    size_t start = count_at_start(text, length, s->text, s->start);
-    size_t end = count_at_end(text + start, length - start, s->text, s->stop);
-    stage_push(r, stage + 1, text + start, length - start - end);
-}
-
 static void replace_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -139,21 +120,20 @@ static void replace_push(struct decoding *r, int stage, const char *text, size_t
     buf_release(&b);
 }
 
-// Marks become spaces; those of the first token vanish where the encoder puts one there.
-static void metaspace_push(struct decoding *r, int stage, const char *text, size_t length)
+// Hands the text on with a space, or nothing, in place of every mark.
+static void push_unmarked(struct decoding *r, int stage, const char *text, size_t length,
+                          const char *mark, const char *space)
 {
-    const struct decode *s = &r->d->tokenizer->decodes[stage];
-    bool first = r->d->stages[stage].seen++ == 0;
-    size_t n = strlen(s->text);
+    const size_t n = strlen(mark);
     struct buf b = { 0 };
     buf_puts(&b, "");
     for (size_t i = 0; i < length;) {
-        if (length - i >= n && !memcmp(text + i, s->text, n)) {
-            if (!first || !s->prepend) buf_putc(&b, ' ');
-            i += n;
-        } else {
-            buf_putc(&b, text[i++]);
-        }
+        const bool at_mark = length - i >= n && !memcmp(text + i, mark, n);
+        if (at_mark)
+            buf_puts(&b, space);
+        else
+            buf_putc(&b, text[i]);
+        i += at_mark ? n : 1;
     }
     stage_push(r, stage + 1, b.data, b.length);
     buf_release(&b);
@@ -203,27 +183,36 @@ static void pieces_push(struct decoding *r, int stage, const char *text, size_t 
     const bool marked = length >= 3 && !memcmp(text, MARK, 3);
     const size_t cut = !state->seen && s->prepend && marked ? 3 : 0;
     if (length > cut || (cut && !s->squeeze)) state->seen = 1;
-    struct buf b = { 0 };
-    buf_puts(&b, "");
-    for (size_t i = cut; i < length;) {
-        const bool at_mark = length - i >= 3 && !memcmp(text + i, MARK, 3);
-        buf_putc(&b, at_mark ? ' ' : text[i]);
-        i += at_mark ? 3 : 1;
-    }
-    stage_push(r, stage + 1, b.data, b.length);
-    buf_release(&b);
+    push_unmarked(r, stage, text + cut, length - cut, MARK, " ");
 }
 
 // A token for the stage.
 static void stage_token(struct decoding *r, int stage, const char *text, size_t length)
 {
-    switch (r->d->tokenizer->decodes[stage].kind) {
+    const struct decode *s = &r->d->tokenizer->decodes[stage];
+    size_t start, end;
+    int byte;
+    switch (s->kind) {
     case DECODE_REPLACE: replace_push(r, stage, text, length); break;
-    case DECODE_BYTE_FALLBACK: fallback_push(r, stage, text, length); break;
+    case DECODE_BYTE_FALLBACK:
+        byte = fallback_byte(text, length);
+        if (byte < 0) fallback_flush(r, stage);
+        if (byte < 0)
+            stage_push(r, stage + 1, text, length);
+        else
+            buf_putc(&r->d->stages[stage].held, (char)byte);
+        break;
     case DECODE_FUSE: stage_push(r, stage + 1, text, length); break;
-    case DECODE_STRIP: strip_token(r, stage, text, length); break;
+    case DECODE_STRIP:
+        start = count_at_start(text, length, s->text, s->start);
+        end = count_at_end(text + start, length - start, s->text, s->stop);
+        stage_push(r, stage + 1, text + start, length - start - end);
+        break;
     case DECODE_BYTES: bytes_push(r, stage, text, length); break;
-    case DECODE_METASPACE: metaspace_push(r, stage, text, length); break;
+    case DECODE_METASPACE: // of the first token, where the encoder puts one there, marks vanish
+        push_unmarked(r, stage, text, length, s->text,
+                      r->d->stages[stage].seen++ || !s->prepend ? " " : "");
+        break;
     case DECODE_PIECES: pieces_push(r, stage, text, length); break;
     case DECODE_SPACES:
         if (r->d->stages[stage].seen++) stage_push(r, stage + 1, " ", 1);

@@ -26,17 +26,6 @@ enum {
     PIECES = sizeof pieces_of_text / sizeof *pieces_of_text
 };
 
-// All sentences, and any three pieces one after another.
-static char *trial_text(void)
-{
-    struct buf b = { 0 };
-    for (int i = 0; i < SENTENCES; i++) buf_puts(&b, sentences[i]);
-    for (int i = 0; i < PIECES * PIECES * PIECES; i++)
-        buf_printf(&b, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
-                   pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
-    return buf_take(&b);
-}
-
 struct token_export {
     struct token_list list;
     char pre[TOKEN_PRE_ROOM];
@@ -45,13 +34,6 @@ struct token_export {
     uint8_t *types;
     float *scores;
 };
-
-static bool is_byte(const struct tokenizer *t, int32_t id)
-{
-    for (int b = 0; b < 256; b++)
-        if (t->byte_id[b] == id) return true;
-    return false;
-}
 
 static bool is_there(const struct tokenizer *t, int32_t id)
 {
@@ -65,7 +47,9 @@ static enum token_type type_of(const struct tokenizer *t, int32_t id, bool piece
     if (id == t->unknown) return TOKEN_TYPE_UNKNOWN;
     if (flags & TOKEN_SPECIAL) return TOKEN_TYPE_CONTROL;
     if (flags & (TOKEN_ADDED | TOKEN_SYMBOL)) return TOKEN_TYPE_USER;
-    return pieces && is_byte(t, id) ? TOKEN_TYPE_BYTE : TOKEN_TYPE_NORMAL;
+    for (int b = 0; pieces && b < 256; b++)
+        if (t->byte_id[b] == id) return TOKEN_TYPE_BYTE;
+    return TOKEN_TYPE_NORMAL;
 }
 
 // Texts of ids; ids that the tokenizer does not have get one that no text gives.
@@ -157,41 +141,21 @@ static bool same_ids_of(const struct tokenizer *a, const struct tokenizer *b, co
     return same;
 }
 
-// At the start of a text spaces are treated otherwise.
-static bool same_ids(const struct tokenizer *a, const struct tokenizer *b)
-{
-    char *text = trial_text();
-    bool same = same_ids_of(a, b, "") && same_ids_of(a, b, text);
-    for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(a, b, sentences[i]);
-    free(text);
-    return same;
-}
-
 static bool fits(const struct token_list *l, const struct tokenizer *t)
 {
     struct err err;
     struct tokenizer *again = tokenizer_from_list(l, "a list", &err);
-    const bool same = again && same_ids(again, t);
+    struct buf text = { 0 }; // all sentences, and any three pieces one after another
+    for (int i = 0; i < SENTENCES; i++) buf_puts(&text, sentences[i]);
+    for (int i = 0; i < PIECES * PIECES * PIECES; i++)
+        buf_printf(&text, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
+                   pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
+    // At the start of a text spaces are treated otherwise.
+    bool same = again && same_ids_of(again, t, "") && same_ids_of(again, t, text.data);
+    for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(again, t, sentences[i]);
+    buf_release(&text);
     tokenizer_free(again);
     return same;
-}
-
-static int find_spaces(struct token_list *l, const struct tokenizer *t, struct err *err)
-{
-    for (int i = 0; i < 4; i++) {
-        l->prefix = i % 2 == 0;
-        l->squeeze = i >= 2;
-        if (fits(l, t)) return 0;
-    }
-    return err_set(err, "its tokenizer treats spaces in a way that GGUF files cannot say");
-}
-
-static int find_words(struct token_export *e, const struct tokenizer *t, struct err *err)
-{
-    e->list.pre = e->pre;
-    for (int i = 0; tokenizer_list_pre(i, e->pre); i++)
-        if (fits(&e->list, t)) return 0;
-    return err_set(err, "its tokenizer cuts words in a way that has no name in GGUF files");
 }
 
 void token_export_free(struct token_export *e)
@@ -233,7 +197,16 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
     put_tokens(e, t, (size_t)count, pieces);
     put_merges(e, t);
     if (pieces) put_scores(e, t);
-    if ((pieces ? find_spaces(l, t, err) : find_words(e, t, err)) == 0) return e;
+    for (int i = 0; pieces && i < 4; i++) {
+        l->prefix = i % 2 == 0;
+        l->squeeze = i >= 2;
+        if (fits(l, t)) return e;
+    }
+    if (!pieces) l->pre = e->pre;
+    for (int i = 0; !pieces && tokenizer_list_pre(i, e->pre); i++)
+        if (fits(l, t)) return e;
+    err_set(err, pieces ? "its tokenizer treats spaces in a way that GGUF files cannot say"
+                        : "its tokenizer cuts words in a way that has no name in GGUF files");
     token_export_free(e);
     return NULL;
 }

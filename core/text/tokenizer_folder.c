@@ -86,21 +86,6 @@ void tokenizer_config_complete(cJSON **config, const cJSON *map)
     companions_defaults(*config);
 }
 
-// Adds the texts of special tokens: added_tokens.json does not say which of its tokens are special.
-static void add_special(struct names *special, const cJSON *object)
-{
-    for (int i = 0; companions_names[i]; i++) {
-        const char *text = token_text(json_get(object, companions_names[i]));
-        if (text) names_add(special, text, NULL);
-    }
-    const cJSON *item;
-    cJSON_ArrayForEach(item, json_get(object, "additional_special_tokens"))
-    {
-        const char *text = token_text(item);
-        if (text) names_add(special, text, NULL);
-    }
-}
-
 int companions_start(struct added_items *a, const struct companions *c, struct err *err)
 {
     const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
@@ -111,7 +96,15 @@ int companions_start(struct added_items *a, const struct companions *c, struct e
         .decoder = decoder != NULL,
     };
     if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", a->where);
-    if (!decoder) add_special(&a->special, c->config);
+    // added_tokens.json does not say which of its tokens are special.
+    const cJSON *item;
+    for (int i = 0; !decoder && companions_names[i]; i++)
+        if (companions_token(c, companions_names[i]))
+            names_add(&a->special, companions_token(c, companions_names[i]), NULL);
+    if (!decoder) cJSON_ArrayForEach(item, json_get(c->config, "additional_special_tokens"))
+        {
+            if (token_text(item)) names_add(&a->special, token_text(item), NULL);
+        }
     return 0;
 }
 

@@ -34,14 +34,18 @@ static int need_text(const cJSON *object, const char *key, const char **text, st
     return valid_text(*text, key, err);
 }
 
-static int kind_of(const cJSON *object, const char *const *kinds, const char **kind,
-                   struct err *err)
+// Which of the names the text of a member is; -1 with a message. `otherwise`: where it is not said.
+static int choice(const cJSON *object, const char *key, const char *otherwise,
+                  const char *const *names, struct err *err)
 {
+    const char *name;
     if (!cJSON_IsObject(object)) return err_set(err, "it is not an object");
-    if (need_text(object, "type", kind, err) < 0 || !*kind) return -1;
-    for (int i = 0; kinds[i]; i++)
-        if (!strcmp(*kind, kinds[i])) return i;
-    return err_set(err, "type \"%s\" is not supported", *kind);
+    if (json_text(object, key, otherwise, &name, err) < 0) return -1;
+    if (!name) return err_set(err, "\"%s\" is missing", key);
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(name, names[i])) return i;
+    if (valid_text(name, key, err) < 0) return -1;
+    return err_set(err, "%s \"%s\" is not supported", key, name);
 }
 
 // "pattern": {"Regex": ...} or {"String": ...}
@@ -78,42 +82,33 @@ static int read_stages(struct tokenizer *t, const cJSON *object, const char *mem
 
 // --- normalizer --------------------------------------------------------------------------------
 
-static int read_charsmap(const cJSON *object, struct charsmap *map, struct err *err)
-{
-    const char *text;
-    struct buf blob = { 0 };
-    int status = -1;
-    if (need_text(object, "precompiled_charsmap", &text, err) < 0) return -1;
-    if (base64_decode(&blob, text, strlen(text)) < 0)
-        err_set(err, "\"precompiled_charsmap\" is not base64");
-    else
-        status = charsmap_read(map, blob.data, blob.length, err);
-    buf_release(&blob);
-    return status;
-}
-
 static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err)
 {
     static const char *const kinds[] = { "NFC",       "NFD",         "NFKC",      "NFKD",
                                          "Prepend",   "Replace",     "Lowercase", "Strip",
-                                         "ByteLevel", "Precompiled", NULL };
-    static const enum normal_kind what[] = { NORMAL_UNICODE,   NORMAL_UNICODE, NORMAL_UNICODE,
-                                             NORMAL_UNICODE,   NORMAL_PREPEND, NORMAL_REPLACE,
-                                             NORMAL_LOWERCASE, NORMAL_STRIP,   NORMAL_BYTES,
-                                             NORMAL_CHARSMAP };
-    const char *kind, *text = "";
-    int k = kind_of(object, kinds, &kind, err);
+                                         "ByteLevel", "Precompiled", NULL }; // as in the enums
+    const char *text = "";
+    const int k = choice(object, "type", NULL, kinds, err);
     if (k < 0 || stages_full(t->normal_count, err) < 0) return -1;
     struct normal *n = &t->normals[t->normal_count++];
-    n->kind = what[k];
-    n->form = (enum unicode_form)(k < 4 ? k : 0);
+    if (k <= FORM_NFKD)
+        n->form = (enum unicode_form)k;
+    else
+        n->kind = (enum normal_kind)(k - FORM_NFKD);
     if (n->kind == NORMAL_PREPEND && need_text(object, "prepend", &text, err) < 0) return -1;
     if (n->kind == NORMAL_REPLACE && (need_text(object, "content", &text, err) < 0 ||
                                       read_pattern(object, &n->pattern, err) < 0))
         return -1;
-    if (n->kind == NORMAL_CHARSMAP && read_charsmap(object, &n->map, err) < 0)
-        return err_in(err, "Precompiled");
     n->text = xstrdup(text);
+    if (n->kind == NORMAL_CHARSMAP) {
+        struct buf blob = { 0 };
+        int status = need_text(object, "precompiled_charsmap", &text, err);
+        if (status == 0 && base64_decode(&blob, text, strlen(text)) < 0)
+            status = err_set(err, "\"precompiled_charsmap\" is not base64");
+        if (status == 0) status = charsmap_read(&n->map, blob.data, blob.length, err);
+        buf_release(&blob);
+        if (status < 0) return err_in(err, "Precompiled");
+    }
     if (json_bool(object, "strip_left", true, &n->left, err) < 0) return -1;
     return json_bool(object, "strip_right", true, &n->right, err);
 }
@@ -132,14 +127,9 @@ static int read_behaviour(const cJSON *object, enum behaviour *behaviour, struct
 {
     static const char *const names[] = { "Isolated",       "Removed",    "MergedWithPrevious",
                                          "MergedWithNext", "Contiguous", NULL };
-    const char *name;
-    if (json_text(object, "behavior", "Isolated", &name, err) < 0) return -1;
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(name, names[i])) {
-            *behaviour = (enum behaviour)i;
-            return 0;
-        }
-    return err_set(err, "behavior \"%s\" is not supported", name);
+    const int i = choice(object, "behavior", "Isolated", names, err);
+    if (i >= 0) *behaviour = (enum behaviour)i;
+    return i < 0 ? -1 : 0;
 }
 
 static int add_regex(struct tokenizer *t, const char *regex, enum behaviour behaviour, bool invert,
@@ -152,37 +142,21 @@ static int add_regex(struct tokenizer *t, const char *regex, enum behaviour beha
     return pattern_compile(&s->pattern, regex, "pattern", err);
 }
 
-static int read_byte_level(struct tokenizer *t, const cJSON *object, struct err *err)
-{
-    bool prefix, regex;
-    if (json_bool(object, "add_prefix_space", true, &prefix, err) < 0 ||
-        json_bool(object, "use_regex", true, &regex, err) < 0)
-        return -1;
-    if (prefix && !split_new(t, SPLIT_PREFIX, err)) return -1;
-    if (regex && add_regex(t, GPT2_PATTERN, KEEP_ISOLATED, false, err) < 0) return -1;
-    return split_new(t, SPLIT_BYTES, err) ? 0 : -1;
-}
-
 // Older files say add_prefix_space in place of prepend_scheme.
 static int read_metaspace(const cJSON *object, char **mark, enum prepend *prepend, struct err *err)
 {
-    const char *text, *scheme;
+    static const char *const schemes[] = { "never", "first", "always", NULL };
+    const char *text;
     bool prefix;
     if (json_text(object, "replacement", "\xE2\x96\x81", &text, err) < 0 ||
         valid_text(text, "replacement", err) < 0 ||
-        json_bool(object, "add_prefix_space", true, &prefix, err) < 0 ||
-        json_text(object, "prepend_scheme", prefix ? "always" : "never", &scheme, err) < 0)
+        json_bool(object, "add_prefix_space", true, &prefix, err) < 0)
         return -1;
     if (!*text) return err_set(err, "\"replacement\" is empty");
     *mark = xstrdup(text);
-    if (!strcmp(scheme, "always"))
-        *prepend = PREPEND_ALWAYS;
-    else if (!strcmp(scheme, "first"))
-        *prepend = PREPEND_FIRST;
-    else if (!strcmp(scheme, "never"))
-        *prepend = PREPEND_NEVER;
-    else
-        return err_set(err, "prepend_scheme \"%s\" is not supported", scheme);
+    const int scheme = choice(object, "prepend_scheme", prefix ? "always" : "never", schemes, err);
+    if (scheme < 0) return -1;
+    *prepend = (enum prepend)scheme;
     return 0;
 }
 
@@ -190,18 +164,23 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
 {
     static const char *const kinds[] = { "Split",       "ByteLevel",  "Metaspace",       "Digits",
                                          "Punctuation", "Whitespace", "WhitespaceSplit", NULL };
-    const char *kind;
-    bool flag = true;
+    bool flag = true, prefix;
     enum behaviour behaviour;
     struct split *s;
-    switch (kind_of(object, kinds, &kind, err)) {
+    switch (choice(object, "type", NULL, kinds, err)) {
     case 0:
         if (!(s = split_new(t, SPLIT_PATTERN, err))) return -1;
         if (read_behaviour(object, &s->behaviour, err) < 0 ||
             json_bool(object, "invert", false, &s->invert, err) < 0)
             return -1;
         return read_pattern(object, &s->pattern, err);
-    case 1: return read_byte_level(t, object, err);
+    case 1:
+        if (json_bool(object, "add_prefix_space", true, &prefix, err) < 0 ||
+            json_bool(object, "use_regex", true, &flag, err) < 0)
+            return -1;
+        if (prefix && !split_new(t, SPLIT_PREFIX, err)) return -1;
+        if (flag && add_regex(t, GPT2_PATTERN, KEEP_ISOLATED, false, err) < 0) return -1;
+        return split_new(t, SPLIT_BYTES, err) ? 0 : -1;
     case 2:
         if (!(s = split_new(t, SPLIT_METASPACE, err))) return -1;
         if (json_bool(object, "split", true, &flag, err) < 0 ||
@@ -244,8 +223,7 @@ static int template_token(struct tokenizer *t, const cJSON *object, const cJSON 
 static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
 {
     static const char *const kinds[] = { "TemplateProcessing", "ByteLevel", NULL };
-    const char *kind;
-    int k = kind_of(object, kinds, &kind, err), status = -1;
+    int k = choice(object, "type", NULL, kinds, err), status = -1;
     if (k != 0) return k < 0 ? -1 : 0; // ByteLevel only moves offsets
     const cJSON *single = json_get(object, "single"), *piece;
     struct ids before = { 0 }, after = { 0 };
@@ -283,8 +261,8 @@ static int read_decode(struct tokenizer *t, const cJSON *object, struct err *err
 {
     static const char *const kinds[] = { "Replace",   "ByteFallback", "Fuse", "Strip",
                                          "ByteLevel", "Metaspace",    NULL };
-    const char *kind, *text;
-    int k = kind_of(object, kinds, &kind, err);
+    const char *text;
+    const int k = choice(object, "type", NULL, kinds, err);
     if (k < 0 || stages_full(t->decode_count, err) < 0) return -1;
     struct decode *d = &t->decodes[t->decode_count++];
     d->kind = (enum decode_kind)k;

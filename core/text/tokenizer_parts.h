@@ -319,6 +319,8 @@ int stages_full(int count, struct err *err);
 // Behind Fuse and ByteLevel there are no tokens any more: marks the decoder's stages so.
 void mark_fused(struct tokenizer *t);
 
+void list_put(struct buf *b, const char *text); // "a, b"
+
 // Lines of a text that are not empty, without what ends them.
 struct lines {
     const char *next, *end;

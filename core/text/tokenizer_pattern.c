@@ -68,7 +68,6 @@ static const char CALLOUT[] = "(?C1)";
 struct rewrite {
     const char *at, *end;
     struct buf out;
-    bool repeated; // the last atom repeats: a callout is due behind it
     const char *where;
     struct err *err;
 };
@@ -85,16 +84,6 @@ static void set_release(struct set *s)
     buf_release(&s->items);
     buf_release(&s->others);
     buf_release(&s->guards);
-}
-
-static bool compiles(const char *regex)
-{
-    int code;
-    PCRE2_SIZE place;
-    pcre2_code *c = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
-                                  &code, &place, NULL);
-    pcre2_code_free(c);
-    return c != NULL;
 }
 
 // The members of a kind of characters, or all that are not of it. `inside`: the set it stands in.
@@ -149,7 +138,12 @@ static void write_property(struct buf *out, bool negated, const char *text, size
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i][0])) snprintf(name, sizeof name, "%s", names[i][1]);
     snprintf(script, sizeof script, "\\p{sc:%s}", name);
-    bool is_script = strlen(name) > 2 && compiles(script);
+    int code;
+    PCRE2_SIZE place;
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)script, PCRE2_ZERO_TERMINATED,
+                                         PCRE2_UTF | PCRE2_UCP, &code, &place, NULL);
+    const bool is_script = strlen(name) > 2 && compiled;
+    pcre2_code_free(compiled);
     buf_printf(out, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", name);
 }
 
@@ -180,46 +174,17 @@ static void rewrite_property(struct rewrite *r, struct set *inside)
     rewrite_kind(r, inside, members, negated);
 }
 
-// [:name:] or [:^name:] inside a set, `at` on the first colon; false if it is none of them.
-static bool rewrite_posix(struct rewrite *r, struct set *inside)
-{
-    const char *name = r->at + 1, *close = strstr(name, ":]");
-    bool negated = *name == '^';
-    name += negated;
-    const struct named *kind = close ? find_kind(name, (size_t)(close - name)) : NULL;
-    if (!kind) return false;
-    rewrite_kind(r, inside, kind->members, negated);
-    r->at = close + 2;
-    return true;
-}
-
-// \s, \S and the like; false if c is none of them.
-static bool rewrite_shorthand(struct rewrite *r, struct set *inside, char c)
-{
-    static const struct {
-        char letter, opposite;
-        const char *members, *alone;
-    } shorthands[] = {
-        { 's', 'S', WHITE, WHITE },
-        { 'w', 'W', WORD, WORD_ALONE },
-        { 'h', 'H', HEX, HEX },
-    };
-    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++) {
-        if (c != shorthands[i].letter && c != shorthands[i].opposite) continue;
-        if (c == 'S' && inside)
-            buf_puts(&inside->items, NOT_WHITE);
-        else
-            rewrite_kind(r, inside, inside ? shorthands[i].members : shorthands[i].alone,
-                         c == shorthands[i].opposite);
-        return true;
-    }
-    return false;
-}
-
 // An escape, `at` behind the backslash. Inside a set its members are written, outside a set of
 // them.
 static void rewrite_escape(struct rewrite *r, struct set *inside)
 {
+    static const struct {
+        const char *letters, *members, *alone; // with the opposite
+    } shorthands[] = {
+        { "sS", WHITE, WHITE },
+        { "wW", WORD, WORD_ALONE },
+        { "hH", HEX, HEX },
+    };
     struct buf *out = inside ? &inside->items : &r->out;
     char c = r->at < r->end ? *r->at : 0;
     if (c == 'p' || c == 'P') {
@@ -227,7 +192,15 @@ static void rewrite_escape(struct rewrite *r, struct set *inside)
         return;
     }
     if (c) r->at++;
-    if (rewrite_shorthand(r, inside, c)) return;
+    for (size_t i = 0; i < sizeof shorthands / sizeof *shorthands; i++) {
+        if (!c || !strchr(shorthands[i].letters, c)) continue;
+        if (c == 'S' && inside)
+            buf_puts(&inside->items, NOT_WHITE);
+        else
+            rewrite_kind(r, inside, inside ? shorthands[i].members : shorthands[i].alone,
+                         c == shorthands[i].letters[1]);
+        return;
+    }
     if (c == 'v') {
         buf_puts(out, "\\x{b}");
     } else if ((c == 'b' || c == 'B') && !inside) {
@@ -241,78 +214,51 @@ static void rewrite_escape(struct rewrite *r, struct set *inside)
     }
 }
 
-// [items] and what else is in the set.
-static void members_write(const struct set *s, struct buf *out)
+static void set_write(const struct set *s, struct buf *out)
 {
     const char *items = s->items.length ? s->items.data : "";
+    const char *guards = s->guards.length ? s->guards.data : "";
+    const bool plain = !s->guards.length && !s->others.length;
+    if (plain) {
+        buf_printf(out, "[%s%s]", s->negated ? "^" : "", items);
+        return;
+    }
+    buf_printf(out, "%s%s", s->negated ? "(?:(?!" : "(?:", guards);
     if (!s->others.length)
         buf_printf(out, "[%s]", items);
     else if (!s->items.length)
         buf_printf(out, "(?:%s)", s->others.data + 1);
     else
         buf_printf(out, "(?:[%s]%s)", items, s->others.data);
-}
-
-static void set_write(const struct set *s, struct buf *out)
-{
-    const char *guards = s->guards.length ? s->guards.data : "";
-    bool plain = !s->guards.length && !s->others.length;
-    if (plain && s->negated) {
-        buf_printf(out, "[^%s]", s->items.length ? s->items.data : "");
-        return;
-    }
-    if (s->negated)
-        buf_printf(out, "(?:(?!%s", guards);
-    else if (!plain)
-        buf_printf(out, "(?:%s", guards);
-    members_write(s, out);
-    if (s->negated)
-        buf_puts(out, ")(?s:.))");
-    else if (!plain)
-        buf_putc(out, ')');
+    buf_puts(out, s->negated ? ")(?s:.))" : ")");
 }
 
 static int rewrite_set(struct rewrite *r, struct set *s, int depth);
 
-// The right side of &&, up to the closing bracket of the set it stands in: becomes a look-ahead.
-static int rewrite_intersection(struct rewrite *r, struct set *s, int depth)
+// A set that must hold too: a look-ahead.
+static void add_guard(struct set *s, const struct set *other)
 {
-    struct set right = { 0 };
-    int status = rewrite_set(r, &right, depth + 1);
-    if (status == 0) {
-        buf_puts(&s->guards, "(?=");
-        set_write(&right, &s->guards);
-        buf_putc(&s->guards, ')');
-    }
-    set_release(&right);
-    return status;
+    buf_puts(&s->guards, "(?=");
+    set_write(other, &s->guards);
+    buf_putc(&s->guards, ')');
 }
 
 // A set inside a set: a union when it is plain, else it must stand alone on its side of &&.
 static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
 {
-    struct set inner = { 0 };
-    int status = -1;
-    if (r->at < r->end && *r->at == '^') {
-        inner.negated = true;
-        r->at++;
-    }
-    if (rewrite_set(r, &inner, depth + 1) < 0) goto out;
-    if (!inner.negated && !inner.guards.length) {
+    struct set inner = { .negated = r->at < r->end && *r->at == '^' };
+    r->at += inner.negated;
+    int status = rewrite_set(r, &inner, depth + 1);
+    if (status == 0 && !inner.negated && !inner.guards.length) {
         buf_add(&s->items, inner.items.data, inner.items.length);
         buf_add(&s->others, inner.others.data, inner.others.length);
-    } else if (!s->items.length && !s->others.length && !s->negated && r->at < r->end &&
-               strchr("]&", *r->at)) {
-        buf_puts(&s->guards, "(?=");
-        set_write(&inner, &s->guards);
-        buf_putc(&s->guards, ')');
+    } else if (status == 0 && !s->items.length && !s->others.length && !s->negated &&
+               r->at < r->end && strchr("]&", *r->at)) {
+        add_guard(s, &inner);
         buf_puts(&s->items, ANY);
-    } else {
-        err_set(r->err, "%s: this nesting of character sets is not supported", r->where);
-        goto out;
+    } else if (status == 0) {
+        status = err_set(r->err, "%s: this nesting of character sets is not supported", r->where);
     }
-    status = 0;
-out:
     set_release(&inner);
     return status;
 }
@@ -327,13 +273,26 @@ static int rewrite_set(struct rewrite *r, struct set *s, int depth)
         if (c == ']' && r->at - 1 > start) return 0;
         if (c == '\\') {
             rewrite_escape(r, s);
-        } else if (c == '[' && r->at < r->end && *r->at == ':' && rewrite_posix(r, s)) {
-            continue;
         } else if (c == '[') {
-            if (rewrite_nested(r, s, depth) < 0) return -1;
+            // [:name:] or [:^name:]; else a set
+            const char *close = *r->at == ':' ? strstr(r->at + 1, ":]") : NULL;
+            const bool opposite = close && r->at[1] == '^';
+            const char *name = r->at + 1 + opposite;
+            const struct named *kind = close ? find_kind(name, (size_t)(close - name)) : NULL;
+            if (kind) {
+                rewrite_kind(r, s, kind->members, opposite);
+                r->at = close + 2;
+            } else if (rewrite_nested(r, s, depth) < 0) {
+                return -1;
+            }
         } else if (c == '&' && r->at < r->end && *r->at == '&') {
+            // The right side goes up to the closing bracket of the set.
+            struct set right = { 0 };
             r->at++;
-            return rewrite_intersection(r, s, depth);
+            const int status = rewrite_set(r, &right, depth + 1);
+            if (status == 0) add_guard(s, &right);
+            set_release(&right);
+            return status;
         } else if (c == ']') {
             buf_puts(&s->items, "\\]");
         } else {
@@ -341,19 +300,6 @@ static int rewrite_set(struct rewrite *r, struct set *s, int depth)
         }
     }
     return err_set(r->err, "%s: the pattern ends inside [...]", r->where);
-}
-
-static int rewrite_bracket(struct rewrite *r)
-{
-    struct set s = { 0 };
-    if (r->at < r->end && *r->at == '^') {
-        s.negated = true;
-        r->at++;
-    }
-    int status = rewrite_set(r, &s, 0);
-    if (status == 0) set_write(&s, &r->out);
-    set_release(&s);
-    return status;
 }
 
 // {n,m} behind the atom that begins at out[atom]; a "+" behind it repeats the whole.
@@ -372,14 +318,6 @@ static void rewrite_interval(struct rewrite *r, size_t atom)
                (int)length, r->at, again ? ")+" : "");
     free(repeated);
     r->at = close + 1 + again;
-}
-
-// (?imx-imx: or (?imx-imx), `at` behind the parenthesis.
-static void rewrite_options(struct rewrite *r)
-{
-    size_t n = *r->at == '?' ? 1 + strspn(r->at + 1, "imx-") : 0;
-    if (n < 2 || (r->at[n] != ':' && r->at[n] != ')')) return;
-    for (; n > 0; n--, r->at++) buf_putc(&r->out, *r->at == 'm' ? 's' : *r->at);
 }
 
 // Copies up to and including the first `end` after `least` bytes, or only those if there is none.
@@ -420,63 +358,46 @@ static void rewrite_group(struct rewrite *r)
     buf_puts(&r->out, CALLOUT);
 }
 
-// Behind a repeat, once it is clear that nothing else belongs to it.
-static void rewrite_repeat(struct rewrite *r)
-{
-    if (!r->repeated || (r->at < r->end && strchr("*+?{", *r->at))) return;
-    buf_puts(&r->out, CALLOUT);
-    r->repeated = false;
-}
-
 // Everything; groups are followed so that the atom before an interval is known.
 static int rewrite_all(struct rewrite *r)
 {
     size_t open[256], atom = 0;
     int depth = 0;
+    bool repeated = false; // the last atom
     buf_puts(&r->out, CALLOUT);
-    for (; r->at < r->end; rewrite_repeat(r)) {
+    while (r->at < r->end) {
         char c = *r->at++;
         size_t here = r->out.length;
-        if (c == '{' && here > sizeof CALLOUT - 1) {
-            r->repeated = true;
+        const bool interval = c == '{' && here > sizeof CALLOUT - 1;
+        repeated |= interval || strchr("*+?", c);
+        if (interval) {
             rewrite_interval(r, atom);
-            continue;
-        }
-        r->repeated |= strchr("*+?", c) != NULL;
-        if (c == '\\') {
+        } else if (c == '\\') {
             rewrite_escape(r, NULL);
         } else if (c == '[') {
-            if (rewrite_bracket(r) < 0) return -1;
+            struct set s = { .negated = r->at < r->end && *r->at == '^' };
+            r->at += s.negated;
+            const int status = rewrite_set(r, &s, 0);
+            if (status == 0) set_write(&s, &r->out);
+            set_release(&s);
+            if (status < 0) return -1;
         } else {
             buf_putc(&r->out, c);
-            if (c == '(') rewrite_options(r);
+            // (?imx-imx: or (?imx-imx)
+            size_t n = c == '(' && *r->at == '?' ? 1 + strspn(r->at + 1, "imx-") : 0;
+            if (n >= 2 && (r->at[n] == ':' || r->at[n] == ')'))
+                for (; n > 0; n--, r->at++) buf_putc(&r->out, *r->at == 'm' ? 's' : *r->at);
             if (c == '(') rewrite_group(r);
         }
         if (c == '(' && depth < 256) open[depth++] = here;
         if (c == ')' && depth > 0) here = open[--depth];
         // Bytes inside a character and repeats belong to the atom before.
-        if (((uint8_t)c & 0xC0) != 0x80 && !strchr("*+?", c)) atom = here;
+        if (((uint8_t)c & 0xC0) != 0x80 && !interval && !strchr("*+?", c)) atom = here;
+        // A callout is due behind a repeat, once it is clear that nothing else belongs to it.
+        if (!repeated || (r->at < r->end && strchr("*+?{", *r->at))) continue;
+        buf_puts(&r->out, CALLOUT);
+        repeated = false;
     }
-    return 0;
-}
-
-static int compile(struct pattern *p, const char *regex, const char *where, struct err *err)
-{
-    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    if (!context) return err_set(err, "%s: out of memory", where);
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    int code;
-    PCRE2_SIZE place;
-    p->code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                            &code, &place, context);
-    pcre2_compile_context_free(context);
-    if (!p->code) {
-        char why[128] = "";
-        pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-        return err_set(err, "%s: invalid pattern: %s", where, why);
-    }
-    pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // without it matching is only slower
     return 0;
 }
 
@@ -486,9 +407,21 @@ int pattern_compile(struct pattern *p, const char *regex, const char *where, str
     if (length > PATTERN_MAX)
         return err_set(err, "%s: the pattern is too long (%zu bytes)", where, length);
     struct rewrite r = { .at = regex, .end = regex + length, .where = where, .err = err };
-    buf_puts(&r.out, "");
-    int status = rewrite_all(&r);
-    if (status == 0) status = compile(p, r.out.data, where, err);
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    int status = context ? rewrite_all(&r) : err_set(err, "%s: out of memory", where);
+    if (status == 0) {
+        int code;
+        PCRE2_SIZE place;
+        pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+        p->code = pcre2_compile((PCRE2_SPTR)r.out.data, PCRE2_ZERO_TERMINATED,
+                                PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                                &code, &place, context);
+        char why[128] = "";
+        if (!p->code) pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
+        if (!p->code) status = err_set(err, "%s: invalid pattern: %s", where, why);
+    }
+    if (status == 0) pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // else it is only slower
+    pcre2_compile_context_free(context);
     buf_release(&r.out);
     return status;
 }
@@ -551,18 +484,6 @@ void search_release(struct search *s)
     *s = (struct search){ 0 };
 }
 
-static int search_open(struct search *s, struct err *err)
-{
-    if (s->match) return 0;
-    s->match = pcre2_match_data_create(1, NULL);
-    s->context = pcre2_match_context_create(NULL);
-    if (!s->match || !s->context) return err_set(err, "out of memory for the tokenizer's patterns");
-    pcre2_set_match_limit(s->context, MATCH_LIMIT);
-    pcre2_set_heap_limit(s->context, HEAP_LIMIT);
-    pcre2_set_callout(s->context, on_callout, s);
-    return 0;
-}
-
 static int match(struct search *s, const pcre2_code *code, const char *text, size_t length,
                  size_t from)
 {
@@ -594,7 +515,15 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
         *end = *start + p->literal_length;
         return found != NULL;
     }
-    if (search_open(s, err) < 0) return -1;
+    if (!s->match) {
+        s->match = pcre2_match_data_create(1, NULL);
+        s->context = pcre2_match_context_create(NULL);
+        if (!s->match || !s->context)
+            return err_set(err, "out of memory for the tokenizer's patterns");
+        pcre2_set_match_limit(s->context, MATCH_LIMIT);
+        pcre2_set_heap_limit(s->context, HEAP_LIMIT);
+        pcre2_set_callout(s->context, on_callout, s);
+    }
     int rc = match(s, p->code, text, length, from);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
     if (rc == PCRE2_ERROR_CALLOUT && cancel_asked()) return err_set(err, "cancelled");

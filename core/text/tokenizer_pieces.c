@@ -16,13 +16,12 @@
 #include "core/base/json.h"
 #include "core/text/tokenizer_parts.h"
 
-enum piece_type { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHAR };
 
 struct piece {
     struct token_text text;
     float score;
-    int32_t type; // enum piece_type
+    int32_t type; // enum token_type
 };
 
 struct proto {
@@ -155,7 +154,7 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
                 p->room = p->room ? 2 * p->room : 1024;
                 p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
             }
-            p->pieces[p->count] = (struct piece){ .type = NORMAL };
+            p->pieces[p->count] = (struct piece){ .type = TOKEN_TYPE_NORMAL };
             more = read_message(&f, of_piece, &p->pieces[p->count++]);
             break;
         case 2: more = read_message(&f, of_trainer, p); break;
@@ -179,9 +178,10 @@ static int check_piece(const struct piece *p, bool byte_fallback, struct err *er
         return err_set(err, "it has %zu bytes; at most %d are supported", p->text.length,
                        TOKEN_BYTES_MAX);
     if (memchr(p->text.text, 0, p->text.length)) return err_set(err, "it contains a zero byte");
-    if (p->type < NORMAL || p->type > BYTE) return err_set(err, "type %d is not known", p->type);
+    if (p->type < TOKEN_TYPE_NORMAL || p->type > TOKEN_TYPE_BYTE)
+        return err_set(err, "type %d is not known", p->type);
     if (!isfinite(p->score)) return err_set(err, "its score is not a number");
-    if (p->type == BYTE && !byte_fallback)
+    if (p->type == TOKEN_TYPE_BYTE && !byte_fallback)
         return err_set(err, "it is a byte, but the model has no byte fallback");
     return 0;
 }
@@ -202,7 +202,7 @@ static int check_proto(const struct proto *p, const struct companions *c,
     for (size_t i = 0; i < p->count; i++) {
         if (check_piece(&p->pieces[i], p->byte_fallback, err) < 0)
             return err_in(err, "piece %zu", i);
-        unknown += p->pieces[i].type == UNKNOWN;
+        unknown += p->pieces[i].type == TOKEN_TYPE_UNKNOWN;
     }
     if (unknown != 1) return err_set(err, "it must have one unknown piece, not %zu", unknown);
     char name[CLASS_ROOM];
@@ -232,15 +232,17 @@ static int put_symbols(struct tokenizer *t, const struct proto *p, const struct 
         const struct piece *piece = &p->pieces[i];
         struct added a = { .id = (int32_t)i };
         if (overwritten(t, piece, i)) continue;
-        if (piece->type == USER_DEFINED && !(t->flags[i] & TOKEN_SPECIAL)) {
+        if (piece->type == TOKEN_TYPE_USER && !(t->flags[i] & TOKEN_SPECIAL)) {
             added_list_put(&t->symbols, a, piece->text.text, piece->text.length);
             if (p->model == BPE)
                 added_list_put(&t->added_normal, a, piece->text.text, piece->text.length);
             t->flags[i] |= TOKEN_SYMBOL;
         }
-        if (piece->type == BYTE || (piece->type == UNUSED && p->model == UNIGRAM))
+        if (piece->type == TOKEN_TYPE_BYTE ||
+            (piece->type == TOKEN_TYPE_UNUSED && p->model == UNIGRAM))
             t->flags[i] |= TOKEN_APART;
-        a.special = piece->type == CONTROL || (piece->type == UNKNOWN && !kind);
+        a.special =
+            piece->type == TOKEN_TYPE_CONTROL || (piece->type == TOKEN_TYPE_UNKNOWN && !kind);
         if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
         char *text = xstrndup(piece->text.text, piece->text.length);
         const int status = added_put(t, a, text, false, err);
@@ -275,7 +277,7 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
         if (i && order[i]->score != order[i - 1]->score) next++;
         const size_t id = (size_t)(order[i] - p->pieces);
         const int type = order[i]->type;
-        if ((type == NORMAL || type == USER_DEFINED || type == UNUSED) &&
+        if ((type == TOKEN_TYPE_NORMAL || type == TOKEN_TYPE_USER || type == TOKEN_TYPE_UNUSED) &&
             !overwritten(t, order[i], id))
             rank[id] = next;
     }
@@ -302,7 +304,7 @@ static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, stru
 static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
 {
     for (size_t i = 0; i < p->count; i++) {
-        if (p->pieces[i].type != UNUSED || rank[i] == UINT32_MAX) continue;
+        if (p->pieces[i].type != TOKEN_TYPE_UNUSED || rank[i] == UINT32_MAX) continue;
         if (!t->unused) t->unused = xcalloc((size_t)t->size, sizeof *t->unused);
         uint32_t best = UINT32_MAX;
         struct buf parts = { 0 };
@@ -340,7 +342,8 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
     float least = FLT_MAX;
     for (size_t i = 0; i < p->count; i++) {
         u->score[i] = (double)p->pieces[i].score;
-        if (p->pieces[i].type == NORMAL && p->pieces[i].score < least) least = p->pieces[i].score;
+        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && p->pieces[i].score < least)
+            least = p->pieces[i].score;
     }
     u->least = (double)(least - (float)UNKNOWN_PENALTY);
     t->word = unigram_word;
@@ -404,22 +407,17 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
 
 // --- where transformers differs ----------------------------------------------------------------
 
-static void say(struct buf *b, const char *what)
-{
-    buf_printf(b, "%s%s", b->length ? ", " : "", what);
-}
-
 // Its LlamaTokenizer makes a tokenizer.json of the model, which leaves out some of what it says.
 static void tell_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
     size_t symbols = 0;
-    for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == USER_DEFINED;
-    if (p->charsmap.length) say(&rules, "its normaliser");
-    if (p->squeeze) say(&rules, "one space for several");
-    if (!p->dummy) say(&rules, "no space before a text");
-    if (p->model == UNIGRAM) say(&rules, "unigram scores");
-    if (symbols) say(&rules, "user-defined pieces inside words");
+    for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == TOKEN_TYPE_USER;
+    if (p->charsmap.length) list_put(&rules, "its normaliser");
+    if (p->squeeze) list_put(&rules, "one space for several");
+    if (!p->dummy) list_put(&rules, "no space before a text");
+    if (p->model == UNIGRAM) list_put(&rules, "unigram scores");
+    if (symbols) list_put(&rules, "user-defined pieces inside words");
     if (rules.length)
         tokenizer_add_notice(t,
                              "the SentencePiece model's own rules are kept, which transformers' "
@@ -434,11 +432,13 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
 {
     struct buf open = { 0 };
     if (!cJSON_GetObjectItemCaseSensitive(c->config, "add_bos_token"))
-        say(&open, t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
-    if (kind && kind->around && !json_get(c->config, "legacy")) say(&open, "legacy (true here)");
+        list_put(&open,
+                 t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
+    if (kind && kind->around && !json_get(c->config, "legacy"))
+        list_put(&open, "legacy (true here)");
     if (kind && kind->around &&
         cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
-        say(&open, "add_prefix_space (null is true here, as in 5)");
+        list_put(&open, "add_prefix_space (null is true here, as in 5)");
     if (kind && kind->around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
         tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
                                 "transformers 5 does not look at that for some models (LLaVA)");
@@ -455,7 +455,7 @@ static void tell_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };
     for (size_t i = 0; i < p->count && words.length < 200; i++)
-        if (p->pieces[i].type == NORMAL && t->flags[i] & TOKEN_SPECIAL &&
+        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && t->flags[i] & TOKEN_SPECIAL &&
             !overwritten(t, &p->pieces[i], i))
             buf_printf(&words, "%s%.40s", words.length ? ", " : "", tokenizer_token(t, (int32_t)i));
     if (words.length)
@@ -500,7 +500,7 @@ static int fill(struct tokenizer *t, const struct proto *p, const struct compani
         char text[TOKEN_BYTES_MAX + 1];
         snprintf(text, sizeof text, "%.*s", (int)p->pieces[i].text.length, p->pieces[i].text.text);
         if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
-        if (p->pieces[i].type == UNKNOWN) t->unknown = (int32_t)i;
+        if (p->pieces[i].type == TOKEN_TYPE_UNKNOWN) t->unknown = (int32_t)i;
     }
     if (companions_added(t, c, p->count, !kind, err) < 0 || put_symbols(t, p, kind, err) < 0 ||
         fill_model(t, p, err) < 0 || fill_stages(t, p, c, kind, err) < 0 ||

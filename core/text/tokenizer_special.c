@@ -93,26 +93,21 @@ static void know_all(struct merging *m)
     if (count) qsort(m->ids.data, count, sizeof(double), compare_ids);
 }
 
-// BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
-static void read_words(struct merging *m)
-{
-    const cJSON *item = m->vocab ? m->vocab->child : NULL;
-    m->word_ids = xcalloc((size_t)m->word_count + 1, sizeof *m->word_ids);
-    for (size_t place = 0; item; item = item->next, place++) {
-        const char *text = item->string;
-        if (!text && cJSON_IsString(item->child)) text = item->child->valuestring;
-        if (!text) continue;
-        const size_t number = names_add(&m->words, text, NULL);
-        m->word_ids[number] = item->string ? item->valuedouble : (double)place;
-    }
-}
-
-// The id of a text of the vocabulary, -1: none.
+// The id of a text of the vocabulary, -1: none. BPE: {"text": id}. Unigram: ["text", score] in the
+// order of the ids.
 static double word_id(struct merging *m, const char *text)
 {
     size_t number;
     if (m->t) return vocabulary_find(m->t, text, strlen(text));
-    if (!m->word_ids) read_words(m);
+    const cJSON *item = m->vocab && !m->word_ids ? m->vocab->child : NULL;
+    if (!m->word_ids) m->word_ids = xcalloc((size_t)m->word_count + 1, sizeof *m->word_ids);
+    for (size_t place = 0; item; item = item->next, place++) {
+        const char *word = item->string;
+        if (!word && cJSON_IsString(item->child)) word = item->child->valuestring;
+        if (!word) continue;
+        number = names_add(&m->words, word, NULL);
+        m->word_ids[number] = item->string ? item->valuedouble : (double)place;
+    }
     return names_find(&m->words, text, &number) ? m->word_ids[number] : -1;
 }
 

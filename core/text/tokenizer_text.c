@@ -73,13 +73,6 @@ static int nfc(const char *text, size_t length, struct buf *out, struct err *err
     return 0;
 }
 
-static int unicode(enum unicode_form form, const char *text, size_t length, struct buf *out,
-                   struct err *err)
-{
-    if (form == FORM_NFC) return nfc(text, length, out, err);
-    return unicode_map(form, text, length, out, err);
-}
-
 // --- normalisers -------------------------------------------------------------------------------
 
 // Character by character, without the rule for the final sigma.
@@ -114,7 +107,9 @@ static int normal_step(struct encoder *e, const struct normal *n, const char *te
                        struct buf *out)
 {
     switch (n->kind) {
-    case NORMAL_UNICODE: return unicode(n->form, text, length, out, e->err);
+    case NORMAL_UNICODE:
+        return n->form == FORM_NFC ? nfc(text, length, out, e->err)
+                                   : unicode_map(n->form, text, length, out, e->err);
     case NORMAL_PREPEND:
         if (length && !e->continues) buf_puts(out, n->text);
         buf_add(out, text, length);

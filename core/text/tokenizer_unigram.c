@@ -94,13 +94,6 @@ int unigram_fill(struct tokenizer *t, struct err *err)
     return 0;
 }
 
-// A user-defined symbol beats any split of its text, whose parts score less than 0.
-static double score_of(const struct tokenizer *t, int32_t id, size_t length)
-{
-    if (!(t->flags[id] & TOKEN_SYMBOL)) return t->unigram.score[id];
-    return (double)((float)length * 0.1f) - 0.1;
-}
-
 static double sum(const struct unigram *u, double a, double b)
 {
     return u->single ? (double)(float)(a + b) : a + b;
@@ -128,17 +121,14 @@ static void offer_tokens(struct encoder *e, const char *word, size_t length, siz
         if (!node) break;
         const int32_t id = u->trie.value[node];
         if (id < 0) continue;
-        offer(&e->paths[end], sum(u, here, score_of(t, id, end - start)), id, start);
+        // A user-defined symbol beats any split of its text, whose parts score less than 0.
+        const double score = t->flags[id] & TOKEN_SYMBOL
+                                 ? (double)((float)(end - start) * 0.1f) - 0.1
+                                 : u->score[id];
+        offer(&e->paths[end], sum(u, here, score), id, start);
         alone |= end - start == one;
     }
     if (!alone) offer(&e->paths[start + one], sum(u, here, u->least), UNKNOWN, start);
-}
-
-// Backwards from the end: leaves at every place of the best way where its token ends.
-static void mark_best(struct path *paths, size_t length)
-{
-    for (size_t end = length; end > 0; end = paths[end].start)
-        paths[paths[end].start].end = (uint32_t)end;
 }
 
 void unigram_word(struct encoder *e, const char *word, size_t length)
@@ -151,7 +141,9 @@ void unigram_word(struct encoder *e, const char *word, size_t length)
     int32_t c;
     for (size_t i = 0; i < length; i += utf8_next(word + i, length - i, &c))
         offer_tokens(e, word, length, i);
-    mark_best(e->paths, length);
+    // Backwards from the end: leaves at every place of the best way where its token ends.
+    for (size_t end = length; end > 0; end = e->paths[end].start)
+        e->paths[e->paths[end].start].end = (uint32_t)end;
     bool pending = false;
     for (size_t i = 0, end; i < length; i = end) {
         end = e->paths[i].end;
