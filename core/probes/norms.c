@@ -4,8 +4,6 @@
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
 //   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.
 //   8), gamma = cos(theta_vis) cos(theta_txt) (Theorem 1), the balanced case of Lemma 1.
-#include "core/probes/norms.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +13,50 @@
 #include "core/probes/interface.h"
 #include "core/probes/kit.h"
 
-static const char *const word_none[] = { "none", NULL };
+enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
+
+// [NORMS_CALIBRATED][L+1] of the file of norms.calibration, shown beside those of a conversation;
+// the caller frees them. *norms NULL: none set. -1 if the file does not fit this model.
+static int calibrated(const struct settings *settings, const struct model *m, float **norms,
+                      struct err *err)
+{
+    static const char *const names[NORMS_CALIBRATED] = {
+        [NORMS_VISUAL] = "norms.visual",
+        [NORMS_VISUAL_STD] = "norms.visual_std",
+        [NORMS_TEXT] = "norms.text",
+        [NORMS_TEXT_STD] = "norms.text_std",
+    };
+    const char *path = settings_text(settings, "norms.calibration");
+    const int64_t rows = m->decoder.config.layers + 1;
+    struct calibration c = { 0 };
+    *norms = NULL;
+    if (!strcmp(path, "none")) return 0;
+    if (calibration_open(&c, path, err) < 0) return -1;
+    float *all = xreallocarray(NULL, (size_t)rows * NORMS_CALIBRATED, sizeof *all);
+    int status = calibration_fits(&c, m, err);
+    for (int i = 0; i < NORMS_CALIBRATED && status == 0; i++) {
+        float *one = calibration_numbers(&c, names[i], 1, &rows, err);
+        if (one) memcpy(all + i * rows, one, (size_t)rows * sizeof *one);
+        status = one ? 0 : -1;
+        free(one);
+    }
+    calibration_close(&c);
+    if (status == 0)
+        *norms = all;
+    else
+        free(all);
+    return status;
+}
 
 static int check_calibration(struct setting_env *env, struct err *err)
 {
     float *norms = NULL;
-    const int status = env->model ? norms_calibrated(env->settings, env->model, &norms, err) : 0;
+    const int status = env->model ? calibrated(env->settings, env->model, &norms, err) : 0;
     free(norms);
     return status;
 }
+
+static const char *const word_none[] = { "none", NULL };
 
 const struct setting norms_settings[] = {
     { .key = "norms.calibration",
@@ -342,43 +375,12 @@ static void put_attention(const struct norms *s, struct results *r)
     }
 }
 
-int norms_calibrated(const struct settings *settings, const struct model *m, float **norms,
-                     struct err *err)
-{
-    static const char *const names[NORMS_CALIBRATED] = {
-        [NORMS_VISUAL] = "norms.visual",
-        [NORMS_VISUAL_STD] = "norms.visual_std",
-        [NORMS_TEXT] = "norms.text",
-        [NORMS_TEXT_STD] = "norms.text_std",
-    };
-    const char *path = settings_text(settings, "norms.calibration");
-    const int64_t rows = m->decoder.config.layers + 1;
-    struct calibration c = { 0 };
-    *norms = NULL;
-    if (!strcmp(path, "none")) return 0;
-    if (calibration_open(&c, path, err) < 0) return -1;
-    float *all = xreallocarray(NULL, (size_t)rows * NORMS_CALIBRATED, sizeof *all);
-    int status = calibration_fits(&c, m, err);
-    for (int i = 0; i < NORMS_CALIBRATED && status == 0; i++) {
-        float *one = calibration_numbers(&c, names[i], 1, &rows, err);
-        if (one) memcpy(all + i * rows, one, (size_t)rows * sizeof *one);
-        status = one ? 0 : -1;
-        free(one);
-    }
-    calibration_close(&c);
-    if (status == 0)
-        *norms = all;
-    else
-        free(all);
-    return status;
-}
-
 // Mean of the conversation, mean and deviation over the data set, of each modality.
 static int put_calibrated(const struct norms *s, struct results *r, struct err *err)
 {
     const int64_t rows = s->layers + 1;
     float *of;
-    if (norms_calibrated(s->env->settings, s->env->model, &of, err) < 0) return -1;
+    if (calibrated(s->env->settings, s->env->model, &of, err) < 0) return -1;
     if (!of) return 0;
     struct result_table *t =
         results_table(r, "norms.calibration",
