@@ -8,6 +8,7 @@
 #include "commands/figure.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/draw/figure.h"
 #include "core/draw/film.h"
 #include "core/probes/results.h"
 #include "core/text/message.h"

@@ -7,6 +7,7 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/sets/annotated.h"
 #include "core/sets/pope.h"
 
 struct pope_options {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapter_config.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"

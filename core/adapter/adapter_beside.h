@@ -3,8 +3,9 @@
 #ifndef CORE_ADAPTER_ADAPTER_BESIDE_H
 #define CORE_ADAPTER_ADAPTER_BESIDE_H
 
-#include "core/adapter/adapter.h"
-#include "core/adapter/adapter_config.h"
+struct adapter;
+struct adapter_config;
+struct names;
 
 // Adds the sentence `before` LIST `after` to a->notices, unless the list is empty; names a few of a
 // long list. Releases the list.

@@ -12,6 +12,7 @@
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "core/draw/figure_parts.h"
+#include "core/settings/settings.h"
 
 enum { SIDE_MOST = 32000 }; // pixels of a PNG: Cairo takes 32767
 static const double size_most = 100000;

@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "core/settings/settings.h"
+
+struct settings;
 
 enum { FIGURE_LINES = 8 }; // colours of lines
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/draw/figure.h"
 #include "core/draw/heatmap.h"
 
 // Points; a wider film has its maps in one row.

@@ -15,7 +15,6 @@
 
 #include "core/base/err.h"
 #include "core/base/event.h"
-#include "core/draw/figure.h"
 
 enum { FILM_FRAMES = 1000 };
 #define FILM_SHARE 0.99

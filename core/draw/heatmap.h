@@ -7,7 +7,9 @@
 
 #include "core/base/err.h"
 #include "core/base/event.h"
-#include "core/draw/figure.h"
+
+struct figure;
+struct figure_look;
 
 // Height of a map of this `width`, from the area it covers (without a picture: from its cells); in
 // half-character or real pixels.

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/draw/figure.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 

@@ -15,6 +15,7 @@
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/pace.h"
+#include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/grid.h"
 #include "core/jobs/identity.h"
@@ -22,6 +23,7 @@
 #include "core/jobs/job_data.h"
 #include "core/methods/calibration.h"
 #include "core/probes/finite.h"
+#include "core/ranks/ranks.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"
 

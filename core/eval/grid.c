@@ -9,6 +9,7 @@
 #include "core/engine/engine.h"
 #include "core/jobs/job.h"
 #include "core/methods/method.h"
+#include "core/ranks/ranks.h"
 
 struct grid grid_of_job(struct job *j)
 {

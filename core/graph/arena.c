@@ -2,6 +2,7 @@
 #include "core/graph/arena.h"
 
 #include "core/base/mem.h"
+#include "kernels/backend.h"
 
 #include <stdlib.h>
 

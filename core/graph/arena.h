@@ -12,10 +12,6 @@
 
 #include <stddef.h>
 
-#include "kernels/backend.h"
-
-struct arena_chunk;
-
 // On a device with separate memory (backend->own_memory), data that the host itself reads and
 // writes, such as tensor structs, is host memory of the same lifetime: arena_alloc_host.
 

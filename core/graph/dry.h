@@ -10,7 +10,7 @@
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 
-#include "kernels/backend.h"
+#include <stdbool.h>
 
 const struct backend *backend_dry(void);
 // Resets dry->scratch() (on this thread): the scratch memory of a GPU's ops, or the CPU's.

@@ -9,9 +9,9 @@
 #define CORE_GRAPH_HOOKS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/base/err.h"
-#include "core/base/mem.h"
 #include "core/text/sequence.h"
 
 struct graph;

@@ -1,5 +1,6 @@
 // core/graph/replay.c -- a recording of the device, with its memory and its key.
 #include "core/graph/replay.h"
+#include "kernels/backend.h"
 
 void replay_forget(struct replay *r)
 {

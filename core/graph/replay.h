@@ -9,8 +9,9 @@
 #define CORE_GRAPH_REPLAY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "core/graph/graph.h"
+#include "core/graph/arena.h"
 
 struct replay {
     uint64_t key;    // of the last step; 0: none yet

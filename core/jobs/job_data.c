@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/adapter/provenance.h"
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/data/dataset.h"
 #include "core/jobs/identity.h"
+#include "core/ranks/ranks.h"
 
 // A line of an older version has no provenance.
 static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)

@@ -8,13 +8,13 @@
 #ifndef CORE_JOBS_JOB_DATA_H
 #define CORE_JOBS_JOB_DATA_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/adapter/provenance.h"
 #include "core/base/err.h"
-#include "core/data/dataset.h"
-#include "core/ranks/ranks.h"
+
+struct ranks;
 
 // Takes over a line that an earlier process wrote. False: it is not valid, and is cut off with all
 // that follow.

@@ -9,6 +9,9 @@
 
 #include "core/base/random.h"
 #include "core/model/attend.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
+#include "core/model/rope.h"
 #include "core/ops/ops.h"
 
 // A copy of x[n,H,d] with the rotary positions undone.

@@ -7,8 +7,10 @@
 #ifndef CORE_METHODS_PRUNE_SCORE_H
 #define CORE_METHODS_PRUNE_SCORE_H
 
-#include "core/graph/graph.h"
-#include "core/model/model.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct graph;
 
 enum prune_kind {
     PRUNE_CONTRIBUTION, // norm of the token's own contribution to the query's residual stream

@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/graph/arena.h"
+#include "core/model/linear.h"
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
+
 enum { NAME_SIZE = 256 };
 
 static void full_name(const struct binder *b, char name[NAME_SIZE], const char *format,

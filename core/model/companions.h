@@ -7,7 +7,7 @@
 #ifndef CORE_MODEL_COMPANIONS_H
 #define CORE_MODEL_COMPANIONS_H
 
-#include "core/model/model.h"
+struct model;
 
 enum { COMPANIONS_MOST = 5 };
 

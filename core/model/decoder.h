@@ -9,7 +9,9 @@
 #include "core/graph/hooks.h"
 #include "core/model/bind.h"
 #include "core/model/kv.h"
+#include "core/model/linear.h"
 #include "core/model/rope.h"
+#include "kernels/tensor.h"
 
 struct attention_kind;
 struct ffn_kind;

@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
+#include "kernels/backend.h"
 
 enum { KV_STEP = 256 }; // rows
 

@@ -8,7 +8,9 @@
 
 #include <stdbool.h>
 
+#include "core/base/err.h"
 #include "core/graph/replay.h"
+#include "kernels/tensor.h"
 
 struct settings;
 

@@ -3,6 +3,9 @@
 #define CORE_MODEL_NORM_H
 
 #include "core/model/bind.h"
+#include "kernels/tensor.h"
+
+struct graph;
 
 struct norm {
     struct tensor gain, bias; // [D]; bias data NULL: RMSNorm; gain data NULL: no norm

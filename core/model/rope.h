@@ -9,13 +9,12 @@
 #define CORE_MODEL_ROPE_H
 
 #include "core/base/json.h"
-#include "core/graph/graph.h"
-#include "core/text/sequence.h"
 
+struct graph;
 struct rope_config;
+struct sequence;
 
 // Frequency scaling, selected by a config's "rope_type": a row of the table in rope.c.
-struct rope_scaling;
 
 // How positions rotate heads; a family's file selects one.
 struct rotary_kind {

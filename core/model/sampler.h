@@ -7,8 +7,9 @@
 #define CORE_MODEL_SAMPLER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-#include "core/settings/settings.h"
+struct settings;
 
 // Why a model computes NaN or Inf. Files that vlmsh keeps (smaller weights, checkpoints,
 // calibrations) are no reason: their hashes are checked when they are read.

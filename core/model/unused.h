@@ -6,7 +6,7 @@
 #ifndef CORE_MODEL_UNUSED_H
 #define CORE_MODEL_UNUSED_H
 
-#include "core/model/model.h"
+struct model;
 
 enum { UNUSED_MOST = 3 };
 

@@ -12,8 +12,10 @@
 #define CORE_MODEL_VISION_H
 
 #include "core/graph/hooks.h"
+#include "core/model/linear.h"
 #include "core/model/norm.h"
 #include "core/picture/preprocess.h"
+#include "kernels/backend.h"
 
 struct vision_kind;
 

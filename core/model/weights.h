@@ -9,9 +9,10 @@
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "core/model/linear.h"
 #include "core/model/parts.h"
 
 struct weight {

@@ -17,9 +17,11 @@
 #include "core/base/folder.h"
 #include "core/base/random.h"
 #include "core/files/content.h"
+#include "core/files/safetensors.h"
 #include "core/model/vision.h"
 #include "core/new/join_parts.h"
 #include "core/new/new_model.h"
+#include "core/new/shapes.h"
 #include "core/new/shards.h"
 
 enum { PIECE = 4 << 20 }; // numbers written at a time

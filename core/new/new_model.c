@@ -18,8 +18,10 @@
 #include "core/base/mem.h"
 #include "core/base/random.h"
 #include "core/files/content.h"
+#include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/new/new_tokenizer.h"
+#include "core/new/shapes.h"
 #include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time

@@ -17,6 +17,7 @@
 
 #include "core/base/json.h"
 #include "core/base/names.h"
+#include "core/new/shapes.h"
 
 enum { BYTES = 256, MERGES_MAX = 1000 };
 

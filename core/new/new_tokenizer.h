@@ -8,8 +8,9 @@
 #ifndef CORE_NEW_NEW_TOKENIZER_H
 #define CORE_NEW_NEW_TOKENIZER_H
 
-#include "core/base/mem.h"
-#include "core/new/shapes.h"
+#include <stdint.h>
+
+struct shape;
 
 struct new_tokenizer {
     char *json;            // tokenizer.json

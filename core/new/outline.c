@@ -6,8 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/files/checkpoint.h"
 #include "core/files/safetensors.h"
 #include "core/graph/dry.h"
+#include "core/model/model.h"
 #include "core/new/new_model.h"
 #include "core/new/new_tokenizer.h"
 #include "core/new/shapes.h"

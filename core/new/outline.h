@@ -9,7 +9,7 @@
 #ifndef CORE_NEW_OUTLINE_H
 #define CORE_NEW_OUTLINE_H
 
-#include "core/model/model.h"
+#include "core/base/err.h"
 
 // From a shape of core/new/shapes.h. Has no tokenizer; reading its weights gives zeros.
 struct model *outline_shape(const char *shape, struct err *err);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "core/base/json.h"
-#include "core/model/weights.h"
+#include "core/model/parts.h"
 
 // TOWER_OWN: that of the shape's own config.
 enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP, TOWER_OWN };

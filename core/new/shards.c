@@ -6,6 +6,9 @@
 
 #include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/files/safetensors.h"
+#include "core/new/shapes.h"
+#include "kernels/tensor.h"
 
 static const uint64_t LIMIT = 5000000000u; // bytes of a file
 

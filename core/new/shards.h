@@ -5,8 +5,9 @@
 #ifndef CORE_NEW_SHARDS_H
 #define CORE_NEW_SHARDS_H
 
-#include "core/files/safetensors.h"
-#include "core/new/shapes.h"
+#include "core/base/err.h"
+
+struct safetensors_writer;
 
 struct shards {
     const char *folder;

@@ -8,7 +8,8 @@
 #ifndef CORE_PROBES_CHECKPOINTS_H
 #define CORE_PROBES_CHECKPOINTS_H
 
-#include "core/probes/probe.h"
+#include <stddef.h>
+
 #include "core/probes/results.h"
 
 struct checkpoints {

@@ -2,8 +2,9 @@
 #ifndef CORE_PROBES_DICE_H
 #define CORE_PROBES_DICE_H
 
-#include "core/probes/probe.h"
+#include <stdint.h>
 
+struct probe_env;
 struct result_map;
 
 // Between a map, scaled here to a maximum of 1, and a mask in 0..1. NaN when both are empty.

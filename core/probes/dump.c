@@ -15,6 +15,7 @@
 #include "core/files/safetensors.h"
 #include "core/graph/graph.h"
 #include "core/graph/look.h"
+#include "core/probes/taps.h"
 
 struct caught {
     char name[TAP_NAME_SIZE];

@@ -4,9 +4,7 @@
 
 #include "core/base/err.h"
 #include "core/base/event.h"
-#include "core/probes/taps.h"
 
-struct dump;
 struct sequence;
 
 // patterns: tap names with * and ?, separated by commas or spaces. -1 when one can match nothing.

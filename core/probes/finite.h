@@ -5,8 +5,6 @@
 #ifndef CORE_PROBES_FINITE_H
 #define CORE_PROBES_FINITE_H
 
-#include "core/graph/hooks.h"
-
 struct hook finite_hook(void);
 
 #endif

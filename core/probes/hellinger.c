@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
+#include "core/graph/hooks.h"
 #include "kernels/tensor.h"
 
 int64_t logits_best(const float *logits, int64_t n)

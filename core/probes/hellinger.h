@@ -9,7 +9,7 @@
 #ifndef CORE_PROBES_HELLINGER_H
 #define CORE_PROBES_HELLINGER_H
 
-#include "core/graph/hooks.h"
+#include <stdint.h>
 
 // (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 identical, 1
 // disjoint.

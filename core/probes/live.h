@@ -16,9 +16,10 @@
 #define CORE_PROBES_LIVE_H
 
 #include "core/base/event.h"
-#include "core/probes/probe.h"
 
-struct live;
+struct backend;
+struct model;
+struct settings;
 
 // All arguments must last until live_free. head -1: the mean.
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,

@@ -18,11 +18,10 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "core/graph/look.h"
+#include "core/graph/hooks.h"
 
 struct graph;
 struct results;
-struct site;
 struct site_args;
 
 // Which query rows are meant.

@@ -1,6 +1,7 @@
 // core/sets/pope.c -- draws pictures and objects, and writes their questions.
 #include "core/sets/pope.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
+#include "core/sets/annotated.h"
 
 const char *const pope_ways[POPE_WAYS] = { "random", "popular", "adversarial" };
 

@@ -15,7 +15,9 @@
 
 #include <stdint.h>
 
-#include "core/sets/annotated.h"
+#include "core/base/err.h"
+
+struct annotated;
 
 enum { POPE_WAYS = 3 };
 extern const char *const pope_ways[POPE_WAYS]; // "random", "popular", "adversarial"

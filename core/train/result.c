@@ -16,6 +16,7 @@
 #include "core/adapter/model_write.h"
 #include "core/base/folder.h"
 #include "core/model/weights.h"
+#include "core/train/params.h"
 
 // Is this entry of the base adapter trained again?
 static bool is_trained(const struct params *p, const struct adapter_entry *e)

@@ -2,8 +2,10 @@
 #ifndef CORE_TRAIN_RESULT_H
 #define CORE_TRAIN_RESULT_H
 
-#include "core/adapter/adapter.h"
-#include "core/train/params.h"
+#include "core/base/err.h"
+
+struct adapter;
+struct params;
 
 // If the whole language model was trained (params.whole): a model folder in Hugging Face format
 // (core/adapter/model_write.h), with parameters of methods beside it. Otherwise an adapter folder

@@ -22,6 +22,7 @@
 #include "core/eval/grid.h"
 #include "core/jobs/job.h"
 #include "core/metrics/metric.h"
+#include "core/ranks/ranks.h"
 #include "core/settings/changes.h"
 #include "core/settings/settings.h"
 #include "core/train/out.h"

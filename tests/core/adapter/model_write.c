@@ -4,6 +4,7 @@
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
 #include "core/files/safetensors.h"
+#include "core/train/params.h"
 #include "core/train/result.h"
 #include "tests/core/adapter/adapter.h"
 #include "tests/device.h"

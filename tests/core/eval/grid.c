@@ -9,6 +9,7 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/base/mem.h"
 #include "core/eval/grid.h"
 #include "core/jobs/job.h"
 #include "core/lists.h"

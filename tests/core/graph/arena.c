@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/graph/arena.h"
+#include "kernels/backend.h"
 
 static size_t device_limit = SIZE_MAX, device_used;
 

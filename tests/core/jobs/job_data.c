@@ -9,6 +9,7 @@
 // after those it needs
 #include <cmocka.h>
 
+#include "core/adapter/provenance.h"
 #include "core/base/cancel.h"
 #include "core/base/hash.h"
 #include "core/data/dataset.h"

@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include "core/base/err.h"
 #include "core/model/sampler.h"
+#include "core/settings/settings.h"
 
 enum { VOCAB = 6, DRAWS = 20000 };
 static const float LOGITS[VOCAB] = { 1.0f, 3.0f, 2.0f, 3.0f, -1.0f, 0.0f };

@@ -13,6 +13,7 @@
 #include "core/graph/hooks.h"
 #include "core/probes/dump.h"
 #include "core/probes/results.h"
+#include "core/probes/taps.h"
 #include "core/text/sequence.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
