@@ -154,7 +154,7 @@ done
 wait_for '─ picture ─'
 wait_for 'F1 keys'
 tmux resize-window -x 80 -y 24
-wait_for 'F1 keys' # drawn anew, not the left part of what was drawn
+wait_for '─ attached' # drawn anew, not the left part of what was drawn
 wait_gone '─ picture ─' # the conversation alone
 keys F7
 wait_for '─ picture ─'
