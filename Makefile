@@ -21,7 +21,8 @@
 
 # --- what we build with, and why each is here ------------------------------------------------------
 # libcjson-dev      JSON          libpcre2-dev      split patterns of tokenizers (\p{L}, look-ahead)
-# libutf8proc-dev   Unicode NFC   libstb-dev        picture decoders (stb_image)
+# libutf8proc-dev   Unicode NFC   libstb-dev        PNG and BMP pictures (stb_image)
+# libjpeg-dev       JPEG pictures: libjpeg-turbo, which Pillow decodes with
 # libwebp-dev       WebP pictures libgif-dev        films (animated GIF)
 # libsqlite3-dev    sessions      libreadline-dev   line editing
 # libncurses-dev    terminfo      libmd-dev         SHA-256 of pictures and weights
@@ -30,8 +31,8 @@
 # libsnappy-dev     pages of parquet files, as     libzstd-dev  the same, if they were written so
 #                   they are usually compressed
 # libcmocka-dev     unit tests
-PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libwebp-dev libgif-dev \
-           libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
+PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
+           libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
            libfontconfig-dev fonts-dejavu-core
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck
@@ -65,7 +66,7 @@ FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,
 # Kernels say themselves in which order they sum (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
                  -ffp-contract=fast $(FMA_ALWAYS)
-LIBS := -ldl -lgif -lwebpdemux -lwebp -lcairo -lfontconfig -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lsnappy -lzstd -lm
+LIBS := -ldl -ljpeg -lgif -lwebpdemux -lwebp -lcairo -lfontconfig -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lsnappy -lzstd -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   := -Wno-psabi

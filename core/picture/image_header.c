@@ -144,7 +144,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return damaged(name, "the PNG is truncated", err);
 }
 
-// A frame header: 0 when it is one, with the kinds stb_image cannot decode refused.
+// A frame header: 0 when it is one, with the kinds refused that few decoders read.
 static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size_t length,
                       const char *name, struct err *err)
 {
@@ -164,30 +164,12 @@ static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size
     return 0;
 }
 
-// Huffman tables: class and number, 16 counts of codes, the codes' symbols. Some versions of
-// stb_image believe the counts.
-static bool jpeg_tables_fit(const uint8_t *p, size_t length)
-{
-    while (length > 0) {
-        size_t symbols = 0;
-        if (length < 17) return false;
-        for (int i = 1; i <= 16; i++) symbols += p[i];
-        if (symbols > 256 || symbols > length - 17) return false;
-        p += 17 + symbols;
-        length -= 17 + symbols;
-    }
-    return true;
-}
-
 // One segment, its length taken off.
 static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, size_t length,
                         const char *name, struct err *err)
 {
     enum { SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF15 = 0xcf, SOS = 0xda, APP1 = 0xe1 };
-    if (marker == DHT) {
-        if (!jpeg_tables_fit(p, length))
-            return damaged(name, "the JPEG's Huffman tables are damaged", err);
-    } else if (marker >= SOF0 && marker <= SOF15 && marker != JPG && marker != DAC) {
+    if (marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG && marker != DAC) {
         if (h->width) return damaged(name, "the JPEG has two frame headers", err);
         return jpeg_frame(h, marker, p, length, name, err);
     } else if (marker == SOS && !h->width) {
@@ -213,7 +195,7 @@ static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
     return size;
 }
 
-// All segments up to the end marker: what stb_image will meet, in the order in which it does.
+// All segments up to the end marker: what the decoder will meet, in the order in which it does.
 static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                      struct err *err)
 {

@@ -1,16 +1,22 @@
-// core/picture/image_pixels.c -- PNG and BMP through stb_image, and PNM.
+// core/picture/image_pixels.c -- PNG and BMP through stb_image, whose implementation lives here,
+// and PNM.
 //
-// stb_image's implementation lives in image_jpeg.c, which needs its insides. Of 16 bits the high
-// byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB") clips at 255
-// instead, which turns nearly every such picture white; we do not follow that.)
+// Of 16 bits the high byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB")
+// clips at 255 instead, which turns nearly every such picture white; we do not follow that.)
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STBI_NO_STDIO
-#include <stb/stb_image.h>
-
 #include "core/picture/image_parts.h"
+
+#define STBI_ONLY_PNG
+#define STBI_ONLY_BMP
+#define STBI_NO_STDIO
+#define STBI_NO_LINEAR
+#define STBI_MAX_DIMENSIONS IMAGE_MAX_SIDE
+#define STBI_ASSERT(x)      ((void)0)
+#define STB_IMAGE_IMPLEMENTATION
+#include <stb/stb_image.h>
 
 // 1 and 2 channels (grey, grey and alpha) or an unwanted alpha to 3 or 4.
 static int widen(struct image *image, const uint8_t *from, int have, bool alpha)
@@ -32,6 +38,7 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
                      size_t size, const char *name, struct err *err)
 {
     int w, height, have;
+    stbi__g_failure_reason = "bad zlib block"; // the one fault that stb_image gives no reason for
     uint8_t *pixels = stbi_load_from_memory(bytes, (int)size, &w, &height, &have, 0);
     if (!pixels)
         return err_set(err, "cannot read '%s': its pixels are damaged (%s); export it again", name,

@@ -1,8 +1,8 @@
 // tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files.
 //
-// tests/core/picture/pictures/ holds a small picture of every kind, written by Pillow 13; the table
-// has the size and a checksum of the pixels that it reads from them (after
-// ImageOps.exif_transpose).
+// tests/core/picture/pictures/ holds a small picture of every kind, written by Pillow 13 (440.jpg,
+// 411-restart.jpg and rgb.jpg by libjpeg-turbo's cjpeg); the table has the size and a checksum of
+// the pixels that it reads from them (after ImageOps.exif_transpose).
 #include "core/picture/image_parts.h"
 #include "tests/core/picture/pictures.h"
 
@@ -24,6 +24,9 @@ static const struct small {
     { "444.jpg", 19, 21, 3, 0xe3039b38 },
     { "422.jpg", 19, 21, 3, 0xe5f137f0 },
     { "420.jpg", 19, 21, 3, 0xd8b7111c },
+    { "440.jpg", 19, 21, 3, 0xede472c2 },
+    { "411-restart.jpg", 19, 21, 3, 0x71462821 },
+    { "rgb.jpg", 19, 21, 3, 0xfc388b6f },
     { "progressive.jpg", 19, 21, 3, 0xd8b7111c },
     { "grey.jpg", 19, 21, 3, 0x68f48268 },
     { "cmyk.jpg", 9, 10, 3, 0x2c6905ca },
@@ -271,6 +274,17 @@ static void png_header_sizes(void **state)
     free(file);
 }
 
+// A block of a kind that deflate does not have.
+static void damaged_png(void **state)
+{
+    size_t size;
+    uint8_t *bytes = small_read("rgba.png", &size), *data = memmem(bytes, size, "IDAT", 4);
+    assert_non_null(data);
+    data[6] |= 6; // behind the two bytes of zlib's header
+    assert_error(bytes, size, "bad zlib block");
+    free(bytes);
+}
+
 // A canvas of 2^24 x 2^24 pixels, and one of 65535 x 65535 in a handful of bytes.
 static void large_canvases(void **state)
 {
@@ -364,15 +378,64 @@ static void changed_bytes(void **state)
     }
 }
 
-// 16 x 255 codes of one table: more than any decoder has room for.
-static void hostile_tables(void **state)
+// 420.jpg with its coded pixels damaged: the picture that Pillow shows, or a message.
+static void damaged_jpegs(void **state)
+{
+    static const uint8_t rubbish[] = { 0, 0x12, 0xff, 0, 0x34, 0xff, 0xd9 };
+    size_t size;
+    uint8_t *whole = small_read("420.jpg", &size), *bytes = xmalloc(size + sizeof rubbish);
+    uint8_t *scan = memmem(whole, size, "\xff\xda", 2);
+    assert_non_null(scan);
+    scan = bytes + (scan - whole) + 2 + scan[3];
+
+    memcpy(bytes, whole, size);
+    memcpy(bytes + size - 2, rubbish, sizeof rubbish); // before the end marker
+    struct image image = decoded(bytes, size - 2 + sizeof rubbish);
+    assert_int_equal(checksum(&image), 0xd8b7111c); // the whole picture
+    image_release(&image);
+
+    memcpy(bytes, whole, size);
+    memcpy(scan + 40, "\xff\xd9", 2); // the end, amid the pixels
+    image = decoded(bytes, (size_t)(scan - bytes) + 42);
+    assert_int_equal(checksum(&image), 0xae4f1f97);
+    image_release(&image);
+
+    memcpy(bytes, whole, size);
+    for (int i = 0; i < 20; i++) memcpy(scan + 2 * i, "\xff", 2); // ones: no code
+    assert_error(bytes, size, "bad Huffman code");
+
+    memcpy(bytes, whole, size);
+    memset((uint8_t *)memmem(bytes, size, "\xff\xc4", 2) + 5, 0xff, 16); // 16 x 255 codes
+    assert_error(bytes, size, "Huffman table");
+
+    memcpy(bytes, whole, size);
+    ((uint8_t *)memmem(bytes, size, "\xff\xdb", 2))[1] = 0xec; // a segment to skip
+    assert_error(bytes, size, "Quantization table 0x00 was not defined");
+    free(whole);
+    free(bytes);
+}
+
+// Kinds that few decoders read are refused by name. YCCK, as the Adobe marker calls it, is not.
+static void rare_jpegs(void **state)
 {
     size_t size;
-    uint8_t *bytes = small_read("420.jpg", &size);
-    uint8_t *table = memmem(bytes, size, "\xff\xc4", 2);
-    assert_non_null(table);
-    memset(table + 5, 0xff, 16);
-    assert_error(bytes, size, "Huffman");
+    uint8_t *bytes = small_read("420.jpg", &size), *frame = memmem(bytes, size, "\xff\xc0", 2);
+    assert_non_null(frame);
+    frame[1] = 0xc9;
+    assert_error(bytes, size, "arithmetic-coded");
+    frame[1] = 0xc3;
+    assert_error(bytes, size, "lossless");
+    frame[1] = 0xc0, frame[4] = 12;
+    assert_error(bytes, size, "12-bit");
+    free(bytes);
+
+    bytes = small_read("cmyk.jpg", &size);
+    uint8_t *adobe = memmem(bytes, size, "Adobe", 5);
+    assert_non_null(adobe);
+    adobe[11] = 2;
+    struct image image = decoded(bytes, size);
+    assert_int_equal(checksum(&image), 0x47ddaeb8);
+    image_release(&image);
     free(bytes);
 }
 
@@ -556,13 +619,15 @@ int main(void)
         cmocka_unit_test(flatten),
         cmocka_unit_test(other_formats),
         cmocka_unit_test(png_header_sizes),
+        cmocka_unit_test(damaged_png),
         cmocka_unit_test(large_canvases),
         cmocka_unit_test(hostile_codes),
         cmocka_unit_test(cut_off),
         cmocka_unit_test(changed_bytes),
         cmocka_unit_test(orientation_of_xmp),
         cmocka_unit_test(hostile_exif),
-        cmocka_unit_test(hostile_tables),
+        cmocka_unit_test(damaged_jpegs),
+        cmocka_unit_test(rare_jpegs),
         cmocka_unit_test(child_leaves_nothing),
         cmocka_unit_test(failing_decoder),
         cmocka_unit_test(decoder_of_many),
