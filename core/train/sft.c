@@ -43,13 +43,27 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
     return 0;
 }
 
-// Does this rank write?
+// Does this rank write the files of OUT?
 static bool writes(const struct sft *t)
 {
     return ranks_number(t->job->ranks) == 0;
 }
 
 // --- start ---------------------------------------------------------------------------------------
+
+// All ranks must train on the same samples, from the same adapter.
+static int check_ranks(const struct sft *t, struct err *err)
+{
+    const char *const hashes[] = { t->plan.data_hash, t->plan.samples_hash, t->plan.pictures_hash,
+                                   t->plan.held_hash, t->plan.adapter_hash };
+    char all[sizeof hashes / sizeof *hashes][HASH_HEX];
+    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) memcpy(all[i], hashes[i], HASH_HEX);
+    if (ranks_same(t->job->ranks, all, sizeof all)) return 0;
+    return err_set(err,
+                   "'%s', its pictures, train.validation or the adapter are not the same here as "
+                   "for rank 0: every rank needs the same files",
+                   t->options.data);
+}
 
 static void reset_best(struct sft *t)
 {
@@ -76,7 +90,69 @@ void sft_plan_steps(struct sft *t)
     reset_best(t);
 }
 
-// What the first LoRA was trained with: an adapter's own alpha where there was one.
+// For an error message: a value of train.checkpointing that needs less memory; "": none.
+static const char *less_saved(const struct sft *t)
+{
+    if (t->job->backend->own_memory)
+        return t->plan.forecast.offload ? "" : ", train.checkpointing host";
+    return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
+                                                                       : "";
+}
+
+// Before the first step: logs the trained parameters, the methods and the memory forecast.
+static void report_plan(struct sft *t)
+{
+    struct job *j = t->job;
+    size_t most;
+    const size_t held =
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
+    // Ranks share the memory of their machine, but not a GPU's.
+    const double beside = j->ranks ? j->ranks->beside : 1,
+                 own = (double)memory_own(&t->plan.forecast.parts),
+                 unused = (double)(memory_free(j->backend) + held) /
+                          (j->backend->own_memory ? 1 : beside),
+                 host = (double)t->plan.forecast.parts.of[MEMORY_HOST];
+    const struct params_count *count = &t->plan.forecast.count[MODEL_PARTS];
+    job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
+            (long long)count->trained, 100 * (double)count->trained / (double)count->total,
+            (long long)count->total, t->plan.forecast.arithmetic);
+
+    char *acting = roles_text(t->plan.forecast.role);
+    const char *adapter = settings_text(j->settings, "adapter");
+    if (strcmp(adapter, "none") != 0) job_log(j, "begins from the adapter '%s'", adapter);
+    job_log(j, "methods in training: %s", acting ? acting : "none");
+    free(acting);
+    roles_say(t->plan.forecast.role, j->model, j->sinks);
+
+    job_log(j, "forecast: %.0f MB of memory, plus %.0f MB of mapped weights; %.0f MB are free",
+            own / 1e6, (double)t->plan.forecast.parts.of[MEMORY_MAPPED] / 1e6, unused / 1e6);
+    if (host > 0)
+        job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
+                (double)memory_free(NULL) / beside / 1e6);
+    if (unused > 0 && own > unused)
+        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
+                less_saved(t));
+}
+
+// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a
+// model for one on the experts that it joins, and drops those of shared experts and dense layers.
+static void report_peft(const struct sft *t)
+{
+    const struct params *p = &t->params;
+    bool lost = false;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct param *one = &p->list[i];
+        const char *part = one->kind == PARAM_LORA_A ? ".mlp." : ".mlp.experts.";
+        lost |= (one->kind == PARAM_LORA_A || one->kind == PARAM_WEIGHT) && strstr(one->name, part);
+    }
+    if (lost && p->model->decoder.config.experts.count)
+        job_log(t->job,
+                "PEFT ignores parts of this adapter: LoRA of shared experts and dense MLPs, "
+                "and whole weights of experts. For other programs, merge it "
+                "(/adapter merge)");
+}
+
+// Alpha of the first LoRA: the value that an adapter brought along, if there was one.
 static double lora_alpha(const struct params *p)
 {
     size_t i = 0;
@@ -130,71 +206,6 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
-// For an error message: a value of train.checkpointing that needs less memory; "": none.
-static const char *less_saved(const struct sft *t)
-{
-    if (t->job->backend->own_memory)
-        return t->plan.forecast.offload ? "" : ", train.checkpointing host";
-    return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
-                                                                       : "";
-}
-
-// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a
-// model for one on the experts that it joins, and drops those of shared experts and dense layers.
-static void report_peft(const struct sft *t)
-{
-    const struct params *p = &t->params;
-    bool lost = false;
-    for (size_t i = 0; i < p->count; i++) {
-        const struct param *one = &p->list[i];
-        const char *part = one->kind == PARAM_LORA_A ? ".mlp." : ".mlp.experts.";
-        lost |= (one->kind == PARAM_LORA_A || one->kind == PARAM_WEIGHT) && strstr(one->name, part);
-    }
-    if (lost && p->model->decoder.config.experts.count)
-        job_log(t->job,
-                "PEFT ignores parts of this adapter: LoRA of shared experts and dense MLPs, "
-                "and whole weights of experts. For other programs, merge it "
-                "(/adapter merge)");
-}
-
-static void report_methods(const struct sft *t)
-{
-    char *acting = roles_text(t->plan.forecast.role);
-    const char *adapter = settings_text(t->job->settings, "adapter");
-    if (strcmp(adapter, "none") != 0) job_log(t->job, "begins from the adapter '%s'", adapter);
-    job_log(t->job, "methods in training: %s", acting ? acting : "none");
-    free(acting);
-    roles_say(t->plan.forecast.role, t->job->model, t->job->sinks);
-}
-
-// Before the first step: logs the trained parameters and the memory forecast.
-static void report_plan(struct sft *t)
-{
-    struct job *j = t->job;
-    size_t most;
-    const size_t held =
-        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
-    // Ranks share the memory of their machine, but not a GPU's.
-    const double beside = j->ranks ? j->ranks->beside : 1,
-                 own = (double)memory_own(&t->plan.forecast.parts),
-                 free = (double)(memory_free(j->backend) + held) /
-                        (j->backend->own_memory ? 1 : beside),
-                 host = (double)t->plan.forecast.parts.of[MEMORY_HOST];
-    const struct params_count *count = &t->plan.forecast.count[MODEL_PARTS];
-    job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
-            (long long)count->trained, 100 * (double)count->trained / (double)count->total,
-            (long long)count->total, t->plan.forecast.arithmetic);
-    report_methods(t);
-    job_log(j, "forecast: %.0f MB of memory, plus %.0f MB of mapped weights; %.0f MB are free",
-            own / 1e6, (double)t->plan.forecast.parts.of[MEMORY_MAPPED] / 1e6, free / 1e6);
-    if (host > 0)
-        job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
-                (double)memory_free(NULL) / beside / 1e6);
-    if (free > 0 && own > free)
-        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
-                less_saved(t));
-}
-
 // Reports a validation, at the number of steps before it.
 static void report_validation(const struct sft *t)
 {
@@ -206,7 +217,7 @@ static void report_validation(const struct sft *t)
 
 // Continues from the newest checkpoint. The reports of its validation belong to the step where the
 // run continues, so they are repeated.
-static int go_on(struct sft *t, struct err *err)
+static int resume(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const struct identity id = sft_identity(t);
@@ -230,29 +241,8 @@ static int go_on(struct sft *t, struct err *err)
     return 0;
 }
 
-static int begin_anew(struct sft *t, struct err *err)
-{
-    if (writes(t) && record(t, NULL, err) < 0) return sft_break(t);
-    job_rewind(t->job, 0);
-    return 0;
-}
-
-// All ranks must train on the same samples, from the same adapter.
-static int check_ranks(const struct sft *t, struct err *err)
-{
-    const char *const hashes[] = { t->plan.data_hash, t->plan.samples_hash, t->plan.pictures_hash,
-                                   t->plan.held_hash, t->plan.adapter_hash };
-    char all[sizeof hashes / sizeof *hashes][HASH_HEX];
-    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) memcpy(all[i], hashes[i], HASH_HEX);
-    if (ranks_same(t->job->ranks, all, sizeof all)) return 0;
-    return err_set(err,
-                   "'%s', its pictures, train.validation or the adapter are not the same here as "
-                   "for rank 0: every rank needs the same files",
-                   t->options.data);
-}
-
 // All ranks must hold the same weights after the same step: a rank that reads another folder of
-// that name, or an older state of it, would spoil the sums without a sign.
+// that name, or an older state of it, would silently spoil the sums.
 static int check_state(const struct sft *t, struct err *err)
 {
     if (!t->job->ranks) return 0;
@@ -278,12 +268,17 @@ static int begin(struct sft *t, struct err *err)
     sft_plan_steps(t);
     sft_score_choose(t);
     if (sft_forecast(t, &t->plan.forecast, err) < 0) return -1;
-    report_plan(t); // in front of what may run out of memory
+    report_plan(t); // before anything that may run out of memory
     if (sft_prepare(t, err) < 0) return -1;
     report_peft(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->plan.steps);
-    status = save_newest(t->out.path) >= 0 ? go_on(t, err) : begin_anew(t, err);
-    if (status < 0 || check_state(t, err) < 0) return -1;
+    if (save_newest(t->out.path) >= 0) {
+        if (resume(t, err) < 0) return -1;
+    } else {
+        if (writes(t) && record(t, NULL, err) < 0) return sft_break(t);
+        job_rewind(t->job, 0);
+    }
+    if (check_state(t, err) < 0) return -1;
     if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
     t->report.begun_waited = waited_us(t);
     t->optimizer.step = t->report.begun_step = t->state.place.step;
@@ -294,7 +289,7 @@ static int begin(struct sft *t, struct err *err)
 
 // --- steps ---------------------------------------------------------------------------------------
 
-// All ranks wait here while rank 0 writes: neither that time nor that wait is of the steps.
+// All ranks wait here while rank 0 writes. Neither that time nor that wait counts for the steps.
 static int save(struct sft *t, struct err *err)
 {
     const struct identity id = sft_identity(t);
@@ -309,7 +304,7 @@ static int save(struct sft *t, struct err *err)
     return 0;
 }
 
-// After a number of steps, or after some time.
+// Every train.save_every steps, or by default every SAVE_SECONDS.
 static bool save_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
@@ -332,7 +327,7 @@ static bool validation_due(const struct sft *t)
     return t->state.place.step % every == 0;
 }
 
-// Of equal scores that of the smaller loss is the better one.
+// Of equal scores, the one with the smaller loss is better.
 static bool is_best(const struct sft *t, double value, double loss)
 {
     const struct save_place *p = &t->state.place;
@@ -357,7 +352,8 @@ static int validate(struct sft *t, struct err *err)
     return writes(t) ? save_best(t->out.path, &t->params, t->state.place.step, err) : 0;
 }
 
-// Of a step alone: before it with -1, behind it with 1.
+// The ranks count from the start of the process: subtracting their counters before a step and
+// adding them after it leaves what the step moved.
 static void count_moved(struct sft *t, int sign)
 {
     const struct ranks *r = t->job->ranks;
@@ -377,7 +373,7 @@ static int one_step(struct sft *t, struct err *err)
     struct optimizer_taken taken;
     int64_t rows;
 
-    // Losses of the step's samples, and their gradients, summed over the ranks.
+    // Losses of the samples and their gradients, summed over the ranks.
     methods_progress(&t->methods, (double)step / (double)plan->steps);
     count_moved(t, -1);
     if (sft_gradients(t, &rows, err) < 0) return -1;
@@ -387,14 +383,14 @@ static int one_step(struct sft *t, struct err *err)
                        "for damage",
                        (long long)step);
 
-    // Parameters change by clipped gradients (train.clip) and AdamW, at the schedule's rate.
+    // Clips the gradients (train.clip); AdamW updates the parameters at the schedule's rate.
     if (optimizer_step(&t->optimizer, &t->params, &taken, err) < 0) return -1;
     count_moved(t, 1);
     state->place.step = t->optimizer.step;
     state->place.loss = state->loss;
     state->place.validation = state->place.score = NAN;
 
-    // What /plot and the panel of jobs show of it.
+    // Metrics, for /plot and the panel of jobs.
     memory_note(j->backend, &t->report.peak);
     const double took = clock_seconds() - start;
     job_metric(j, "loss", step, state->loss);
@@ -408,7 +404,7 @@ static int one_step(struct sft *t, struct err *err)
     sft_report_norms(t, step);
     job_progress(j, &t->report.pace, (double)state->place.step, (double)plan->steps, state->loss);
 
-    // Validation and checkpoint, when they are due.
+    // Validation and checkpoint, when due.
     if (validation_due(t) && validate(t, err) < 0) {
         state->torn = true;
         return -1;
@@ -424,7 +420,7 @@ static int steps(struct sft *t, struct err *err)
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
-        // Interrupted within a step: the parameters are still those before it.
+        // A cancelled step has not changed the parameters: they are those before it.
         if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
@@ -455,28 +451,22 @@ static void report_memory(struct sft *t)
     }
 }
 
-// The last step of an epoch may have fewer samples.
-static double formula_bytes(const struct sft *t)
-{
-    const int64_t n = t->train.count, most = t->plan.accumulate * t->plan.batch;
-    double sum = 0;
-    for (int64_t step = t->report.begun_step; step < t->state.place.step; step++) {
-        const int64_t left = n - step % t->plan.per_epoch * most;
-        sum += (double)sft_step_bytes(t, left < most ? left : most);
-    }
-    return sum;
-}
-
-// What a step sums and shares beside what it should by formula. Each number counts once: a rank
-// sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time is that of
-// the sums when all ranks have come; what a GPU's sums take is not known here.
+// Reports the bytes that a step sums and shares, next to the formula, and the time it takes. Each
+// number counts once: a rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a
+// ring. The time begins when all ranks have arrived; that of sums on a GPU is not known here.
 static void report_sums(const struct sft *t, double seconds)
 {
     const double steps = (double)(t->state.place.step - t->report.begun_step),
                  ms = (double)t->report.moved_us * 1e-3;
     if (steps < 1) return;
+    const int64_t most = t->plan.accumulate * t->plan.batch;
+    double formula = 0;
+    for (int64_t step = t->report.begun_step; step < t->state.place.step; step++) {
+        const int64_t left = t->train.count - step % t->plan.per_epoch * most;
+        formula += (double)sft_step_bytes(t, left < most ? left : most); // an epoch's last: fewer
+    }
     job_result(t->job, "sums of a step", "%.6g MB, formula %.6g MB; %.3g ms, %.2g%% of the time",
-               (double)t->report.bytes / steps * 1e-6, formula_bytes(t) / steps * 1e-6, ms / steps,
+               (double)t->report.bytes / steps * 1e-6, formula / steps * 1e-6, ms / steps,
                seconds > 0 ? 0.1 * ms / seconds : 0);
 }
 
@@ -505,20 +495,16 @@ static void tidy(const struct sft *t, int64_t keep)
     if (keep >= 0) save_trim(t->out.path, keep);
 }
 
-static int read_best(struct sft *t, struct err *err)
-{
-    struct err why;
-    if (save_best_read(t->out.path, &t->params, t->state.place.best_step, &why) == 0) return 0;
-    return err_set(err, "%s; resume the run to continue without them", why.text);
-}
-
 static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const char *what;
+    const int64_t best = t->state.place.best_step;
+    struct err why;
     int status = 0;
-    if (t->state.place.best_step >= 0 && t->state.place.best_step != t->plan.steps)
-        status = read_best(t, err);
+    if (best >= 0 && best != t->plan.steps &&
+        save_best_read(t->out.path, &t->params, best, &why) < 0)
+        status = err_set(err, "%s; resume the run to continue without them", why.text);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
     if (status == 0) status = record(t, what, err);
     if (status == 0) {
@@ -528,8 +514,8 @@ static int finish(struct sft *t, struct err *err)
         report_skipped(t, "skipped", &t->train);
         report_skipped(t, "skipped in validation", &t->held);
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
-        if (t->state.place.best_step >= 0) {
-            job_result(j, "best step", "%lld", (long long)t->state.place.best_step);
+        if (best >= 0) {
+            job_result(j, "best step", "%lld", (long long)best);
             if (t->plan.metric)
                 job_result(j, "validation score", "%.6g (%s)", t->state.place.best,
                            t->plan.metric->name);
@@ -540,14 +526,7 @@ static int finish(struct sft *t, struct err *err)
     return status;
 }
 
-static void release(struct sft *t)
-{
-    sft_release(t);
-    sft_data_close(t);
-    out_close(&t->out);
-}
-
-// A finished run is not changed, and does not count as the result of other settings or data.
+// A finished run is never changed; if its settings or data were others, it is an error.
 static int check_finished(struct sft *t, struct err *err)
 {
     cJSON *record = out_read(t->out.path, err);
@@ -590,11 +569,13 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
-        // Killed after its record said so, it may not have come to this. What it was to keep stays,
-        // whatever train.keep is now.
+        // The run may have been killed between its record and this. It keeps as many checkpoints as
+        // it was started with, whatever train.keep is now.
         tidy(&t, t.out.keep);
     }
-    release(&t);
+    sft_release(&t);
+    sft_data_close(&t);
+    out_close(&t.out);
     return status;
 }
 

@@ -151,11 +151,12 @@ int sft_break(const struct sft *t);
 // The whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
-// sft_pass.c. Accumulates the gradients of step t->place.step; *rows: rows computed. 0 or -1
-// (t->graph may be cancelled).
+// sft_pass.c. Accumulates the gradients of step t->state.place.step; *rows: rows of all its
+// samples. 0 or -1 (t->graph may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Losses of `count` samples of a set by their indices in the data, and `share` times their
-// gradients if the pass is recorded; `number` is the index of the first draw.
+// gradients if the pass is recorded; `number` is the index of the first draw. Adds the number of
+// their rows to *rows; NULL: not wanted.
 struct sft_losses { // doubles alone: summed over ranks
     double loss;
     struct graph_kl kl;
@@ -165,8 +166,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// What a rank computes in one go: that of the first epochs with the most rows; *count samples,
-// indices in the data; the caller frees it.
+// The samples that need the most memory: of what a rank computes in one go in the first epochs, the
+// part with the largest pass. *count indices in the data; the caller frees them.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);
@@ -195,7 +196,7 @@ int sft_ranks(const struct sft *t);
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
-// The losses of all ranks: those that another rank computed are 0 before. Also their rows.
+// Sums the losses over the ranks: before, those that another rank computed are 0.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // train.exact_sum: the gradients of micro-batches are added one by one in their order, in float32,
 // each by the rank that computed it; the same bits in all ranks, and with any number of them.
