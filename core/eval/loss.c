@@ -56,58 +56,54 @@ static void batch_release(struct batch *b)
     free(b->samples);
 }
 
-// Visual tokens of the `count` pictures number[], which have none yet, in one pass.
-static void encode(struct graph *g, const struct model *m, const struct batch *b, const int *number,
-                   size_t count, struct tensor **visual, const float **focus)
-{
-    const struct picture **pictures = xcalloc(count, sizeof(const struct picture *));
-    struct tensor **tokens = xcalloc(count, sizeof(struct tensor *)); // [S, D] each
-    float **seen = xcalloc(count + 1, sizeof *seen);
-    for (size_t i = 0; i < count; i++) pictures[i] = b->pictures[number[i]];
-    if (visual_encode_all(g, m, pictures, number, count, tokens, seen) == 0)
-        for (size_t i = 0; i < count; i++) {
-            visual[number[i]] = tokens[i];
-            focus[number[i]] = seen[i];
-        }
-    free(seen);
-    free((void *)pictures);
-    free((void *)tokens);
-}
-
-// h[0] [n, D] with the pictures' visual tokens in their places; memory for it in another stage than
-// the first, where the pictures are already encoded.
+// h[0] [n, D]: text embeddings, and the visual tokens of all pictures, which one pass encodes
+// unless they were precomputed. A later stage receives h[0] and only allocates it.
 static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
     model_pass(m, b->sequence->pictures);
     if (!decoder_first(&m->decoder))
         return graph_new2(g, DTYPE_F32, b->sequence->n, m->decoder.config.hidden);
+    const size_t size = b->picture_count + 1;
+    struct tensor **visual = xcalloc(size, sizeof(struct tensor *)); // [S, D] of each picture
+    const float **focus = xcalloc(size, sizeof *focus);
+
+    // The pictures to encode: those in the sequence without visual tokens.
     struct tensor later = { 0 };
-    struct tensor **visual = xcalloc(b->picture_count + 1, sizeof(struct tensor *));
-    const float **focus = xcalloc(b->picture_count + 1, sizeof *focus);
-    int *number = xcalloc(b->picture_count + 1, sizeof *number);
+    int *number = xcalloc(size, sizeof *number);
+    const struct picture **pictures = xcalloc(size, sizeof(const struct picture *));
     size_t count = 0;
     for (int64_t row = 0; row < b->sequence->n; row++) {
-        int i = b->sequence->picture[row];
+        const int i = b->sequence->picture[row];
         if (i < 0 || visual[i]) continue;
         visual[i] = b->pictures[i]->visual;
         focus[i] = b->pictures[i]->focus;
         if (visual[i]) continue;
         visual[i] = &later;
-        number[count++] = i;
+        number[count] = i;
+        pictures[count++] = b->pictures[i];
     }
-    encode(g, m, b, number, count, visual, focus);
-    struct tensor *h = NULL;
-    if (graph_ok(g))
+    struct tensor **tokens = xcalloc(size, sizeof(struct tensor *)), *h = NULL;
+    float **seen = xcalloc(size, sizeof *seen);
+    if (visual_encode_all(g, m, pictures, number, count, tokens, seen) == 0) {
+        for (size_t i = 0; i < count; i++) {
+            visual[number[i]] = tokens[i];
+            focus[number[i]] = seen[i];
+        }
         h = splice(g, &m->decoder.embed, b->sequence, 0, visual, focus, (int)b->picture_count);
+    }
+    free(number);
+    free((void *)pictures);
+    free((void *)tokens);
+    free(seen);
     free((void *)visual);
     free((void *)focus);
-    free(number);
     return h;
 }
 
-// Rows of the sequence that h[L] holds, where a method dropped others (never with a tape).
+// Listens at SITE_FINAL: which rows of the sequence h[L] holds. A method may have dropped others,
+// though never with a tape.
 struct alive {
-    int32_t *number; // [n] which row of h[L] a row of the sequence is; NULL: itself
+    int32_t *number; // [n] for each row of the sequence its row of h[L]; NULL: the same
 };
 
 static bool alive_wants(void *self, const struct site *site, int layer)
@@ -124,8 +120,7 @@ static int alive_run(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
-// Mean loss of each sample over its trained tokens, from h[L] [n, D]: uses only the rows that
-// predict them.
+// Mean loss of each sample over its trained tokens, from the rows of h[L] [n, D] that predict them.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
                      const struct batch *b, const struct alive *alive, double share, double *losses)
 {
@@ -165,6 +160,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
                double share, double *losses)
 {
     if (!count) return 0;
+    const struct decoder *d = &m->decoder;
     struct arena_mark mark = arena_mark(g->arena);
     struct batch b;
     batch_init(&b, items, count);
@@ -175,7 +171,11 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     }
     g->samples = b.samples;
     g->share = share;
-    struct tensor *h = graph_ok(g) ? embed(g, m, &b) : NULL, *last = NULL;
+
+    // Pictures and text: h[0].
+    struct tensor *h = graph_ok(g) ? embed(g, m, &b) : NULL;
+
+    // The layers: h[L]. Then head and losses.
     struct alive alive = { 0 };
     const struct hook hook = { .wants = alive_wants, .run = alive_run, .self = &alive };
     const struct hooks *former = g->hooks;
@@ -183,20 +183,21 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if (former) hooks = *former;
     hooks_add(&hooks, &hook);
     g->hooks = &hooks;
-    const struct stages *stages = stages_of(&m->decoder);
+    const struct stages *stages = stages_of(d);
+    struct tensor *last = NULL;
     int status = -1;
     if ((h || stages) &&
-        decoder_forward(g, &m->decoder, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0) {
-        status = decoder_last(&m->decoder)
-                     ? head_loss(g, &m->decoder, last, &b, &alive, share, losses)
-                     : 0;
+        decoder_forward(g, d, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0) {
+        status = decoder_last(d) ? head_loss(g, d, last, &b, &alive, share, losses) : 0;
         stages_tell(g, stages, losses, count * sizeof *losses);
         if (!graph_ok(g)) status = -1;
     }
-    for (size_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++) { // and what methods add to them (IRA)
         losses[k] += b.samples[k].penalty;
         if (items[k].kl) *items[k].kl = b.samples[k].kl;
     }
+
+    // The gradients.
     if (g->tape && status == 0) status = tape_backward(g);
     if (g->tape && status < 0) tape_clear(g->tape);
     g->samples = NULL;
