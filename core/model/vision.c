@@ -8,8 +8,8 @@
 // the last one, -2 the one before. Blocks after the feature layer are computed only for a listener
 // that asks for what leaves them.
 //
-// S' rows in the encoder, S features; several pictures go through together, a row sees rows of its
-// own tile or window only. Steps that a kind lacks change nothing: their weights are not bound.
+// S' rows in the encoder, S features. Several pictures go through together; a row attends only to
+// its own tile or window. Steps that a kind lacks change nothing: their weights are not bound.
 #include "core/model/vision.h"
 
 #include <math.h>
@@ -20,27 +20,8 @@
 #include "core/model/linear_rows.h"
 #include "core/ops/ops.h"
 
-// Runs the listeners of a site for each picture on its rows of x: those of the stream, or with
-// `features` those that the projector reads.
-static void each_picture(struct graph *g, const struct vision_batch *b, const struct site *site,
-                         int layer, bool features, struct tensor *x)
-{
-    if (!x || !hooks_wanted(g, site, layer)) return;
-    int64_t at = 0;
-    for (size_t i = 0; i < b->count && graph_ok(g); i++) {
-        const struct vision_picture *p = &b->picture[i];
-        const int64_t rows =
-            features ? vision_features(&b->vision->config, p) : b->at[i + 1] - b->at[i];
-        struct site_args args = {
-            .layer = layer, .picture = p->number, .x = graph_rows(g, x, at, rows), .prefill = true
-        };
-        hooks_run(g, site, &args);
-        at += rows;
-    }
-}
-
-// Heads [S', heads, d] with numbers 2j first, then 2j + 1, as op_rope pairs them: the same
-// reordering of queries and keys changes no score.
+// Reorders heads [S', heads, d]: elements 2j first, then 2j + 1, as op_rope pairs them. Queries and
+// keys are reordered alike, which changes no score.
 static struct tensor *pairs_apart(struct graph *g, struct tensor *x)
 {
     const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
@@ -64,8 +45,9 @@ static struct tensor *rotate(struct graph *g, const struct vision_block *block, 
     return op_rope(g, x, block->cos, block->sin);
 }
 
-// One block of h [S', Dv], with its rows in one of three forms: whole sublayers in a device's fused
-// kernels, rows that the device keeps packed between products, or ops. All but h is scratch.
+// One block of h [S', Dv]. The device's fused kernels compute a whole sublayer; else linear_rows_*
+// keep rows packed between products where the device can, and are ops elsewhere. All but h is
+// scratch.
 static struct tensor *block_forward(struct graph *g, void *self, struct tensor *h)
 {
     static const struct norm none;
@@ -77,18 +59,19 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
 
     if (!vision_attention_fused(g, block, h)) {
         const bool packs = !block->focus && linear_rows_attends(g, h->shape[0], &w->out);
-        const struct linear *const norm1_for[] = { &w->qkv, &w->q, &w->k, &w->v, NULL };
+        const struct linear *const of[] = { &w->q, &w->k, &w->v };
+        const struct linear *const norm1_for[] = { &w->qkv, of[0], of[1], of[2], NULL };
         struct linear_rows x = linear_rows_norm(g, h, &w->norm1, c->eps, norm1_for); // [S', Dv]
 
-        // Queries, keys and values, from one matrix or three. For attention of packed rows those
-        // that nothing changes before it are rounded to bf16, as it would.
+        // Queries, keys and values, from one matrix or three. Attention of packed rows rounds keys
+        // and values to bf16: so do their products, unless norms or rotation follow.
         const bool changed = block->cos || w->k_norm.gain.data;
         const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
                                      packs ? DTYPE_BF16 : DTYPE_F32 };
         struct tensor *part[3]; // [S', Dv] each
         if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, dtype, part);
         for (int i = 0; i < 3 && !w->qkv.weight.data; i++)
-            part[i] = linear_rows_times(g, &x, norm1_for[i + 1], dtype[i]);
+            part[i] = linear_rows_times(g, &x, of[i], dtype[i]);
         struct tensor *q = heads(g, c, norm_forward(g, part[0], &w->q_norm, c->qk_eps));
         struct tensor *k = heads(g, c, norm_forward(g, part[1], &w->k_norm, c->qk_eps));
         struct tensor *v = heads(g, c, part[2]); // [S', heads, d]
@@ -114,11 +97,11 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
             if (a) a = graph_view(g, a, 2, (int64_t[]){ a->shape[0], c->hidden }); // [S', Dv]
             x = linear_rows_norm(g, a, &none, 0, (const struct linear *const[]){ &w->out, NULL });
         }
-        h = linear_rows_add(g, h, 0, &x, &w->out, &w->scale1); // += scale1 out(a)
+        h = linear_rows_add(g, h, 0, &x, &w->out, &w->scale1); // += scale1 out(x)
     }
 
-    // The FFN in blocks of rows, so that thousands of patches take little memory; a tape keeps
-    // everything anyway.
+    // The FFN, in blocks of rows: thousands of patches take little memory. A tape keeps everything
+    // anyway.
     enum { ROWS = 4096 };
     const struct linear *const norm2_for[] = { &w->gate, &w->up, &w->fc1, NULL };
     const bool gated = w->gate.weight.data;
@@ -138,6 +121,25 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
     }
     graph_scratch_end(g, scratch);
     return h;
+}
+
+// Runs the listeners of a site for each picture on its rows of x: those of the stream, or with
+// `features` those that the projector reads.
+static void each_picture(struct graph *g, const struct vision_batch *b, const struct site *site,
+                         int layer, bool features, struct tensor *x)
+{
+    if (!x || !hooks_wanted(g, site, layer)) return;
+    int64_t at = 0;
+    for (size_t i = 0; i < b->count && graph_ok(g); i++) {
+        const struct vision_picture *p = &b->picture[i];
+        const int64_t rows =
+            features ? vision_features(&b->vision->config, p) : b->at[i + 1] - b->at[i];
+        struct site_args args = {
+            .layer = layer, .picture = p->number, .x = graph_rows(g, x, at, rows), .prefill = true
+        };
+        hooks_run(g, site, &args);
+        at += rows;
+    }
 }
 
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
@@ -162,13 +164,14 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     h = vision_add_positions(g, &b, h);             // learned ones
     h = norm_forward(g, h, &v->pre, c->eps);        // CLIP
 
-    // What its rows see, and their rotary positions.
+    // The rows that each row attends to, and rotary angles.
     const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);
     struct vision_block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
-    // The blocks up to the feature layer, more only if something listens later. In the last one
-    // before it the attention may be wanted; a tape would compute it again after the batch is gone.
+    // The blocks up to the feature layer, and later ones only for listeners. The last block before
+    // the feature layer also gives its attention, if wanted; not with a tape, which recomputes
+    // blocks when the batch is gone.
     const int depth = vision_depth(c);
     const bool focus = count && pictures[0].received && !g->tape;
     int blocks = c->layers;

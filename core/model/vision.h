@@ -103,7 +103,7 @@ struct vision_kind {
     void (*bind)(struct vision *v, struct binder *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
-    bool adjacent_pairs; // they turn numbers 2j and 2j + 1 of a head; else j and j + d/2
+    bool adjacent_pairs; // they rotate elements 2j and 2j + 1 of a head; else j and j + d/2
     bool row_by_row;     // patches of native resolution go row by row; else block by block of
                          // merge x merge
     // Does this block see windows, not whole tiles? NULL: no block does.
@@ -227,8 +227,8 @@ struct projector {
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
-// --- steps of the pass (vision_rows.c), where the kind has them
-// -----------------------------------
+// --- steps of the pass, where the kind has them (vision_rows.c)
+// ------------------------------------
 
 // Rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
@@ -256,8 +256,8 @@ struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b)
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);
 
-// --- forms of a block on devices that have them (vision_forms.c)
-// ----------------------------------
+// --- a block, and its fused forms (vision_forms.c)
+// -------------------------------------------------
 
 // Arguments of a block.
 struct vision_block {

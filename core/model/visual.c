@@ -23,13 +23,13 @@ static struct tensor *site(struct graph *g, const struct site *where, int number
     return args.x;
 }
 
-// Rows that the projector gives of a picture.
+// Rows that the projector returns for a picture.
 static int64_t projected_rows(const struct model *m, const struct vision_picture *p)
 {
     return vision_features(&m->vision.config, p) / m->projector.merge;
 }
 
-// What the projector gives of a picture to its visual tokens [S, D].
+// The rows of the projector for one picture to its visual tokens [S, D].
 static struct tensor *packed(struct graph *g, const struct model *m, const struct picture *picture,
                              struct tensor *x)
 {
@@ -37,7 +37,8 @@ static struct tensor *packed(struct graph *g, const struct model *m, const struc
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// One number for each visual token: they go the way of the features, as their first column.
+// The encoder's attention to each visual token of a picture, [S]. It takes the same steps as the
+// projector's rows, as the first column of such rows.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {
@@ -109,8 +110,8 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 
 // --- visual tokens among the text ----------------------------------------------------------------
 
-// The rows of picture `p` (-1: of text) among rows from.. of s: their places in h[0], and which
-// rows of the picture's tokens (of the embedding table) they are.
+// Lists the rows of picture `p` (-1: of text) among rows from.. of s: their places in h[0], and
+// their rows of the picture's visual tokens (for text: of the embedding table).
 static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *row)
 {
     int64_t n = 0;
@@ -164,7 +165,7 @@ static struct tensor *visual_site(struct graph *g, const struct sequence *s, str
     return hooks_run(g, SITE_VISUAL, &args) < 0 ? NULL : args.x;
 }
 
-// Tells methods what the encoder attends to in each picture of the sequence.
+// Passes the encoder's attention to each picture of the sequence to the listeners at SITE_FOCUS.
 static void focus_site(struct graph *g, const struct sequence *s, const float *const *focus,
                        int picture_count)
 {

@@ -33,12 +33,12 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct tensor *v = NULL;
     if (decoder_first(d)) {
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
-    } else { // another stage than the first has a number as a sign that they are there
+    } else { // only the first stage holds them; in the others one number marks them as encoded
         p->visual = visual_keep(g, graph_new1(g, DTYPE_F32, 1));
         p->focus = xcalloc(1, sizeof *p->focus);
     }
 
-    // Out of the step's arena, for later turns.
+    // Copies them out of the step arena, for later turns.
     if (v && v->shape[0] != p->tokens)
         graph_fail(g, "picture %d gave %lld visual tokens, not %lld", i, (long long)v->shape[0],
                    (long long)p->tokens);
@@ -96,11 +96,10 @@ struct answering {
 
     // The newest pass.
     float *logits;                 // [1 + drafts, V] of its last rows, host memory
-    int64_t room;                  // rows that logits has room for
+    int64_t capacity;              // of logits, in rows
     int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
-    int64_t drafts, row;           // the next token is chosen from `row`; drafts in front of it
-                                   // came true
-    int64_t known;                 // rows of the sequence up to that one
+    int64_t drafts, row;           // the next token is chosen from `row`; earlier drafts were right
+    int64_t known;                 // rows of the sequence up to `row`
     struct lookahead lookahead;
 
     double vision_s, prefill_s, decode_s;
@@ -137,8 +136,8 @@ static float *logits_now(const struct answering *a)
     return a->logits + a->row * a->c->model->decoder.config.vocab;
 }
 
-// Computes the rows of the sequence that are not cached, of which the last ones are `drafts`. Keeps
-// the logits of these and of the row before them.
+// Computes the rows of the sequence that are not cached; the last `drafts` of them are drafts.
+// Keeps the logits of the drafts and of the row before them.
 static int forward(struct answering *a, bool prefill, int64_t drafts)
 {
     struct graph *g = &a->graph;
@@ -151,9 +150,9 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
     if (conversation_forward(a->c, g, &a->sequence, want, prefill, &logits) == 0)
         logits = graph_rows(g, logits, logits->shape[0] - rows, rows); // [rows, V]
     if (logits && graph_ok(g)) {
-        if (rows > a->room) {
+        if (rows > a->capacity) {
             a->logits = xreallocarray(a->logits, 1, tensor_bytes(logits));
-            a->room = rows;
+            a->capacity = rows;
         }
         a->c->backend->download(a->logits, logits->data, tensor_bytes(logits));
     }
@@ -168,8 +167,8 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
 // these rows.
 static int prefill(struct answering *a, int64_t *from)
 {
-    // The prompt's last row is always computed: it is the query row of pruning. Kernels for few
-    // rows round differently from those for many, above all in bf16: a few rows behind cached ones
+    // Always computes the last row of the prompt: it is the query row of pruning. Kernels for few
+    // rows round differently from those for many, above all in bf16: a few rows after cached ones
     // would differ from the same rows of a whole prompt.
     const int64_t last = a->options->steady ? backend_many_rows(a->c->backend) : 1;
     const int64_t reusable = a->options->whole || a->prompt < last ? 0 : a->prompt - last;
@@ -190,7 +189,7 @@ static int prefill(struct answering *a, int64_t *from)
 // --- changed settings ----------------------------------------------------------------------------
 
 // Applies the settings that passes depend on.
-static void obey_settings(struct answering *a)
+static void apply_settings(struct answering *a)
 {
     const struct backend *b = a->graph.backend;
     a->graph.matmul = graph_matmul(b, a->settings, a->c->model->dtype);
@@ -198,7 +197,7 @@ static void obey_settings(struct answering *a)
 }
 
 // Recomputes the prompt and the answer so far under changed settings.
-static int compute_again(struct answering *a)
+static int recompute(struct answering *a)
 {
     struct sequence s = { 0 };
     struct err err;
@@ -228,9 +227,9 @@ failed:
     return -1;
 }
 
-// Called before each token is chosen: settings may have changed during the answer. Drafts computed
-// before are out then.
-static int obey_changes(struct answering *a)
+// Called before each token is chosen: settings may have changed during the answer. Then the drafts
+// that were computed before are dropped.
+static int apply_changes(struct answering *a)
 {
     struct err err;
     if (!a->options->change) return 0;
@@ -241,27 +240,28 @@ static int obey_changes(struct answering *a)
         return -1;
     }
     if (change == CHANGE_NONE) return 0;
-    obey_settings(a);
+    apply_settings(a);
     a->drafts = a->row;
-    return change == CHANGE_PASS ? compute_again(a) : 0;
+    return change == CHANGE_PASS ? recompute(a) : 0;
 }
 
 // --- generation ----------------------------------------------------------------------------------
 
-static void tell_token(const struct answering *a, int32_t id, struct buf *text)
+static void emit_token(const struct answering *a, int32_t id, struct buf *text)
 {
     const char *shown = text->data ? text->data : "";
     sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = shown });
     buf_clear(text);
 }
 
-// Takes back what is cached of drafts that did not come true.
+// Removes wrong drafts from the cache.
 static void drop_drafts(struct answering *a)
 {
     if (a->c->cached.n > a->known) conversation_trim(a->c, a->known);
 }
 
-// The logits behind the newest token: those of the draft that it is, or of a new pass.
+// The logits that follow the newest token: from the last pass if the token was drafted there, else
+// from a new pass.
 static int step(struct answering *a)
 {
     const int64_t n = a->sequence.n;
@@ -273,8 +273,8 @@ static int step(struct answering *a)
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     drop_drafts(a);
 
-    // Drafts are for passes of few rows, each of which has the bits of the row alone. With few keys
-    // products over all of them would be such passes too.
+    // A pass may have so many drafts that its rows still have the bits of single ones: that of few
+    // rows. No drafts while there are as few keys: the kernels for products over keys would change.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;
@@ -301,9 +301,9 @@ static int generate(struct answering *a)
     detokenizer_start(&words, m->tokenizer, true);
     for (;;) {
         if (graph_stop(&a->graph)) break;
-        if ((status = obey_changes(a)) < 0) break;
+        if ((status = apply_changes(a)) < 0) break;
         if (tokens_left(a) <= 0) break; // under changed settings
-        // Damaged weights give NaN: sampling from it would give an answer of token 0 only.
+        // Damaged weights give NaN, from which every token would be 0.
         const char *damage = logits_damage(logits_now(a), vocab);
         if (damage) {
             graph_fail(&a->graph, "the model computed %s for token %lld: %s", damage,
@@ -327,7 +327,7 @@ static int generate(struct answering *a)
         detokenizer_push(&words, id, &text);
         // The last token also shows the rest, including incomplete characters.
         if (last) detokenizer_finish(&words, &text);
-        tell_token(a, id, &text);
+        emit_token(a, id, &text);
         if (last) break;
         if ((status = step(a)) < 0) break;
     }
@@ -338,7 +338,7 @@ static int generate(struct answering *a)
     drop_drafts(a);
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     detokenizer_finish(&words, &text); // gives nothing a second time
-    if (text.length) tell_token(a, -1, &text);
+    if (text.length) emit_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);
     // Recomputed rows count as prefill.
@@ -403,7 +403,7 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
         .stop = "length",
         .graph = conversation_graph(c, settings, hooks, cancel),
     };
-    obey_settings(&a);
+    apply_settings(&a);
     *answered = false;
     int status = conversation_sequence(c, c->message_count, settings, true, &a.sequence, err);
     if (status == 0) status = check_length(&a, err);

@@ -80,7 +80,8 @@ static size_t pictures_shown(const struct message *messages, size_t count)
     return shown;
 }
 
-// Counts the tokens of picture i as one of `shown`; what was computed of another form is dropped.
+// Counts the visual tokens of picture i as one of `shown` pictures. If that changes its shape,
+// drops its visual tokens and its cached rows.
 static void place(struct conversation *c, size_t i, size_t shown)
 {
     struct picture *p = &c->pictures[i];
@@ -102,7 +103,7 @@ void conversation_place(struct conversation *c, const struct message *messages, 
             if (shows(&messages[i], (int)p)) place(c, p, shown);
 }
 
-// Those that wait will stand beside those that are shown.
+// Pending pictures will be shown together with those of the messages.
 static void place_waiting(struct conversation *c)
 {
     const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;
@@ -120,7 +121,7 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
-// Can the model read a small picture for so many visual tokens?
+// Can the model read even the smallest picture with so few visual tokens?
 static int check_max_tokens(struct setting_env *env, struct err *err)
 {
     const int64_t most = preprocess_limit(env->settings).most;
@@ -172,7 +173,7 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
-// "": not known yet.
+// "" while it is not known.
 static const char *fingerprint(const struct model *m)
 {
     return checkpoint_identified(m->checkpoint) ? m->checkpoint->fingerprint : "";
@@ -417,7 +418,7 @@ void said_release(struct said *said)
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// The longest text that the model computes as it was trained; 0: no model.
+// The longest sequence that the model was trained for; 0: no model.
 static int64_t model_limit(const struct model *m)
 {
     const struct decoder_config *d = m ? &m->decoder.config : NULL;
