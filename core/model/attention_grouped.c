@@ -17,7 +17,7 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Index of the first layer whose type is a window; past all layers if none.
+// Index of the first layer with a sliding window; INT32_MAX if there is none.
 static int64_t first_sliding(const cJSON *types)
 {
     int64_t layer = 0;
@@ -30,13 +30,13 @@ static int64_t first_sliding(const cJSON *types)
     return INT32_MAX;
 }
 
-// Layers whose sliding window is shorter than the context: without such masks, sequences are exact
-// as long as they fit in the window, and longer ones are refused.
+// Sets c->window if a layer has a sliding window shorter than the context. No mask is computed for
+// it: sequences that fit in the window are exact, longer ones are refused.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use;
     int64_t window, from;
-    const cJSON *types = json_get(json, "layer_types"); // newer files say it layer by layer
+    const cJSON *types = json_get(json, "layer_types"); // in newer configs: of each layer
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
     if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;
@@ -75,7 +75,7 @@ static int packed_read(struct decoder_config *c, const cJSON *json, struct err *
 {
     if (read_heads(c, json, err) < 0) return -1;
     c->rope.dim = c->value_dim = c->dim;
-    if (json_bool(json, "bias", true, &c->qkv_bias, err) < 0) return -1; // InternLM2's word
+    if (json_bool(json, "bias", true, &c->qkv_bias, err) < 0) return -1; // InternLM2's key
     c->out_bias = c->qkv_bias;
     return 0;
 }
@@ -86,9 +86,9 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
-    const bool alone = c->kind->qkv_bias_unless;
-    if (json_bool(json, "attention_bias", alone, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias && !alone;
+    const bool default_on = c->kind->qkv_bias_unless; // then without a bias of the output
+    if (json_bool(json, "attention_bias", default_on, &c->qkv_bias, err) < 0) return -1;
+    c->out_bias = c->qkv_bias && !default_on;
     return 0;
 }
 
@@ -106,7 +106,7 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
     return true;
 }
 
-// Queries, keys and values as above, the two gains [d], the output.
+// The weights of attention_normed: as above, with two gains [d] before the output.
 enum { NORM_Q = ATTENTION_O, NORM_K, NORMED_O };
 
 static bool normed_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
@@ -145,7 +145,7 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
-// Many rows of norm(h) on the CPU, which norms and packs them once for all three products.
+// On the CPU, for many rows: normalises and packs them once for all three products.
 static bool project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *to[3])
 {
@@ -169,9 +169,9 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
     const struct attention_kind *kind = c->kind->attention;
     const struct linear *w = layer->w->attention.weight;
     const int64_t d = c->dim, group = c->heads / c->kv_heads, m = h ? h->shape[0] : 0;
-    struct tensor *to[3]; // [m, H*d] [m, Hkv*d] [m, Hkv*d]
+    struct tensor *to[3]; // queries, keys, values: [m, H*d] [m, Hkv*d] [m, Hkv*d]
     if (kind->packed) {
-        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+        struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
         x = linear_forward(g, x, &w[PACKED_QKV]);
         if (x) // a row for each key head
             x = graph_view(g, x, 2, (int64_t[]){ m * c->kv_heads, (group + 2) * d });
@@ -179,7 +179,7 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
         to[ATTENTION_K] = attend_columns(g, x, group * d, d);
         to[ATTENTION_V] = attend_columns(g, x, (group + 1) * d, d);
     } else if (!project_at_once(g, layer, h, to)) {
-        struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+        struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
         for (int i = ATTENTION_Q; i <= ATTENTION_V; i++) to[i] = linear_forward(g, x, &w[i]);
     }
     struct qkv rows = { .q = graph_view3(g, to[ATTENTION_Q], m, c->heads, d),
@@ -192,13 +192,13 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
     return rows;
 }
 
-// A part of Wqkv: the rows `first`.. of each key head.
+// The part of Wqkv that starts at head `first` of each group and has `heads` heads.
 static struct fused_linear packed_part(const struct linear *w, const struct decoder_config *c,
-                                       int64_t first, int64_t rows)
+                                       int64_t first, int64_t heads)
 {
     struct fused_linear part = fused_whole(w);
     part.first = first * c->dim;
-    part.run = rows * c->dim;
+    part.run = heads * c->dim;
     part.step = (c->heads / c->kv_heads + 2) * c->dim;
     return part;
 }

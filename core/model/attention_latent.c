@@ -305,7 +305,7 @@ static void project_rows(struct graph *g, const struct layer *layer, struct tens
     struct tensor *rows = graph_rows(g, h, i, m);
     struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
     if (!both) {
-        struct tensor *x = layer_before(g, layer, &layer->w->attention, rows);
+        struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, rows);
         op_copy_rows_into(g, q, i, ask(g, layer, x, m, cos, sin));
         both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
     }
@@ -337,7 +337,7 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
 static struct qkv project_all(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
-    struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+    struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
     struct qkv all = expand(g, layer, compress(g, layer, x, p->n, p->cos, p->sin));
     all.q = ask(g, layer, x, p->n, p->cos, p->sin);
     return all;
@@ -557,7 +557,7 @@ static bool latent_forward(struct graph *g, const struct layer *layer, struct te
     struct tensor *q = NULL;
     if (p->n <= backend_few_rows(g->backend)) {
         if (shown) {
-            struct tensor *x = layer_before(g, layer, &layer->w->attention, *h);
+            struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, *h);
             q = ask(g, layer, x, p->n, p->cos, p->sin);
         }
         if (rows_fused(g, layer, *h)) {

@@ -13,34 +13,6 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
-struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h)
-{
-    struct tensor *x = op_rmsnorm(g, h, graph_weight(&d->norm), (float)d->config.eps);
-    return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
-}
-
-// Final norm and head: [n, V], or [1, V] of the last row. That one, which chooses the next token,
-// has the bits of the row alone whether or not all rows are requested.
-static struct tensor *rows_logits(struct graph *g, const struct decoder *d, const struct pass *p,
-                                  struct tensor *h, enum logits_rows want)
-{
-    const int64_t n = p->n;
-    struct tensor *logits, *last;
-    if (want == LOGITS_ALL && n <= backend_few_rows(g->backend)) {
-        logits = decoder_logits(g, d, h);
-    } else {
-        logits = last = decoder_logits(g, d, graph_rows(g, h, n - 1, 1)); // [1, V]
-        if (want == LOGITS_ALL) {
-            logits = decoder_logits(g, d, h); // [n, V]
-            op_copy_rows_into(g, logits, n - 1, last);
-        }
-    }
-    if (p->prefill) logits = site_run(g, SITE_LOGITS, pass_site(p, -1, logits));
-    last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
-    site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, last));
-    return logits;
-}
-
 // Checks the preconditions of a pass; conversations always meet them.
 static int check_input(struct graph *g, const struct decoder *d, const struct kv *kv,
                        const struct sequence *s, const struct tensor *h)
@@ -68,6 +40,34 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     return graph_ok(g) ? 0 : -1;
 }
 
+struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h)
+{
+    struct tensor *x = op_rmsnorm(g, h, graph_weight(&d->norm), (float)d->config.eps);
+    return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
+}
+
+// Final norm and head of all rows, [n, V], or of the last one, [1, V]. The last row chooses the
+// next token: its bits do not depend on how many rows are requested.
+static struct tensor *rows_logits(struct graph *g, const struct decoder *d, const struct pass *p,
+                                  struct tensor *h, enum logits_rows want)
+{
+    const int64_t n = p->n;
+    struct tensor *logits, *last;
+    if (want == LOGITS_ALL && n <= backend_few_rows(g->backend)) {
+        logits = decoder_logits(g, d, h);
+    } else {
+        logits = last = decoder_logits(g, d, graph_rows(g, h, n - 1, 1)); // [1, V]
+        if (want == LOGITS_ALL) {
+            logits = decoder_logits(g, d, h); // [n, V]
+            op_copy_rows_into(g, logits, n - 1, last);
+        }
+    }
+    if (p->prefill) logits = site_run(g, SITE_LOGITS, pass_site(p, -1, logits));
+    last = graph_ok(g) ? graph_rows(g, logits, logits->shape[0] - 1, 1) : NULL;
+    site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, last));
+    return logits;
+}
+
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits)
@@ -75,7 +75,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     const struct decoder_part *part = d->part; // NULL: all layers are here
     const int from = part ? part->from : 0, to = part ? part->to : d->config.layers;
     *logits = NULL;
-    // The other processes wait for this one's part: it tells them of a failure.
+    // With layers in several processes this one goes on after a failure, to tell the others.
     if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
@@ -83,7 +83,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                           .n = h ? h->shape[0] : 1,
                           .prefill = prefill,
                           .past = -1 };
-    const struct pass *p = &start; // another one once a method has dropped rows
+    const struct pass *p = &start; // replaced when a method drops rows
     struct looks looks;
     looks_begin(g, &looks);
 
@@ -94,16 +94,18 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         return graph_stop(g) ? -1 : 0;
     }
 
-    // Rotary positions: cos and sin [n, d/2], the same in all layers.
+    // Rotary angles: cos and sin [n, d/2], the same in all layers.
     if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start.n, &start.cos, &start.sin);
     if (part && !part->first)
         h = part->take(part, g, &p, h);
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
-    // The layers. With a tape only the input of each is kept, and the layer is computed again.
+    // The layers. A tape keeps only the input of each; the backward pass recomputes the layer.
     for (int l = from; l < to && p && !graph_stop(g); l++) {
-        struct layer layer = { p, l, 0, &d->layer[l], kv ? &kv->layer[l] : NULL };
+        struct layer layer = {
+            .pass = p, .number = l, .w = &d->layer[l], .cache = kv ? &kv->layer[l] : NULL
+        };
         backend_enter(g->backend, d->layer[l].gpu);
         if (layer_begin(g, &layer) < 0) break;
         h = graph_block(g, layer_forward, &layer, sizeof layer, h); // [n, D] = h[l+1]
@@ -124,8 +126,8 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     looks_end(g);
     if (graph_stop(g)) return -1;
 
-    // Commit the new rows only now: after an earlier failure the cache is unchanged, or empty in
-    // layers whose rows were about to be replaced.
+    // The new rows become valid only now. After a failure the cache keeps its former rows, or none
+    // in layers whose rows a method was replacing.
     for (int l = from; kv && l < to; l++) kv->layer[l].rows = kv->layer[l].coming;
     return 0;
 }

@@ -4,13 +4,12 @@
 //   h += after(down(silu(gate(x)) * up(x)))         x = before(h); or another kind of FFN
 //
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
-// results of a sublayer are scratch, freed at its end. Steps that are as wide as the FFN or
-// independent per row run over blocks of BLOCK_ROWS rows, so that a long prompt needs memory only
-// for h, q and the attention output. The blocks do not depend on listeners: a probe changes no bit
-// of an answer.
+// results of a sublayer are scratch, freed at its end. Steps whose rows are independent run over
+// blocks of BLOCK_ROWS rows, so that a long prompt needs memory only for h, q and the attention
+// output. The blocks do not depend on listeners: a probe changes no bit of an answer.
 //
-// A step that a device has a fused form of (core/model/fused.h) is tried as such first; the ops
-// below it are the fallback, and the definition.
+// Each step first tries the device's fused form (core/model/fused.h); the ops below it are the
+// fallback, and the definition.
 #include "core/model/layer.h"
 
 #include "core/graph/tape.h"
@@ -25,9 +24,9 @@ const struct norm_places norms_sandwich = {
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
 
-// Of several blocks all are about as large: weights are prepared anew for each, and those of a
-// mixture's experts are read anew (so its blocks are larger: core/model/ffn_experts.c). A product
-// of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
+// Every block packs the weights again, so blocks are about equal in size: none is small. A mixture
+// of experts also reads its weights again, so it sets larger blocks (core/model/ffn_experts.c). A
+// product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 static int64_t block_rows(const struct graph *g, int64_t n, int64_t from, int64_t most)
@@ -41,23 +40,17 @@ int64_t layer_rows(const struct graph *g, int64_t n, int64_t from)
     return block_rows(g, n, from, g->backend->own_memory ? BLOCK_ROWS_GPU : BLOCK_ROWS);
 }
 
-static struct tensor *norm(struct graph *g, const struct layer *layer, const struct tensor *gain,
-                           struct tensor *x)
+struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,
+                             struct tensor *x)
 {
     if (!gain->data) return x;
     return op_rmsnorm(g, x, graph_weight(gain), (float)layer->pass->config->eps);
 }
 
-// The norm behind a sublayer, for the fused forms.
+// The norm after a sublayer, for the fused forms.
 static struct fused_after after_of(const struct layer *layer, const struct sublayer *w)
 {
     return (struct fused_after){ graph_weight(&w->after), (float)layer->pass->config->eps, NULL };
-}
-
-struct tensor *layer_before(struct graph *g, const struct layer *layer, const struct sublayer *w,
-                            struct tensor *h)
-{
-    return norm(g, layer, &w->before, h);
 }
 
 // --- the layer -----------------------------------------------------------------------------------
@@ -73,10 +66,12 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *x = graph_rows(g, a, i, m); // [m, H*d]
         struct tensor *sum = fused_add(g, graph_rows(g, h, i, m), x, o, &after);
-        if (!sum)
-            h = op_add_rows(g, h, i, norm(g, layer, &w->after, linear_forward(g, x, o))); // [n, D]
-        else if (tape_on(g))
+        if (!sum) {
+            struct tensor *y = linear_forward(g, x, o);                      // [m, D]
+            h = op_add_rows(g, h, i, layer_rmsnorm(g, layer, &w->after, y)); // [n, D]
+        } else if (tape_on(g)) {
             h = sum; // of all rows
+        }
         graph_scratch_end(g, block);
     }
     return h;
@@ -92,21 +87,21 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     const struct sublayer *w = &layer->w->attention;
     const int64_t n = p->n;
 
-    // The kind's own way, where it has one: absorbed latents, a recurrent state.
+    // Some kinds compute the whole sublayer themselves: absorbed latents, a recurrent state.
     if (kind->forward && kind->forward(g, layer, &h)) return h;
 
     // Queries [n, H, d] of the new rows; keys and values [P, Hkv, d] of cached and new rows.
     struct qkv all = { 0 };
     if (kind->qkv) {
         all = kind->qkv(g, layer, h);
-    } else if (!g->tape) { // to be written block by block
-        const struct kv_row row = kind->cached(c);
+    } else if (!g->tape) { // written block by block
+        const struct kv_row size = kind->cached(c);
         struct kv_layer *cache = layer->cache;
         all.q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim);
         all.k = cache ? graph_rows(g, &cache->k, 0, p->keys)
-                      : graph_new3(g, DTYPE_F32, n, row.k[0], row.k[1]);
+                      : graph_new3(g, DTYPE_F32, n, size.k[0], size.k[1]);
         all.v = cache ? graph_rows(g, &cache->v, 0, p->keys)
-                      : graph_new3(g, DTYPE_F32, n, row.v[0], row.v[1]);
+                      : graph_new3(g, DTYPE_F32, n, size.v[0], size.v[1]);
     }
     for (int64_t i = 0, m; i < n && !kind->qkv && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
@@ -115,32 +110,33 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
             struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
             struct tensor *sin = graph_rows(g, p->sin, i, m);
             struct tensor *places = graph_rows(g, p->places, i, m); // [m]
-            // Wq x, Wk x and Wv x of x = before(h)
-            struct qkv rows = kind->project(g, layer, graph_rows(g, h, i, m));
-            rows.q = op_rope(g, rope_arrange(g, &c->rope, rows.q), cos, sin);
-            rows.k = op_rope(g, rope_arrange(g, &c->rope, rows.k), cos, sin);
+            // Wq x, Wk x and Wv x, where x = before(h)
+            struct qkv part = kind->project(g, layer, graph_rows(g, h, i, m));
+            part.q = op_rope(g, rope_arrange(g, &c->rope, part.q), cos, sin);
+            part.k = op_rope(g, rope_arrange(g, &c->rope, part.k), cos, sin);
             if (g->tape) {
-                all = rows;
+                all = part;
             } else {
-                op_copy_rows_into(g, all.q, i, rows.q);
-                op_put_rows(g, all.k, rows.k, places);
-                op_put_rows(g, all.v, rows.v, places);
+                op_copy_rows_into(g, all.q, i, part.q);
+                op_put_rows(g, all.k, part.k, places);
+                op_put_rows(g, all.v, part.v, places);
             }
         }
-        if (g->tape) break; // one block of all rows, which the tape needs
+        if (g->tape) break; // a single block, whose results the tape needs
         arena_reset(g->arena, block);
     }
     struct tensor *q = all.q, *k = all.k, *v = all.v;
 
-    // Methods change values, or which keys rows see.
+    // Methods may change values, or the keys that rows see.
     struct site_args args = layer_site(layer, v);
     args.q = q, args.k = k, args.v = v;
     hooks_run(g, SITE_VALUES, &args);
 
     // a [n, H, d] = softmax(q k^T / sqrt(d)) v; the probabilities [H, n, P] only for listeners.
-    const bool shown = q && hooks_wanted(g, SITE_ATTN, layer->number);
-    struct tensor *probs = shown ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
-    // Attention and output in one form only if all rows are one block: a probe changes no bit.
+    const bool wanted = q && hooks_wanted(g, SITE_ATTN, layer->number);
+    struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
+    // Attention and output fused, unless layer_output would compute several blocks: a probe, which
+    // prevents the fusion, must change no bit.
     const struct fused_attend form = { h, q, k, v, p->first, p->last, .after = after_of(layer, w) };
     if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
@@ -156,13 +152,14 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     return layer_output(g, layer, h, a);
 }
 
-// h [m, D] += after(ffn(before(h))), of all rows or of those that no method takes over.
+// h [m, D] += after(ffn(before(h))).
 static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct ffn_kind *kind = decoder_ffn(layer->pass->config, layer->number);
     const struct sublayer *w = &layer->w->ffn;
     const struct fused_after after = after_of(layer, w);
-    // Computed again for the backward pass, the result only carries gradients back.
+    // When the backward pass recomputes the layer, nothing reads the result: it only carries
+    // gradients back.
     const bool unread = g->tape && g->tape->recomputing && !w->after.data &&
                         !hooks_wanted(g, SITE_FFN_OUT, layer->number);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
@@ -173,9 +170,9 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
         if ((g->backend->fused || g->backend->ffn_rows) && kind->fused && w->before.data)
             sum = kind->fused(g, layer, rows, &after, unread);
         if (!sum) {
-            struct tensor *x = layer_before(g, layer, w, rows);
-            struct tensor *y = kind->forward(g, layer, x, unread);  // [m, D]
-            h = op_add_rows(g, h, i, norm(g, layer, &w->after, y)); // [n, D]
+            struct tensor *x = layer_rmsnorm(g, layer, &w->before, rows);
+            struct tensor *y = kind->forward(g, layer, x, unread);           // [m, D]
+            h = op_add_rows(g, h, i, layer_rmsnorm(g, layer, &w->after, y)); // [n, D]
         } else if (tape_on(g)) {
             h = sum; // of all rows
         }
@@ -194,7 +191,7 @@ struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h)
     graph_scratch_end(g, scratch);
     h = site_run(g, SITE_FFN_IN, layer_site(layer, h)); // [n, D] = x
 
-    // The FFN of all rows, or of those that no method takes over.
+    // The FFN: of all rows, or of those that no method has computed at SITE_FFN.
     scratch = graph_scratch_begin(g);
     struct site_args args = layer_site(layer, h);
     hooks_run(g, SITE_FFN, &args);

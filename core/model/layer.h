@@ -93,9 +93,9 @@ struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
 
 // Number of rows from `from` on to compute at a time. With a tape everything is kept: all at once.
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
-// The norm before a sublayer; h itself if there is none.
-struct tensor *layer_before(struct graph *g, const struct layer *layer, const struct sublayer *w,
-                            struct tensor *h);
+// An RMSNorm with this gain [D], of a sublayer; x itself if the layer has no such norm.
+struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,
+                             struct tensor *x);
 
 // h [n, D] += after(o(a)), o the last weight, a [n, H*d].
 struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,

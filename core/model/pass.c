@@ -9,8 +9,8 @@
 #include "core/model/layer.h"
 
 // A copy in the step arena, to be changed before a layer uses it. Earlier layers keep the former
-// one, because the backward pass recomputes them with it.
-static struct pass *pass_next(struct graph *g, const struct pass *p)
+// pass, which the backward pass recomputes them with.
+static struct pass *pass_copy(struct graph *g, const struct pass *p)
 {
     struct pass *next = arena_alloc_host(g->arena, sizeof *next);
     if (!next) return graph_fail(g, "out of memory on %s", g->backend->name);
@@ -18,8 +18,8 @@ static struct pass *pass_next(struct graph *g, const struct pass *p)
     return next;
 }
 
-// The rows of the cache for the new keys, and the end of what each row sees while its segment is
-// behind the prefix.
+// place: rows of the cache for the new keys. end: of the keys that each row sees, while those of
+// its segment follow the prefix (attend_segments).
 static void places_in_segments(const struct segments *s, int32_t *place, int32_t *end)
 {
     for (int i = 0; i < s->count; i++) {
@@ -31,11 +31,11 @@ static void places_in_segments(const struct segments *s, int32_t *place, int32_t
     }
 }
 
-// The pass for layers with `past` cached keys: places of the new keys, and what each row sees.
-static const struct pass *pass_behind(struct graph *g, const struct pass *former, int64_t past)
+// The pass for layers with `past` cached keys: where the new keys go, and which keys each row sees.
+static const struct pass *pass_with_past(struct graph *g, const struct pass *former, int64_t past)
 {
     if (former->past == past) return former;
-    struct pass *p = pass_next(g, former);
+    struct pass *p = pass_copy(g, former);
     if (!p) return NULL;
     const struct segments *s = p->sequence->segments;
     int32_t *place = xreallocarray(NULL, (size_t)p->n, sizeof *place);
@@ -53,21 +53,6 @@ static const struct pass *pass_behind(struct graph *g, const struct pass *former
     return graph_ok(g) ? p : NULL;
 }
 
-const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
-                                int64_t n)
-{
-    struct pass *p = pass_next(g, former);
-    int32_t *alive = arena_alloc_host(g->arena, (size_t)n * sizeof *alive);
-    if (!p || !alive) return graph_fail(g, "out of memory on %s", g->backend->name);
-    memcpy(alive, rows, (size_t)n * sizeof *alive);
-    p->n = n;
-    p->rows = alive;
-    p->replaced = true;
-    p->past = -1;
-    const struct decoder_config *c = p->config;
-    return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
-}
-
 int layer_begin(struct graph *g, struct layer *layer)
 {
     const struct pass *p = layer->pass;
@@ -75,11 +60,11 @@ int layer_begin(struct graph *g, struct layer *layer)
     const struct attention_kind *kind = decoder_attention(c, layer->number);
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (cache && p->sequence->segments) { // what is behind the prefix is no row of the cache
+    if (cache && p->sequence->segments) { // segments follow the cached rows but are not counted
         layer->past = cache->coming = cache->rows;
     } else if (cache) {
         if (p->replaced) cache->rows = 0;
-        // A layer whose values a method changes holds them as they were changed.
+        // If a method changes the values of a layer, the layer caches the changed ones.
         const bool changed = kind->expanded && hooks_change_values(g, layer->number);
         if (!cache->rows)
             kv_layer_shape(p->kv, layer->number, changed ? kind->expanded(c) : kind->cached(c));
@@ -95,8 +80,23 @@ int layer_begin(struct graph *g, struct layer *layer)
             cache->position[layer->past + i] =
                 p->rows ? p->rows[i] : (int32_t)(p->sequence->n - p->n + i);
     }
-    layer->pass = pass_behind(g, p, layer->past);
+    layer->pass = pass_with_past(g, p, layer->past);
     return layer->pass ? 0 : -1;
+}
+
+const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
+                                int64_t n)
+{
+    struct pass *p = pass_copy(g, former);
+    int32_t *alive = arena_alloc_host(g->arena, (size_t)n * sizeof *alive);
+    if (!p || !alive) return graph_fail(g, "out of memory on %s", g->backend->name);
+    memcpy(alive, rows, (size_t)n * sizeof *alive);
+    p->n = n;
+    p->rows = alive;
+    p->replaced = true;
+    p->past = -1;
+    const struct decoder_config *c = p->config;
+    return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
 }
 
 // --- sites ---------------------------------------------------------------------------------------

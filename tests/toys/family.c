@@ -46,7 +46,7 @@ static struct qkv mix_project(struct graph *g, const struct layer *layer, struct
     const struct decoder_config *c = layer->pass->config;
     const struct linear *w = layer->w->attention.weight;
     const int64_t m = h ? h->shape[0] : 0;
-    struct tensor *x = layer_before(g, layer, &layer->w->attention, h);
+    struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
     struct tensor *q = linear_forward(g, x, &w[ASK]);
     struct tensor *k = linear_forward(g, x, &w[MEMORY]); // rotated in place: not v's memory
     struct tensor *v = linear_forward(g, x, &w[MEMORY]);
