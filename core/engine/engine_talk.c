@@ -82,7 +82,7 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
     return 0;
 }
 
-// The pictures of `messages` counted from the first one attached for them.
+// Adds a copy of a message whose pictures are numbered from picture `first` of the conversation.
 static void add_shifted(struct engine *e, const struct message *from, int first)
 {
     struct message m = { 0 };

@@ -68,7 +68,7 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         const bool changed = block->cos || w->k_norm.gain.data;
         const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
                                      packs ? DTYPE_BF16 : DTYPE_F32 };
-        struct tensor *part[3]; // [S', Dv] each
+        struct tensor *part[3] = { NULL }; // [S', Dv] each
         if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, dtype, part);
         for (int i = 0; i < 3 && !w->qkv.weight.data; i++)
             part[i] = linear_rows_times(g, &x, of[i], dtype[i]);

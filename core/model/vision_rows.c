@@ -5,9 +5,9 @@
 //   any size       patches row by row, or cell by cell of merge x merge, and cells as windows
 //                  follow each other where the kind has some; a row sees its picture or window
 //
-// Cells become one row each in the features or in the projector, which references call pixel
-// shuffle. The step easy to get wrong is the order: cells row by row; in a cell of 2 x 2 (2r, 2c),
-// (2r, 2c+1), (2r+1, 2c), (2r+1, 2c+1).
+// The features or the projector join a cell to one row (pixel shuffle in the references). The order
+// is easy to get wrong: cells row by row; in a cell of 2 x 2 (2r, 2c), (2r, 2c+1), (2r+1, 2c),
+// (2r+1, 2c+1).
 #include <math.h>
 #include <stdlib.h>
 
@@ -57,8 +57,8 @@ static int64_t tile_count(const struct vision_batch *b)
 
 // --- rows of tiles -------------------------------------------------------------------------------
 
-// Indices of rows from..from+n of each tile (n -1: all from there) in the stream, or with `in_tile`
-// in their own tile. Returns their number.
+// Lists n rows of each tile from row `from` on (n -1: all) by their index in the stream, or with
+// `in_tile` by their index in the tile. Returns their number.
 static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
                           int32_t *place)
 {
@@ -72,7 +72,7 @@ static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n,
     return count;
 }
 
-// op_gather_rows and op_scatter_rows at these indices.
+// op_gather_rows and op_scatter_rows with the rows of row_places.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
                              int64_t from, int64_t n, bool in_tile)
 {
@@ -102,7 +102,7 @@ static struct tensor *tile_pixels(struct graph *g, struct tensor *pixels, int64_
     return graph_view3(g, graph_rows(g, pixels, t, 1), shape[1], shape[2], shape[3]);
 }
 
-// All tiles cut into patches [patches, 3*p*p].
+// Cuts all tiles into patches [patches, 3*p*p].
 static struct tensor *tile_patches(struct graph *g, const struct vision_batch *b)
 {
     const struct vision_config *c = &b->vision->config;
@@ -133,7 +133,7 @@ struct tensor *vision_patches(struct graph *g, const struct vision_batch *b)
     return all;
 }
 
-// Of each row of the stream the patch it is, in the order of the pixels; NULL: in that order.
+// The patch of each row of the stream, numbered in the order of the pixels; NULL: the same order.
 static int32_t *patch_order(const struct vision_batch *b)
 {
     const struct vision_config *c = &b->vision->config;

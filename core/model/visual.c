@@ -16,7 +16,8 @@
 
 // --- pictures to visual tokens -------------------------------------------------------------------
 
-static struct tensor *site(struct graph *g, const struct site *where, int number, struct tensor *x)
+static struct tensor *picture_site(struct graph *g, const struct site *where, int number,
+                                   struct tensor *x)
 {
     struct site_args args = { .layer = -1, .picture = number, .x = x, .v = x, .prefill = true };
     if (!x || hooks_run(g, where, &args) < 0) return NULL;
@@ -30,8 +31,8 @@ static int64_t projected_rows(const struct model *m, const struct vision_picture
 }
 
 // The rows of the projector for one picture to its visual tokens [S, D].
-static struct tensor *packed(struct graph *g, const struct model *m, const struct picture *picture,
-                             struct tensor *x)
+static struct tensor *pack(struct graph *g, const struct model *m, const struct picture *picture,
+                           struct tensor *x)
 {
     if (m->family->picture_pack) x = m->family->picture_pack(g, m, picture, x);
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
@@ -50,8 +51,8 @@ static float *focus_of(struct graph *g, const struct model *m, const struct pict
     float *wide = xcalloc((size_t)(rows * width) + 1, sizeof *wide);
     for (int64_t i = 0; i < rows; i++) wide[i * width] = one[i];
     struct tensor *x =
-        packed(g, m, picture,
-               graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, width }, wide)); // [tokens, D]
+        pack(g, m, picture,
+             graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, width }, wide)); // [tokens, D]
     if (x && x->shape[0] == picture->tokens) {
         host = xmalloc(tensor_bytes(x) + 1);
         g->backend->download(host, x->data, tensor_bytes(x));
@@ -81,7 +82,7 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
     for (size_t i = 0; i < count && graph_ok(g); i++) {
         read[i] = f->picture_read(g, m, pictures[i]);
         read[i].number = number[i];
-        read[i].pixels = site(g, SITE_PIXELS, number[i], read[i].pixels);
+        read[i].pixels = picture_site(g, SITE_PIXELS, number[i], read[i].pixels);
         const int64_t rows = read[i].tiles * vision_tile_rows(&m->vision.config, &read[i]);
         if (wants_focus) read[i].received = xcalloc((size_t)rows + 1, sizeof(float));
     }
@@ -91,8 +92,8 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
     for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
         rows = projected_rows(m, &read[i]);
         tokens[i] = graph_rows(g, x, at, rows);
-        tokens[i] = packed(g, m, pictures[i], tokens[i]);
-        tokens[i] = site(g, SITE_PROJECTED, number[i], tokens[i]); // [S,D]
+        tokens[i] = pack(g, m, pictures[i], tokens[i]);
+        tokens[i] = picture_site(g, SITE_PROJECTED, number[i], tokens[i]); // [S,D]
         if (focus) focus[i] = read[i].received ? focus_of(g, m, pictures[i], &read[i]) : NULL;
     }
     for (size_t i = 0; i < count; i++) free(read[i].received);

@@ -341,7 +341,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
     *to = (struct image){ 0 };
     if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
 
-    // To a square, the picture in its middle.
+    // Pads to a square, with the picture in the middle.
     if (c->square && from->width != from->height) {
         const int64_t side = from->width > from->height ? from->width : from->height;
         const int64_t left = -((side - from->width) / 2), top = -((side - from->height) / 2);
@@ -352,7 +352,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
         from = &own;
     }
 
-    // Resized to full_w x full_h, of which those pixels are computed that the crop keeps.
+    // Resizes to full_w x full_h, but computes only the pixels that the crop keeps.
     if (preprocess_size(c, from->width, from->height, &full_w, &full_h, err) < 0) goto out;
     int64_t crop_w = c->crop ? c->width : full_w, crop_h = c->crop ? c->height : full_h;
     int64_t left = half_floor(full_w - crop_w), top = half_floor(full_h - crop_h);
@@ -365,7 +365,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
     if (image_resize_part(&part, from, full_w, full_h, x, y, w, h, c->resample, order, err) < 0)
         goto out;
 
-    // Smaller than the crop: padded with black; an odd pixel goes before the picture.
+    // Pads what is smaller than the crop with black; an odd pixel goes before the picture.
     if (w == crop_w && h == crop_h) {
         *to = part;
         part = (struct image){ 0 };
@@ -379,7 +379,7 @@ out:
     return rc;
 }
 
-// Of each of the 256 levels.
+// The normalised value of each of the 256 levels of a channel.
 static void level_values(float value[256], const struct picture_config *c, int channel)
 {
     for (int level = 0; level < 256; level++) {
@@ -399,7 +399,7 @@ void preprocess_floats(float *pixels, const struct image *from, const struct pic
     }
 }
 
-// One patch of a channel, its corner at x, y.
+// Writes one patch of a channel, whose corner is at x, y.
 static void patch_values(float *to, const struct image *from, int channel, int64_t x, int64_t y,
                          int64_t patch, const float value[256])
 {
