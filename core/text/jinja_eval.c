@@ -402,7 +402,10 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
     case N_CALL:
         a = jinja_eval(r, n->a);
         eval_arguments(r, n, &args);
-        return r->failed ? a : call_value(r, a, &args);
+        if (n->b && !r->failed) r->caller = jinja_macro_of(r, n->b);
+        if (!r->failed) a = call_value(r, a, &args);
+        r->caller = (struct jinja_value){ 0 };
+        return a;
     case N_FILTER:
     case N_TEST:
         a = jinja_eval(r, n->a);

@@ -201,7 +201,8 @@ static int lex_number(struct lexer *l)
 {
     size_t end = l->at;
     while (digit_at(l, end)) end++;
-    const bool real = ahead(l, end, ".") && digit_at(l, end + 1);
+    const bool index = l->at > 0 && l->text[l->at - 1] == '.'; // x.1.2: two indices
+    const bool real = !index && ahead(l, end, ".") && digit_at(l, end + 1);
     struct jinja_token *t = add(l, real ? T_REAL : T_INT);
     errno = 0;
     if (real) {

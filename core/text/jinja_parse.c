@@ -224,12 +224,19 @@ static struct jinja_node *parse_primary(struct parser *p)
 {
     const struct jinja_token *t = peek(p);
     if (t->kind == T_NAME) return parse_name(p);
-    if (t->kind == T_STRING || t->kind == T_INT || t->kind == T_REAL) {
+    if (t->kind == T_INT || t->kind == T_REAL) {
         advance(p);
         return value_node(p, t->kind == T_INT ? jinja_value_int(t->integer)
-                             : t->kind == T_REAL
-                                 ? jinja_value_real(t->real)
-                                 : jinja_text(&p->t->room, t->text, t->length, JINJA_TEMPLATE));
+                                              : jinja_value_real(t->real));
+    }
+    if (t->kind == T_STRING) { // "a" "b" is one
+        struct buf all = { 0 };
+        buf_puts(&all, "");
+        for (; peek(p)->kind == T_STRING; advance(p)) buf_add(&all, peek(p)->text, peek(p)->length);
+        struct jinja_node *n =
+            value_node(p, jinja_text(&p->t->room, all.data, all.length, JINJA_TEMPLATE));
+        buf_release(&all);
+        return n;
     }
     if (skip(p, "(")) return parse_list(p, N_TUPLE, ")");
     if (skip(p, "[")) return parse_list(p, N_LIST, "]");
@@ -279,6 +286,8 @@ static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
 
 static struct jinja_node *parse_attribute(struct parser *p, struct jinja_node *of)
 {
+    if (peek(p)->kind == T_INT) // "list.0"
+        return node_of(p, N_INDEX, of, parse_primary(p), NULL);
     struct jinja_node *n = node_of(p, N_ATTRIBUTE, of, NULL, NULL);
     n->name = expect_name(p);
     n->value = jinja_text(&p->t->room, n->name, strlen(n->name), JINJA_TEMPLATE);
@@ -598,7 +607,16 @@ static struct jinja_node *parse_statement(struct parser *p)
     if (skip(p, "for")) return parse_for(p);
     if (skip(p, "set")) return parse_set(p);
     if (skip(p, "macro")) return parse_macro(p);
-    if (skip(p, "filter")) { // list: body; a: filters over an N_VALUE, as of a set block
+    if (skip(p, "call")) { // prints a: a call, whose b is the caller, a macro
+        n = node_new(p, N_PRINT);
+        n->a = parse_expression(p);
+        if (!p->failed && n->a->op != N_CALL) fail(p, "a call block needs a call");
+        struct jinja_node *caller = node_new(p, N_MACRO);
+        caller->name = "caller";
+        caller->a = node_new(p, N_BLOCK);
+        parse_until(p, &caller->a->list, "endcall");
+        if (!p->failed) n->a->b = caller;
+    } else if (skip(p, "filter")) { // list: body; a: filters over an N_VALUE, as of a set block
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filter(p, node_new(p, N_VALUE));
         if (!p->failed) n->a = parse_filters(p, n->a);

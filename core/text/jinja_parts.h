@@ -72,6 +72,7 @@ struct jinja_run {
     time_t now;
     bool breaking, continuing;
     struct jinja_value collected; // the text of a block that goes through filters
+    struct jinja_value caller;    // of the macro that a call block is about to call
 };
 
 // Reports the first failure and stops the rendering.
@@ -359,6 +360,7 @@ struct jinja_macro {
 
 struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_callable *c,
                                        struct jinja_value self, const struct jinja_args *args);
+struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *n);
 struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
                                     const struct jinja_args *args);
 

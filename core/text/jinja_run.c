@@ -90,7 +90,7 @@ static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes 
 
 // --- macros ------------------------------------------------------------------------------------
 
-static struct jinja_value macro_of(struct jinja_run *r, const struct jinja_node *n)
+struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *n)
 {
     struct jinja_macro *m = jinja_take(r->room, sizeof *m);
     *m = (struct jinja_macro){ n, r->scope };
@@ -138,9 +138,12 @@ struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
 {
     struct jinja_scope *scope = r->scope;
     struct jinja_value text = jinja_value_none();
+    const struct jinja_value caller = r->caller;
+    r->caller = (struct jinja_value){ 0 };
     if (++r->calls > JINJA_CALLS) jinja_fail(r, "macros call each other too deeply");
     scope_push(r, m->scope);
     bind_parameters(r, m->node, args);
+    if (jinja_is_given(caller)) scope_set(r, "caller", caller);
     if (!r->failed) text = collect(r, &m->node->a->list);
     r->breaking = r->continuing = false;
     r->scope = scope;
@@ -223,7 +226,7 @@ static void run_statement(struct jinja_run *r, const struct jinja_node *n)
         r->collected = collect(r, &n->list);
         if (!r->failed) jinja_put_show(r->out, jinja_eval(r, n->a));
         break;
-    case N_MACRO: scope_set(r, n->name, macro_of(r, n)); break;
+    case N_MACRO: scope_set(r, n->name, jinja_macro_of(r, n)); break;
     case N_BREAK: r->breaking = true; break;
     case N_CONTINUE: r->continuing = true; break;
     default: run_body(r, &n->list); // N_BLOCK
