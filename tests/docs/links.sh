@@ -55,9 +55,9 @@ def check_calls(path, tree, whole):
         if not whole: continue
         if caller and not pointer and not re.search(r"\b%s\b" % name, caller[1]):
             complain(path, "%s does not call %s" % (caller[0], name))
-        ancestors[name] = ([caller[0]] + ancestors[caller[0]]) if caller else []
+        ancestors.setdefault(name, set()).update({caller[0]} | ancestors[caller[0]] if caller else ())
 
-ancestors = {} # of each function of the whole tree
+ancestors = {} # of each function of the whole trees
 
 def trees(path):
     return re.findall(r"^```calls\n(.*?)^```$", open(path).read(), re.M | re.S)
