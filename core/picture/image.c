@@ -17,6 +17,7 @@ int image_decode_here(struct image *image, const void *bytes, size_t size, const
     case IMAGE_JPEG: rc = image_decode_jpeg(image, &h, bytes, size, name, err); break;
     case IMAGE_WEBP: rc = image_decode_webp(image, &h, bytes, size, name, err); break;
     case IMAGE_GIF: rc = image_decode_gif(image, &h, bytes, size, name, err); break;
+    case IMAGE_BMP: rc = image_decode_bmp(image, &h, bytes, size, name, err); break;
     case IMAGE_PNM: rc = image_decode_pnm(image, &h, bytes, size, name, err); break;
     default: rc = image_decode_png(image, &h, bytes, size, name, err);
     }

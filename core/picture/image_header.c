@@ -230,6 +230,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     if (size < 26) return damaged(name, "the BMP is truncated", err);
     size_t offset = little32(bytes + 10), header = little32(bytes + 14);
     int bits, compression = 0;
+    bool down = false;
     if (header == 12) { // OS/2
         h->width = bytes[18] | bytes[19] << 8;
         h->height = bytes[20] | bytes[21] << 8;
@@ -238,7 +239,8 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         if (size < 54 || header < 40) return damaged(name, "the BMP's header is damaged", err);
         h->width = (int32_t)little32(bytes + 18);
         h->height = (int32_t)little32(bytes + 22);
-        if (h->height < 0) h->height = -h->height; // rows stored from top to bottom
+        down = h->height < 0; // rows stored from top to bottom
+        if (down) h->height = -h->height;
         bits = bytes[28];
         compression = (int)little32(bytes + 30);
     }
@@ -252,6 +254,17 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     size_t stride = ((size_t)h->width * (size_t)bits + 31) / 32 * 4;
     if (offset > size || stride * (size_t)h->height > size - offset)
         return damaged(name, "the BMP is truncated", err);
+    h->data = offset;
+    if (bits != 1 && bits != 4 && bits != 8) return 0;
+    const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
+    const size_t there = offset > at ? (offset - at) / entry : 0; // in front of the pixels
+    const size_t named = header == 12 ? 0 : little32(bytes + 46);
+    const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
+    h->palette = (struct bmp_palette){ .bits = bits,
+                                       .down = down,
+                                       .at = at,
+                                       .entry = entry,
+                                       .colours = colours < there ? colours : there };
     return 0;
 }
 

@@ -9,6 +9,13 @@
 
 enum image_format { IMAGE_PNG, IMAGE_JPEG, IMAGE_BMP, IMAGE_PNM, IMAGE_WEBP, IMAGE_GIF };
 
+// Of a BMP whose pixels are numbers of colours.
+struct bmp_palette {
+    int bits; // of a pixel: 1, 4 or 8; 0: there is none
+    bool down;
+    size_t at, entry, colours; // where it begins, bytes of a colour, how many
+};
+
 // Header data, read by our own bounds-checked code before any decoder runs.
 struct image_header {
     enum image_format format;
@@ -20,7 +27,8 @@ struct image_header {
     int maximum;           // PNM: the maximum value
     uint8_t transparent;   // GIF: that colour
     int64_t frames;        // of an animation; else 0 or 1
-    size_t data;           // PNM: offset of the pixels; GIF: of the first frame's descriptor
+    size_t data;           // PNM, BMP: offset of the pixels; GIF: of the first frame's descriptor
+    struct bmp_palette palette;
 };
 
 // image_header.c. `name` is used in messages of all these functions.
@@ -42,6 +50,8 @@ int image_orient(struct image *image, int orientation, struct err *err);
 // image_pixels.c: PNG and BMP (stb_image) and PNM. image_jpeg.c: JPEG (libjpeg). image_webp.c:
 // WebP (libwebp). image_gif.c: GIF. The pixels are malloc'ed: xmalloc must not end the child.
 int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                     size_t size, const char *name, struct err *err);
+int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err);
 int image_decode_pnm(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err);

@@ -1,5 +1,5 @@
-// core/picture/image_pixels.c -- PNG and BMP through stb_image, whose implementation lives here,
-// and PNM.
+// core/picture/image_pixels.c -- PNG and BMP through stb_image, whose implementation lives here;
+// BMP with a palette, of which stb_image shows colours that are not in the file; and PNM.
 //
 // Of 16 bits the high byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB")
 // clips at 255 instead, which turns nearly every such picture white; we do not follow that.)
@@ -54,6 +54,38 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
     if (rc < 0) {
         image->pixels = NULL;
         return err_set(err, "out of memory for the pixels of '%s'", name);
+    }
+    return 0;
+}
+
+// A BMP with a palette, uncompressed: rows from the bottom up, or down where the height in the file
+// is negative. The header check made sure that all rows are there.
+int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
+                     size_t size, const char *name, struct err *err)
+{
+    const struct bmp_palette p = h->palette;
+    if (!p.bits) return image_decode_png(image, h, bytes, size, name, err);
+    const size_t width = (size_t)h->width, height = (size_t)h->height;
+    const size_t stride = (width * (size_t)p.bits + 31) / 32 * 4;
+    *image = (struct image){ .width = h->width, .height = h->height, .channels = 3 };
+    image->pixels = malloc(width * height * 3);
+    if (!image->pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    uint8_t *to = image->pixels;
+    for (size_t y = 0; y < height; y++) {
+        const uint8_t *row = bytes + h->data + (p.down ? y : height - 1 - y) * stride;
+        for (size_t x = 0; x < width; x++, to += 3) {
+            const size_t bit = x * (size_t)p.bits;
+            const size_t i = (row[bit / 8] >> (8 - p.bits - (int)(bit % 8))) & ((1 << p.bits) - 1);
+            if (i >= p.colours) {
+                image_release(image);
+                return err_set(err,
+                               "cannot read '%s': its pixels use colour %zu of a palette of %zu: "
+                               "export it again",
+                               name, i, p.colours);
+            }
+            const uint8_t *colour = bytes + p.at + i * p.entry; // blue, green, red
+            for (int c = 0; c < 3; c++) to[c] = colour[2 - c];
+        }
     }
     return 0;
 }

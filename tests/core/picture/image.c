@@ -49,6 +49,8 @@ static const struct small {
     { "16-bit-grey.png", 5, 4, 3, 0x3944b624 },
     { "rgb.bmp", 9, 7, 3, 0x2869d150 },
     { "1.bmp", 9, 7, 3, 0x4ad8f65d },
+    { "down.bmp", 9, 7, 3, 0xc347b2c6 },
+    { "os2.bmp", 9, 7, 3, 0x2a6fa318 },
     { "32-bit-no-alpha.bmp", 4, 3, 3, 0x15fe369f },
     { "ppm.ppm", 4, 3, 3, 0x15fe369f },
     { "animated.gif", 9, 7, 3, 0xa8f2625e },
@@ -282,6 +284,17 @@ static void damaged_png(void **state)
     assert_non_null(data);
     data[6] |= 6; // behind the two bytes of zlib's header
     assert_error(bytes, size, "bad zlib block");
+    free(bytes);
+}
+
+// Pixels of a colour that the palette lacks.
+static void colours_that_a_bmp_lacks(void **state)
+{
+    size_t size;
+    uint8_t *bytes = small_read("down.bmp", &size);
+    bytes[46] = 16; // colours used
+    bytes[47] = 0;
+    assert_error(bytes, size, "of a palette of 16");
     free(bytes);
 }
 
@@ -620,6 +633,7 @@ int main(void)
         cmocka_unit_test(other_formats),
         cmocka_unit_test(png_header_sizes),
         cmocka_unit_test(damaged_png),
+        cmocka_unit_test(colours_that_a_bmp_lacks),
         cmocka_unit_test(large_canvases),
         cmocka_unit_test(hostile_codes),
         cmocka_unit_test(cut_off),
