@@ -97,7 +97,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     // Rotary angles: cos and sin [n, d/2], the same in all layers.
     if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start.n, &start.cos, &start.sin);
     if (part && !part->first)
-        h = part->take(part, g, &p, h);
+        h = part->receive(part, g, &p, h);
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
@@ -113,7 +113,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         p = layer.pass;
     }
     backend_enter(g->backend, 0);
-    if (part && !part->last) part->give(part, g, p, s, h);
+    if (part && !part->last) part->send(part, g, p, s, h);
 
     // The head.
     if (p && decoder_last(d) && graph_ok(g)) {
@@ -122,7 +122,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         if (want == LOGITS_LAST || want == LOGITS_ALL) *logits = rows_logits(g, d, p, h, want);
     }
     const bool shared = want == LOGITS_LAST || want == LOGITS_ALL;
-    if (part) *logits = part->share(part, g, *logits, shared ? d->config.vocab : 0);
+    if (part) *logits = part->broadcast(part, g, *logits, shared ? d->config.vocab : 0);
     looks_end(g);
     if (graph_stop(g)) return -1;
 

@@ -126,15 +126,15 @@ struct decoder_part {
     bool first, last; // with what precedes the first layer, with the final norm and the head
     // The hidden state of the rows that are left before layer `from`, and *p for these rows. h is
     // memory for those of *p.
-    struct tensor *(*take)(const struct decoder_part *part, struct graph *g, const struct pass **p,
-                           struct tensor *h);
-    // Gives h behind layer to-1 to the next process. p NULL, h NULL: after a failure.
-    void (*give)(const struct decoder_part *part, struct graph *g, const struct pass *p,
+    struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
+                              const struct pass **p, struct tensor *h);
+    // Sends h behind layer to-1 to the next process. p NULL, h NULL: after a failure.
+    void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
     // What the last process has computed, [rows, columns] f32, in all; columns 0: only whether it
     // failed.
-    struct tensor *(*share)(const struct decoder_part *part, struct graph *g, struct tensor *x,
-                            int64_t columns);
+    struct tensor *(*broadcast)(const struct decoder_part *part, struct graph *g, struct tensor *x,
+                                int64_t columns);
     void (*release)(struct decoder_part *part);
 };
 

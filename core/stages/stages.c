@@ -193,8 +193,8 @@ static void run_site(struct graph *g, const struct site *site, const struct pass
     hooks_run(g, site, &args);
 }
 
-static struct tensor *take(const struct decoder_part *part, struct graph *g, const struct pass **p,
-                           struct tensor *h)
+static struct tensor *receive(const struct decoder_part *part, struct graph *g,
+                              const struct pass **p, struct tensor *h)
 {
     const struct stages *s = (const struct stages *)part;
     const struct sequence *q = (*p)->sequence;
@@ -232,8 +232,8 @@ static struct tensor *take(const struct decoder_part *part, struct graph *g, con
     return h;
 }
 
-static void give(const struct decoder_part *part, struct graph *g, const struct pass *p,
-                 const struct sequence *q, const struct tensor *h)
+static void send_on(const struct decoder_part *part, struct graph *g, const struct pass *p,
+                    const struct sequence *q, const struct tensor *h)
 {
     const struct stages *s = (const struct stages *)part;
     const int tag = tag_of(g->flight, TO_NEXT), to = s->number + 1;
@@ -279,8 +279,8 @@ void stages_tell(struct graph *g, const struct stages *s, void *data, size_t siz
     obey(g, &w);
 }
 
-static struct tensor *share(const struct decoder_part *part, struct graph *g, struct tensor *x,
-                            int64_t columns)
+static struct tensor *broadcast(const struct decoder_part *part, struct graph *g, struct tensor *x,
+                                int64_t columns)
 {
     const struct stages *s = (const struct stages *)part;
     if (!columns) {
@@ -392,9 +392,9 @@ static int deal(const struct model_dealer *dealer, struct model *m, struct err *
                                     .to = from[number + 1],
                                     .first = number == 0,
                                     .last = number == count - 1,
-                                    .take = take,
-                                    .give = give,
-                                    .share = share,
+                                    .receive = receive,
+                                    .send = send_on,
+                                    .broadcast = broadcast,
                                     .release = release },
                           .ranks = ranks,
                           .number = number,
