@@ -161,16 +161,6 @@ int added_read(const cJSON *item, struct added *a, const char **text, bool *norm
     return 0;
 }
 
-static void set_normal(struct tokenizer *t, int32_t id, const char *text, const char *normal,
-                       size_t length)
-{
-    if (length == strlen(text) && !memcmp(text, normal, length)) return;
-    set_text(t, id, text);
-    buf_add(&t->texts, normal, length);
-    buf_add(&t->texts, "", 1);
-    t->flags[id] |= TOKEN_NORMAL;
-}
-
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
               struct err *err)
 {
@@ -195,7 +185,12 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     t->normalising = e.search.began;
     int status = normal_run(&e, text, length, &normal, &normal_length);
     if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
-    if (status == 0) set_normal(t, a.id, text, normal, normal_length);
+    if (status == 0 && (normal_length != length || memcmp(text, normal, length) != 0)) {
+        set_text(t, a.id, text);
+        buf_add(&t->texts, normal, normal_length);
+        buf_add(&t->texts, "", 1);
+        t->flags[a.id] |= TOKEN_NORMAL;
+    }
     encoder_release(&e);
     return status;
 }

@@ -265,20 +265,16 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
                              "file or class decides: %s",
                              unused.data);
     buf_release(&unused);
-    return 0;
-}
-
-void companions_tell_pieces(struct tokenizer *t, const struct companions *c)
-{
-    const struct class_kind *kind = companions_kind(c->config);
+    // Beside a tokenizer.model: what would be other ids there, a space before none, or before the
+    // first of several texts only.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
-    if (!kind || !kind->around || !kind->pieces || !cJSON_IsBool(prefix)) return;
-    // What would be other ids: a space before none, or before the first of several texts only.
-    if (cJSON_IsTrue(prefix) == has_prefix(t, false) && !(once && has_prefix(t, true))) return;
-    tokenizer_add_notice(
-        t, "add_prefix_space makes transformers 4 read tokenizer.model, with "
-           "\"legacy\" of tokenizer_config.json; here tokenizer.json counts, as in 5");
+    if (c->pieces && around && kind->pieces && cJSON_IsBool(prefix) &&
+        (cJSON_IsTrue(prefix) != has_prefix(t, false) || (once && has_prefix(t, true))))
+        tokenizer_add_notice(
+            t, "add_prefix_space makes transformers 4 read tokenizer.model, with "
+               "\"legacy\" of tokenizer_config.json; here tokenizer.json counts, as in 5");
+    return 0;
 }
 
 // As transformers 4, which knows only a ByteLevel that stands alone.

@@ -200,9 +200,7 @@ struct tokenizer *companions_read(cJSON *json, enum json_source source, const st
     if (t && prefix)
         tokenizer_add_notice(t, "add_prefix_space is that of tokenizer_config.json (false if it "
                                 "says nothing), as in transformers 4, not tokenizer.json's");
-    if (t) t = tokenizer_done(t, companions_apply(t, c, err), name, err);
-    if (t && c->pieces) companions_tell_pieces(t, c);
-    return t;
+    return t ? tokenizer_done(t, companions_apply(t, c, err), name, err) : NULL;
 }
 
 struct tokenizer *tokenizer_open(const char *path, struct err *err)

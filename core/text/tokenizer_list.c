@@ -338,7 +338,7 @@ static int put_line(cJSON *vocab, const struct lines *l, struct buf *bytes, stru
     const char *space = memchr(l->line, ' ', l->length), *end = l->line + l->length;
     int64_t id = 0;
     bool valid = space && space > l->line && space + 1 < end;
-    for (const char *p = space + 1; valid && p < end; p++) {
+    for (const char *p = valid ? space + 1 : end; valid && p < end; p++) {
         valid = *p >= '0' && *p <= '9' && id <= INT32_MAX / 10 - 1;
         id = 10 * id + (*p - '0');
     }

@@ -218,10 +218,6 @@ struct trie {
 
 enum { TRIE_NODES = 1 << 24 };
 
-// 0, or -1 if the trie is full.
-int trie_add(struct trie *trie, const char *text, size_t length, int32_t value);
-// The node behind `node` over this byte, 0 if there is none.
-uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte);
 void trie_release(struct trie *trie);
 
 struct unigram {
@@ -413,8 +409,6 @@ void companions_defaults(cJSON *config);
 // notice. `companions_prefix`: in a tokenizer.json before it is read; true if it was changed.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
-// Beside a tokenizer.model: what transformers would read there.
-void companions_tell_pieces(struct tokenizer *t, const struct companions *c);
 
 // `ranked`: no merges are named; ids are ranks, by which they are derived.
 struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,

@@ -20,7 +20,8 @@ static uint32_t edge_slot(const struct trie *trie, uint32_t from)
     return (uint32_t)(h >> 32 ^ h >> 52) & trie->mask;
 }
 
-uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte)
+// The node behind `node` over this byte, 0 if there is none.
+static uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte)
 {
     if (!trie->edges) return 0;
     const uint32_t from = node << 8 | byte;
@@ -50,7 +51,8 @@ static void grow(struct trie *trie)
     if (!former.room) trie->value[trie->nodes++] = -1; // the root
 }
 
-int trie_add(struct trie *trie, const char *text, size_t length, int32_t value)
+// 0, or -1 if the trie is full.
+static int trie_add(struct trie *trie, const char *text, size_t length, int32_t value)
 {
     uint32_t node = 0;
     for (size_t i = 0; i < length; i++) {
