@@ -10,14 +10,25 @@ static const char MARK[] = "\xE2\x96\x81"; // U+2581
 
 // --- vocabulary --------------------------------------------------------------------------------
 
+void tables_grow(struct tokenizer *t, int32_t size)
+{
+    const size_t first = t->text_at ? (size_t)t->size : 0, end = (size_t)size + 1;
+    t->text_at = xreallocarray(t->text_at, end, sizeof *t->text_at);
+    t->text_length = xreallocarray(t->text_length, end, sizeof *t->text_length);
+    t->flags = xreallocarray(t->flags, end, 1);
+    for (size_t i = first; i < end; i++) {
+        t->text_at[i] = NO_TEXT;
+        t->text_length[i] = 0;
+        t->flags[i] = 0;
+    }
+    t->size = size;
+}
+
 void tables_make(struct tokenizer *t, size_t words)
 {
-    size_t size = (size_t)t->size, slots = 16;
+    size_t slots = 16;
     while (slots < 2 * words) slots *= 2;
-    t->text_at = xreallocarray(NULL, size + 1, sizeof *t->text_at);
-    t->text_length = xcalloc(size + 1, sizeof *t->text_length);
-    t->flags = xcalloc(size + 1, 1);
-    for (size_t i = 0; i < size; i++) t->text_at[i] = NO_TEXT;
+    tables_grow(t, t->size);
     t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
     for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
     t->slot_mask = (uint32_t)slots - 1;

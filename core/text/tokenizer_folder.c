@@ -28,8 +28,7 @@ static const size_t JSON_LIMIT = (size_t)256 << 20, MODEL_LIMIT = (size_t)32 << 
 
 // --- companions --------------------------------------------------------------------------------
 
-// A token is a text or {"content": text}.
-static const char *token_text(const cJSON *token)
+const char *token_content(const cJSON *token)
 {
     if (cJSON_IsObject(token)) token = json_get(token, "content");
     return cJSON_IsString(token) ? token->valuestring : NULL;
@@ -37,7 +36,7 @@ static const char *token_text(const cJSON *token)
 
 const char *companions_token(const struct companions *c, const char *key)
 {
-    return token_text(json_get(c->config, key));
+    return token_content(json_get(c->config, key));
 }
 
 // The texts of "additional_special_tokens" of both, each once.
@@ -47,11 +46,12 @@ static cJSON *join_lists(const cJSON *first, const cJSON *second)
     struct names known = { 0 };
     const cJSON *item;
     bool twice;
-    cJSON_ArrayForEach(item, all) if (token_text(item)) names_add(&known, token_text(item), NULL);
+    cJSON_ArrayForEach(item, all) if (token_content(item))
+        names_add(&known, token_content(item), NULL);
     cJSON_ArrayForEach(item, second)
     {
-        if (!token_text(item)) continue;
-        names_add(&known, token_text(item), &twice);
+        if (!token_content(item)) continue;
+        names_add(&known, token_content(item), &twice);
         if (!twice) cJSON_AddItemToArray(all, cJSON_Duplicate(item, true));
     }
     names_release(&known);
@@ -84,59 +84,6 @@ void tokenizer_config_complete(cJSON **config, const cJSON *map)
     if (!*config) return;
     join_map(*config, map);
     companions_defaults(*config);
-}
-
-int companions_start(struct added_items *a, const struct companions *c, struct err *err)
-{
-    const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
-    const cJSON *items = decoder ? decoder : c->added;
-    *a = (struct added_items){
-        .where = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json",
-        .next = items ? items->child : NULL,
-        .decoder = decoder != NULL,
-    };
-    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", a->where);
-    // added_tokens.json does not say which of its tokens are special.
-    const cJSON *item;
-    for (int i = 0; !decoder && companions_names[i]; i++)
-        if (companions_token(c, companions_names[i]))
-            names_add(&a->special, companions_token(c, companions_names[i]), NULL);
-    if (!decoder) cJSON_ArrayForEach(item, json_get(c->config, "additional_special_tokens"))
-        {
-            if (token_text(item)) names_add(&a->special, token_text(item), NULL);
-        }
-    return 0;
-}
-
-int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
-                    struct err *err)
-{
-    const cJSON *item = a->next;
-    double id = -1;
-    size_t number;
-    if (!item) return 0;
-    a->next = item->next;
-    if (!a->decoder) {
-        *token = (struct added){ .special = names_find(&a->special, item->string, &number) };
-        *text = item->string;
-        a->normalized = !token->special;
-        if (cJSON_IsNumber(item)) id = item->valuedouble;
-        if (!utf8_valid(*text, strlen(*text))) {
-            err_set(err, "invalid UTF-8");
-            return err_in(err, "%s", a->where);
-        }
-    } else if (!cJSON_IsObject(item)) {
-        err_set(err, "\"%.40s\" is not an object", item->string);
-        return err_in(err, "%s", a->where);
-    } else {
-        char *end;
-        if (added_read(item, token, text, &a->normalized, err) < 0)
-            return err_in(err, "%s", a->where);
-        id = strtod(item->string, &end);
-        if (end == item->string || *end) id = -1;
-    }
-    if (check_id(id, entries, &token->id, err) < 0) return err_in(err, "%s", a->where);
-    return 1;
 }
 
 static int read_companion(const char *folder, const char *name, cJSON **json, struct err *err)

@@ -372,17 +372,17 @@ struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const str
     cJSON *vocab =
         cJSON_AddObjectToObject(cJSON_GetObjectItemCaseSensitive(json, "model"), "vocab");
     struct buf bytes = { 0 }, text = { 0 };
+    bool alone[256] = { false }; // bytes that are tokens
     int status = 0;
-    for (struct lines l = { .next = file, .end = file + size }; status == 0 && lines_next(&l);)
+    for (struct lines l = { .next = file, .end = file + size }; status == 0 && lines_next(&l);) {
         status = put_line(vocab, &l, &bytes, &text, err);
+        if (bytes.length == 1) alone[(uint8_t)bytes.data[0]] = true;
+    }
     if (status == 0 && !vocab->child) status = err_set(err, "it is empty");
+    for (int i = 0; status == 0 && i < 256; i++)
+        if (!alone[i]) status = err_set(err, "the byte 0x%02X has no token", (unsigned)i);
     struct tokenizer *t = status == 0 ? companions_read(json, FROM_RANKS, c, name, err)
                                       : tokenizer_done(NULL, -1, name, err);
-    for (int i = 0; t && i < 256; i++) {
-        if (t->char_id[byte_char((uint8_t)i)] >= 0) continue;
-        err_set(err, "the byte 0x%02X has no token", (unsigned)i);
-        t = tokenizer_done(t, -1, name, err);
-    }
     buf_release(&bytes);
     buf_release(&text);
     cJSON_Delete(json);

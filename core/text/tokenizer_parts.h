@@ -283,6 +283,8 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // Tables for t->size ids, of which `words` are in the vocabulary.
 void tables_make(struct tokenizer *t, size_t words);
+// Makes room for more ids.
+void tables_grow(struct tokenizer *t, int32_t size);
 // Enters a text of the vocabulary; the id is in range. `again`: the last of several ids of a text
 // is what it encodes to.
 int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
@@ -336,20 +338,6 @@ struct companions {
     bool pieces;    // there is a tokenizer.model
 };
 
-// The added tokens of either file, one after another.
-struct added_items {
-    const char *where;
-    const cJSON *next;
-    bool decoder;         // {"id": {token}}, else {"text": id}
-    bool normalized;      // the last token is looked for in normalised text
-    struct names special; // texts
-};
-
-int companions_start(struct added_items *a, const struct companions *c, struct err *err);
-// 1 and the next token, 0 at the end, -1 on error.
-int companions_next(struct added_items *a, size_t entries, struct added *token, const char **text,
-                    struct err *err);
-
 // What a tokenizer.json was: a file, which should have all added tokens; vocab.json and merges.txt;
 // a tiktoken.model, of a class that transformers does not have: its new tokens get the files' ids.
 enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
@@ -363,13 +351,13 @@ struct tokenizer *companions_read(cJSON *json, enum json_source source, const st
                                   const char *name, struct err *err);
 
 // Beside another file of `words` tokens.
-// Raises t->size for the ids that the added tokens may get.
-int companions_size(struct tokenizer *t, const struct companions *c, size_t words, struct err *err);
-// Enters them, once the vocabulary is there. `own`: their ids are those of the files, as in a class
-// that transformers does not have; else a new token gets the next free one.
+// Enters the added tokens, once the vocabulary is there. `own`: their ids are those of the files,
+// as in a class that transformers does not have; else a new token gets the next free one.
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err);
 
+// The text of a special token, which is a text or {"content": text}; NULL: neither.
+const char *token_content(const cJSON *token);
 // Keys of special tokens, NULL-terminated.
 extern const char *const companions_names[];
 // Text of "bos_token" and the like, NULL if it is not said.

@@ -494,7 +494,7 @@ static int fill(struct tokenizer *t, const struct proto *p, const struct compani
     const struct class_kind *kind = companions_kind(c->config);
     t->unknown = -1;
     t->size = (int32_t)p->count;
-    if (check_proto(p, c, kind, err) < 0 || companions_size(t, c, p->count, err) < 0) return -1;
+    if (check_proto(p, c, kind, err) < 0) return -1;
     tables_make(t, p->count);
     for (size_t i = 0; i < p->count; i++) {
         char text[TOKEN_BYTES_MAX + 1];

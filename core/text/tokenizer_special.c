@@ -235,33 +235,59 @@ static int compare_extras(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
+// {"id": {token}} of tokenizer_config.json, or else {"text": id} of added_tokens.json.
 static int put_extras(struct merging *m, const struct companions *c, struct err *err)
 {
-    struct added_items a;
-    struct added token = { 0 };
-    struct buf all = { 0 };
-    const char *text = "";
-    size_t number;
+    const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
+    const cJSON *items = decoder ? decoder : c->added, *item;
+    const char *where =
+        decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
     const size_t taken_count = m->ids.length / sizeof(double); // by tokenizer.json itself
-    int more = companions_start(&a, c, err);
-    while (more == 0 && (more = companions_next(&a, INT32_MAX / 8, &token, &text, err)) > 0) {
-        struct extra x = { text, token, a.normalized && !m->own, false, all.length };
-        x.flags.special |= names_find(&m->special, text, &number);
+    struct names special = { 0 };
+    struct buf all = { 0 };
+    size_t number;
+    int status = 0;
+    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", where);
+    // added_tokens.json does not say which of its tokens are special.
+    for (int i = 0; !decoder && companions_names[i]; i++)
+        if (companions_token(c, companions_names[i]))
+            names_add(&special, companions_token(c, companions_names[i]), NULL);
+    cJSON_ArrayForEach(item, json_get(c->config, "additional_special_tokens"))
+    {
+        if (!decoder && token_content(item)) names_add(&special, token_content(item), NULL);
+    }
+    cJSON_ArrayForEach(item, items)
+    {
+        struct extra x = { .text = item->string, .order = all.length };
+        double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!decoder) {
+            x.flags.special = names_find(&special, x.text, &number);
+            x.normalized = !x.flags.special;
+            if (!utf8_valid(x.text, strlen(x.text))) status = err_set(err, "invalid UTF-8");
+        } else if (!cJSON_IsObject(item)) {
+            status = err_set(err, "\"%.40s\" is not an object", item->string);
+        } else {
+            char *end;
+            id = strtod(item->string, &end);
+            if (end == item->string || *end) id = -1;
+            status = added_read(item, &x.flags, &x.text, &x.normalized, err);
+        }
+        if (status < 0 || (status = check_id(id, INT32_MAX / 8, &x.flags.id, err)) < 0) break;
+        x.normalized &= !m->own;
+        x.flags.special |= names_find(&m->special, x.text, &number);
         // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
-        const double id = token.id;
         const bool taken =
             taken_count && bsearch(&id, m->ids.data, taken_count, sizeof id, compare_ids);
-        if (a.decoder || !taken) buf_add(&all, &x, sizeof x);
-        more = 0;
+        if (decoder || !taken) buf_add(&all, &x, sizeof x);
     }
-    names_release(&a.special);
+    names_release(&special);
     const size_t count = all.length / sizeof(struct extra);
     struct extra *list = (struct extra *)(void *)all.data;
-    if (more == 0 && count) qsort(list, count, sizeof *list, compare_extras);
-    for (size_t i = 0; more == 0 && i < count; i++)
+    if (status == 0 && count) qsort(list, count, sizeof *list, compare_extras);
+    for (size_t i = 0; status == 0 && i < count; i++)
         if (i + 1 == count || list[i].flags.id != list[i + 1].flags.id) put(m, &list[i]);
     buf_release(&all);
-    return more;
+    return status < 0 ? err_in(err, "%s", where) : 0;
 }
 
 // What other files say that does not count, because tokenizer_config.json says all.
@@ -341,28 +367,6 @@ int companions_merge(cJSON *json, enum json_source source, const struct companio
 
 // --- beside other files --------------------------------------------------------------------------
 
-int companions_size(struct tokenizer *t, const struct companions *c, size_t words, struct err *err)
-{
-    struct added_items a;
-    struct added token = { 0 };
-    const char *text;
-    const cJSON *item;
-    const int32_t first = t->size;
-    size_t most = NAMES + OTHERS_MOST;
-    int more = companions_start(&a, c, err);
-    for (item = a.next; item; item = item->next) most++;
-    for (int i = 0; i < 2; i++) cJSON_ArrayForEach(item, json_get(c->config, lists[i])) most++;
-    while (more == 0 && (more = companions_next(&a, words + most, &token, &text, err)) > 0) {
-        if (token.id >= t->size) t->size = token.id + 1;
-        more = 0;
-    }
-    names_release(&a.special);
-    if (more == 0 && most > (size_t)(INT32_MAX - first - (t->size - first)))
-        return err_set(err, "too many added tokens");
-    t->size += (int32_t)most;
-    return more;
-}
-
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err)
 {
@@ -373,6 +377,16 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     };
     const cJSON *item;
     int status = merge(&m, c, &notice, err);
+    int32_t size = t->size, id;
+    const size_t entries = words + (size_t)cJSON_GetArraySize(m.list);
+    cJSON_ArrayForEach(item, m.list)
+    {
+        if (status < 0 ||
+            (status = check_id(json_get(item, "id")->valuedouble, entries, &id, err)) < 0)
+            break;
+        if (id >= size) size = id + 1;
+    }
+    if (status == 0) tables_grow(t, size);
     cJSON_ArrayForEach(item, m.list)
     {
         struct added token;
@@ -380,8 +394,7 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
         bool normalized;
         if (status < 0 || (status = added_read(item, &token, &text, &normalized, err)) < 0) break;
         token.id = (int32_t)json_get(item, "id")->valuedouble;
-        status = token.id >= t->size ? err_set(err, "\"%.40s\": too many added tokens", text)
-                                     : added_put(t, token, text, false, err);
+        status = added_put(t, token, text, false, err);
         // It is looked for in the text as it is; transformers 4 would look in the normalised one.
         if (status == 0 && normalized && vocabulary_find(t, text, strlen(text)) < 0)
             tell(&after_space, "%.40s", text);
@@ -390,7 +403,6 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     report(&notice, &after_space,
            "added tokens with \"normalized\" are found in every text; transformers 4 finds them "
            "after a space only");
-    while (t->size && t->text_at[t->size - 1] == NO_TEXT) t->size--;
     if (status >= 0 && notice.length) tokenizer_add_notice(t, "%s", notice.data);
     buf_release(&notice);
     cJSON_Delete(m.list);

@@ -299,6 +299,10 @@ static void test_ranks(void **state)
     t = parse_ranks("", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", &err);
     if (!t) fail_msg("%s", err.text);
     tokenizer_free(t);
+    // A special token may be spelled like the character that stands for a byte.
+    t = parse_ranks("", "{\"bos_token\":\"\xC3\xA9\"}", &err);
+    if (!t) fail_msg("%s", err.text);
+    tokenizer_free(t);
     check_ranks("YWI 300\n", "{}", "base64");
     check_ranks("Y=I= 300\n", "{}", "base64");
     check_ranks("YWI= x\n", "{}", "line 257");
