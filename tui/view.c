@@ -172,7 +172,8 @@ static void add_remark(struct entry *e, const char *format, ...)
     e->width = 0;
 }
 
-static void add_token(struct view *v, const char *text)
+// id -1: what is left of the text, of no token.
+static void add_token(struct view *v, int32_t id, const char *text)
 {
     struct chat_view *c = &v->chat;
     if (c->answering < 0) {
@@ -181,8 +182,10 @@ static void add_token(struct view *v, const char *text)
     }
     struct entry *e = &c->entries[c->answering];
     if (text && !e->text.length) text = text_trimmed(text);
-    e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
-    e->tokens[e->token_count++] = e->text.length;
+    if (id >= 0) {
+        e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
+        e->tokens[e->token_count++] = e->text.length;
+    }
     buf_puts(&e->text, text ? text : "");
     e->width = 0;
 }
@@ -193,8 +196,8 @@ static void take_token(struct view *v, const struct news *n)
     const double now = clock_seconds();
     if (!v->first) v->first = now;
     v->last = now;
-    v->tokens++;
-    add_token(v, e->text);
+    if (e->id >= 0) v->tokens++;
+    add_token(v, e->id, e->text);
 }
 
 static void add_measures(struct view *v, const struct event_answer *a)

@@ -18,7 +18,7 @@ struct pace;
 struct picture;
 
 enum event_kind {
-    EVENT_TOKEN,    // text, id: one generated token (text may be empty)
+    EVENT_TOKEN,    // text, id: one generated token (text may be empty); -1: the rest, of none
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: a drawing, whose lines must not be
                     // wrapped

@@ -115,9 +115,11 @@ struct listener {
     double done, count;
 };
 
-static void take_token(struct listener *l, const char *text)
+// id -1: what is left of the text, of no token.
+static void take_token(struct listener *l, int32_t id, const char *text)
 {
     struct compared_side *s = l->side;
+    if (id < 0) return;
     s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
     s->starts[s->tokens++] = l->length;
     l->length += text ? strlen(text) : 0;
@@ -127,7 +129,7 @@ static void take_token(struct listener *l, const char *text)
 static void listen(void *self, const struct event *e)
 {
     struct listener *l = self;
-    if (e->kind == EVENT_TOKEN) take_token(l, e->text);
+    if (e->kind == EVENT_TOKEN) take_token(l, e->id, e->text);
     if (e->kind != EVENT_ANSWER) return;
     struct compared_side *s = l->side;
     s->text = xstrdup(e->answer->text);

@@ -132,6 +132,7 @@ static void say(struct news_queue *q, const char *question, const char *const *t
     emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
     for (int i = 0; tokens[i]; i++)
         emit(q, (struct event){ .kind = EVENT_TOKEN, .text = tokens[i] });
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .id = -1, .text = "" }); // no token
     emit(q, (struct event){ .kind = EVENT_ANSWERING });
     emit(q, (struct event){ .kind = EVENT_ANSWER, .answer = &answer });
     emit(q, (struct event){ .kind = EVENT_DONE, .ok = true });
@@ -331,6 +332,9 @@ static void test_kinds(void **state)
     news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
     tell_map(news_sink(q), "live", 1, 0, 0.5F);
     take_all(v, q);
+    size_t answer = v->chat.count - 1;
+    while (v->chat.entries[answer].kind != ENTRY_ANSWER) answer--;
+    assert_int_equal(v->chat.entries[answer].token_count, 1);
     maps_kind(v);
     check_quiet(v, "/contribution --picture 0 --layer 1 --token 0");
     maps_kind(v);
