@@ -112,10 +112,11 @@ static void its_maps_are_shown(const struct results *r, int layers)
     struct results again = { 0 };
     struct buf json = { 0 };
     struct err err = { 0 };
+    bool known = false;
     int kinds = 0;
     for (const struct result_kind *k; (k = result_map_kind(kinds, &command)); kinds++)
-        if (!strcmp(k->name, "toy.norms")) assert_string_equal(command, "toyprobe");
-    assert_int_equal(kinds, 7 + 2); // of the program, and the toy's
+        if (!strcmp(k->name, "toy.norms")) known = !strcmp(command, "toyprobe");
+    assert_true(known);
     results_json(r, &json);
     must(results_read(&again, json.data, &err), &err);
     buf_release(&json);
@@ -227,11 +228,9 @@ static void it_learns_and_its_adapter_is_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_known),
-        cmocka_unit_test(baseline_and_compare_switch_it_off),
-        cmocka_unit_test(a_toggle_equals_a_fresh_run),
-        cmocka_unit_test(its_cost_is_counted),
-        IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
+        cmocka_unit_test(words_are_known),     cmocka_unit_test(baseline_and_compare_switch_it_off),
+        cmocka_unit_test(values_are_scaled),   cmocka_unit_test(a_toggle_equals_a_fresh_run),
+        cmocka_unit_test(its_cost_is_counted), IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
     };
     toys_hand_over();
     return cmocka_run_group_tests(tests, NULL, NULL);

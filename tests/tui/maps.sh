@@ -35,8 +35,6 @@ keys k
 wait_for 'stream.similarity layer 2'
 keys k
 wait_for 'sinks.phi layer 2'
-keys k
-wait_for 'attention layer 2 token'
 shown 'applies from the next answer' && fail 'a step waits for the next answer'
 
 # Nothing of it is in the conversation, in the history or in the session.
