@@ -18,7 +18,6 @@ enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
 struct contribution {
     const struct probe_env *env;
     bool means;                   // of all layers
-    int32_t *all;                 // rows
     int64_t heads, parts;         // 1; of PROBE_TOKEN_EACH: the queries
     double *map;                  // [parts, S]
     struct tally (*pairs)[PAIRS]; // [L]
@@ -30,7 +29,6 @@ struct contribution {
 static void contribution_release(void *state)
 {
     struct contribution *s = state;
-    free(s->all);
     free(s->map);
     free(s->pairs);
     free(s->weights);
@@ -54,8 +52,6 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
     s->weights = xcalloc((size_t)c->heads, sizeof *s->weights);
     s->map = xcalloc((size_t)(s->parts * env->visual) + 1, sizeof *s->map);
     s->pairs = xcalloc((size_t)c->layers, sizeof *s->pairs);
-    s->all = xreallocarray(NULL, (size_t)env->sequence->n, sizeof *s->all);
-    for (int64_t i = 0; i < env->sequence->n; i++) s->all[i] = (int32_t)i;
     return s;
 }
 
@@ -114,7 +110,7 @@ static int contribution_run(void *state, struct graph *g, const struct site *sit
     const struct linear *o = attention_output(&s->env->model->decoder.layer[args->layer]);
     grams_trim(&s->grams, 0);
     if (grams_add(&s->grams, g, o, args->v, s->heads) < 0) return -1;
-    return probe_each_query(g, args, s->all, s->env->sequence->n, add_pairs, s);
+    return probe_each_query(g, args, NULL, s->env->sequence->n, add_pairs, s);
 }
 
 static int contribution_finish(void *state, struct results *r, struct err *err)

@@ -225,7 +225,11 @@ int probe_middle(const struct model *m)
 
 float *probe_values(const struct probe_env *env, int layers)
 {
-    const int64_t count = env->visual * layers;
+    return probe_blanks(env->visual * layers);
+}
+
+float *probe_blanks(int64_t count)
+{
     float *values = xreallocarray(NULL, (size_t)count + 1, sizeof *values);
     for (int64_t i = 0; i < count; i++) values[i] = NAN;
     return values;
@@ -233,9 +237,11 @@ float *probe_values(const struct probe_env *env, int layers)
 
 // --- attention of single rows --------------------------------------------------------------------
 
-static int in_list(const int32_t *list, int64_t count, int64_t row)
+// Is the row among those asked for?
+static bool asked(const int32_t *list, int64_t count, int64_t row)
 {
     int64_t low = 0, high = count;
+    if (!list) return row < count;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
         if (list[middle] < row)
@@ -299,7 +305,7 @@ int probe_look_queries(struct graph *g, const struct site_args *args, const int3
                        int64_t count, look_fn take, void *self)
 {
     for (int64_t i = 0; i < args->q->shape[0] && !graph_stop(g); i++)
-        if (in_list(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
+        if (asked(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
             return -1;
     return graph_ok(g) ? 0 : -1;
 }
@@ -330,7 +336,7 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     float *probs = xreallocarray(NULL, (size_t)(heads * all), sizeof *probs);
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
-        if (!in_list(query, count, site_row(args, i))) continue;
+        if (!asked(query, count, site_row(args, i))) continue;
         status = read_row(g, args, i, &host, probs);
         if (status == 0) status = run(self, g, args, i, probs);
     }

@@ -46,12 +46,14 @@ void probe_env_close(struct probe_env *env);
 bool probe_listens(const struct probe *probe, void *state, const struct probe_env *env,
                    const struct site *site, int layer);
 int probe_middle(const struct model *m); // round(L/2), half to even
-// [layers, S] without a number (NaN) for each visual token; the caller frees it.
+// [count] without numbers (NaN), which maps and means leave out; the caller frees it.
+float *probe_blanks(int64_t count);
+// The same of [layers, S]: one for each visual token.
 float *probe_values(const struct probe_env *env, int layers);
 
 // Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose sequence rows
-// are in query[0..count), one by one. `take` gets x [H,1,P']: probabilities of row 0 of its args
-// over the P' keys that it sees, the first ones of its args.
+// are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P']:
+// probabilities of row 0 of its args over the P' keys that it sees, the first ones of its args.
 int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, look_fn take, void *self);
 

@@ -57,8 +57,7 @@ static int kl_take(void *state, const struct site *site, const struct site_args 
     const struct kl *s = state;
     float *values = s->values + args->layer * s->env->visual;
     const int64_t n = s->env->sequence->n;
-    float *of_row = xreallocarray(NULL, (size_t)n, sizeof *of_row);
-    for (int64_t i = 0; i < n; i++) of_row[i] = NAN;
+    float *of_row = probe_blanks(n);
     ira_divergence(args, args->x->data, of_row);
     for (int64_t i = 0; i < n; i++)
         if (s->env->number[i] >= 0) values[s->env->number[i]] = of_row[i];

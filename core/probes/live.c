@@ -117,17 +117,12 @@ static bool wants(void *self, const struct site *site, int layer)
 static int run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct live *l = self;
-    const int64_t n = args->q->shape[0];
     l->newest = site_row(args, 0) - site_sequence(args)->prompt;
     if (args->prefill || !l->env.picture_count || l->newest < 0) return 0;
     if (l->pause > 0) l->next = clock_seconds() + l->pause;
     results_release(&l->maps); // drafts among them did not come true
     l->shown = 0;
-    int32_t *query = xreallocarray(NULL, (size_t)n, sizeof *query);
-    for (int64_t i = 0; i < n; i++) query[i] = (int32_t)site_row(args, i);
-    const int status = probe_look_queries(g, args, query, n, take_row, l);
-    free(query);
-    return status;
+    return probe_look_queries(g, args, NULL, site_sequence(args)->n, take_row, l);
 }
 
 struct hook live_hook(struct live *l)

@@ -18,8 +18,7 @@ static void *toy_start(const struct probe_env *env, struct err *err)
     struct toy *t = xcalloc(1, sizeof *t);
     const int64_t count = env->model->decoder.config.layers * env->sequence->n;
     t->env = env;
-    t->norm = xreallocarray(NULL, (size_t)count, sizeof *t->norm);
-    for (int64_t i = 0; i < count; i++) t->norm[i] = NAN; // a row that pruning drops has none
+    t->norm = probe_blanks(count); // a row that pruning drops keeps none
     return t;
 }
 
