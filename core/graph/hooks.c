@@ -26,6 +26,13 @@ int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t
     return rows;
 }
 
+int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count)
+{
+    int32_t *keys = site_rows(args, args->q->shape[0], visual, count);
+    for (int64_t i = 0; i < *count; i++) keys[i] += (int32_t)args->past;
+    return keys;
+}
+
 enum listener { ANYONE, METHOD, VALUE_METHOD };
 
 static bool listened(const struct graph *g, const struct site *site, int layer, enum listener who)

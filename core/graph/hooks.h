@@ -137,6 +137,8 @@ typedef int (*look_fn)(void *self, const struct site *site, const struct site_ar
 // The rows of a pass of n rows that are visual tokens, or those that are text: [*count]; the caller
 // frees them.
 int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
+// The same rows of a site that HAS_KEYS, as keys: their places in k and v, behind the cached ones.
+int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count);
 
 struct hook {
     // Does it listen at this site (layer -1: any)? Called often: must be fast.

@@ -463,11 +463,9 @@ static int change(struct ira_values *p, struct site_args *args, const int32_t *k
 static int ira_run(void *state, struct graph *g, struct site_args *args)
 {
     struct ira *x = state;
-    const int64_t n = args->q->shape[0];
     struct ira_values p = { .x = x, .g = g, .args = args, .heads = args->v->shape[1] };
     p.dim = args->v->shape[2];
-    int32_t *keys = site_rows(args, n, true, &p.rows);
-    for (int64_t i = 0; i < p.rows; i++) keys[i] += (int32_t)args->past; // among the keys
+    int32_t *keys = site_new_keys(args, true, &p.rows);
     p.gate = xreallocarray(NULL, (size_t)(p.rows * p.heads) + 1, sizeof *p.gate);
     const int status = p.rows ? change(&p, args, keys) : 0;
     free(p.gate);

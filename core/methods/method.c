@@ -19,6 +19,26 @@ static bool after(const struct method *a, const struct method *b)
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
 }
 
+// Its switch and its layers are rows of its own. Values are compared as text: `off` is the default,
+// as settings spell it ("1", not "1.0").
+static void check_settings(const struct method *m)
+{
+    const struct setting *toggle = NULL, *layers = NULL;
+    struct err err = { 0 };
+    for (const struct setting *row = m->settings; row->key; row++) {
+        if (!strcmp(row->key, m->toggle.key)) toggle = row;
+        if (m->layers && !strcmp(row->key, m->layers)) layers = row;
+    }
+    if (!toggle) BUG("method %s: toggle.key '%s' is none of its settings", m->name, m->toggle.key);
+    if (m->layers && (!layers || layers->type != SETTING_LIST))
+        BUG("method %s: layers '%s' is no SETTING_LIST of its settings", m->name, m->layers);
+    char *off = setting_spell(toggle, m->toggle.off, &err);
+    if (!off || strcmp(off, m->toggle.off) != 0 || strcmp(off, toggle->def) != 0)
+        BUG("method %s: toggle.off '%s' and the default '%s' of %s must both be '%s'", m->name,
+            m->toggle.off, toggle->def, toggle->key, off ? off : err.text);
+    free(off);
+}
+
 void methods_hand_over(const struct method *const *all)
 {
     list = all;
@@ -26,6 +46,7 @@ void methods_hand_over(const struct method *const *all)
     if (count > METHODS_MAX) BUG("%d methods, and METHODS_MAX is %d", count, METHODS_MAX);
     for (int i = 0; i < count; i++) {
         int at = i;
+        check_settings(list[i]);
         for (; at && after(shown[at - 1], list[i]); at--) shown[at] = shown[at - 1];
         if (at && list[i]->press && shown[at - 1]->press &&
             !strcmp(shown[at - 1]->press, list[i]->press))
@@ -175,7 +196,7 @@ static int slot_start(struct method_slot *slot, const struct method *method,
 {
     slot->method = method;
     slot->on = check(method, env, err) == 0 && read_layers(method, env, &slot->layers, err) == 0 &&
-               method->start(&slot->state, env, err) == 0;
+               (!method->start || method->start(&slot->state, env, err) == 0);
     return slot->on ? 0 : -1;
 }
 

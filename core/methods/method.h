@@ -66,8 +66,9 @@ struct method {
     const char *name;               // "prune"
     const char *title;              // "pruning"
     const struct setting *settings; // its settings, ended by a row without a key
-    // The setting that switches it, its off value (also the default), and an on value: all that
-    // /baseline, the off side of /compare, keys and badges need.
+    // The setting that switches it, its off value (also the default, spelled as settings do: "1",
+    // not "1.0"), and an on value: all that /baseline, the off side of /compare, keys and badges
+    // need.
     struct method_switch {
         const char *key, *off, *on;
     } toggle;
@@ -79,7 +80,7 @@ struct method {
     struct method_fit {
         const char *key, *place;
     } fit;
-    bool values;   // changes values, which layers then cache as changed
+    bool values;   // writes values at SITE_VALUES: layers then cache them as changed
     bool replaces; // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
@@ -104,7 +105,7 @@ struct method {
     bool (*reads)(const char *key, const struct settings *s);
     // Called before the passes of an answer (a training run ...) while it is on. *state is NULL at
     // first, then what the last start left: caches may be kept if model and settings allow. On
-    // failure *state must be valid for release.
+    // failure *state must be valid for release. NULL: it has no state, and no release.
     int (*start)(void **state, const struct method_env *env, struct err *err);
     void (*release)(void *state);
     // The KV cache keeps only its first `rows` rows: discard everything computed after them. May be

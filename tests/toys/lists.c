@@ -5,7 +5,7 @@
 #include "tests/toys/toys.h"
 
 #define X(name) &method_##name,
-static const struct method *const methods[] = { METHODS(X) & method_toy, NULL };
+static const struct method *const methods[] = { METHODS(X) & method_toy, &method_toy_values, NULL };
 #undef X
 #define X(name) &probe_##name,
 static const struct probe *const probes[] = { PROBES(X) & probe_toy, NULL };

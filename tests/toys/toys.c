@@ -87,6 +87,22 @@ static void baseline_and_compare_switch_it_off(void **state)
     golden_close(&g);
 }
 
+// A method without a state, switched by a number.
+static void values_are_scaled(void **state)
+{
+    struct golden g;
+    ask(&g, "llava-1.5", 4);
+    set(&g, "toyvalues.factor", "0");
+    char *same = line(&g, "/compare now | now"), *other = line(&g, "/compare off | now");
+    assert_non_null(strstr(same, "Hellinger distance, mean|0|"));
+    assert_null(strstr(other, "Hellinger distance, mean|0|"));
+    free(same);
+    free(other);
+    set(&g, "toyvalues.factor", "1.0");
+    assert_false(method_on(&method_toy_values, engine_settings(g.engine)));
+    golden_close(&g);
+}
+
 static void a_toggle_equals_a_fresh_run(void **state)
 {
     struct golden g, fresh;

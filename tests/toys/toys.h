@@ -7,6 +7,7 @@
 #include "core/lists.h"
 
 extern const struct method method_toy;
+extern const struct method method_toy_values;
 extern const struct probe probe_toy;
 extern const struct command command_toy;
 extern const struct family family_toy;
