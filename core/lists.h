@@ -12,7 +12,8 @@
 
 // clang-format off
 
-// `const struct setting NAME_settings[]`, ended by a row without a key, in the file that uses them.
+// `const struct setting NAME_settings[]`, ended by a row without a key, in the file of core/ that
+// uses them.
 // Settings of methods come between the two lists: each method names its own.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \

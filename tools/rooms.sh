@@ -20,6 +20,14 @@ for folder in kernels core sessions commands tui; do
     fi
 done
 
+# By symbols too: a setting's rows in commands/, for example, lack in programs made of the core alone.
+objects() { find "$@" -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm; }
+if comm -12 <(objects core | awk '$1 == "U" { print $2 }' | sort -u) \
+    <(objects sessions commands tui | awk '$2 ~ /^[TDRB]$/ { print $3 }' | sort -u) | grep .; then
+    echo "tools/rooms.sh: core/ uses these, which are defined in sessions/, commands/ or tui/: define them in core/"
+    exit 1
+fi
+
 # commands/ and tui/ see the core through these headers, and in them models, passes and conversations as pointers alone:
 # how far their #includes reach is read from the lists of dependencies beside the objects.
 public="(base|settings|picture|draw|data|sets|scenes|new|compare)/[a-z0-9_]*|lists|engine/(engine|device|presets)
