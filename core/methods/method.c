@@ -29,6 +29,7 @@ static void check_settings(const struct method *m)
         if (!strcmp(row->key, m->toggle.key)) toggle = row;
         if (m->layers && !strcmp(row->key, m->layers)) layers = row;
     }
+    if (!m->badge) BUG("method %s has no badge (core/methods/method.h)", m->name);
     if (!toggle) BUG("method %s: toggle.key '%s' is none of its settings", m->name, m->toggle.key);
     if (m->layers && (!layers || layers->type != SETTING_LIST))
         BUG("method %s: layers '%s' is no SETTING_LIST of its settings", m->name, m->layers);
