@@ -1,5 +1,4 @@
 // commands/ask.c -- /ask: one question, or a file of them, here or as a job.
-#include "core/eval/ask.h"
 
 #include <stdlib.h>
 #include <string.h>

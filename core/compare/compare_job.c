@@ -127,7 +127,8 @@ static int run(struct job *j, struct err *err)
     const struct proposal p = {
         .from = j->settings,
         .env = { .model = j->model, .backend = j->backend, .adapters = &c.grid.adapters },
-        .all = true
+        .all = true,
+        .loaded = true // the adapter that the settings name is read
     };
     c.grid.self = &c.work;
     int status = read_words(&c, p, j->argc, j->argv, err);

@@ -5,8 +5,8 @@
 // The engine resets what can no longer be beside the new values (a method without the adapter that
 // it needs, settings made for another model): a single setting, or a whole method.
 //
-//   struct proposal p = { .from = settings, .env = { .model = m, .backend = b, .adapters = &kept }
-//   }; if (proposal_check(&p, list, count, &err) < 0) ...   // nothing has changed
+//   struct proposal p = { .from = settings, .env = { .model = m, .adapters = &kept } };
+//   if (proposal_check(&p, list, count, &err) < 0) ...   // nothing has changed
 //   ... use p.env.settings and p.env.adapter, report p.told ...
 //   proposal_release(&p);
 #ifndef CORE_ENGINE_PROPOSAL_H

@@ -107,6 +107,13 @@ static void note_sample(struct asking *a, const cJSON *json)
     sample_release(&s);
 }
 
+static void note_index(struct asking *a, int64_t index)
+{
+    cJSON *json = dataset_json(&a->data.set, index, NULL);
+    note_sample(a, json);
+    cJSON_Delete(json);
+}
+
 // Answers into c->line. -1 with why not.
 static int answer_dialogue(struct asking *a, const struct dialogue *d, struct capture *c,
                            struct err *err)
@@ -196,9 +203,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
         if (asked_stages(a) || grid_deals(i, ranks, number)) {
             status = run_sample(a, q, err);
         } else if (number == 0) { // another rank answers it
-            cJSON *json = dataset_json(&a->data.set, q->index, NULL);
-            note_sample(a, json);
-            cJSON_Delete(json);
+            note_index(a, q->index);
         }
         const bool ends = ++i == steps || !a->ranks || grid_ends_round(i, ranks);
         // A cancelled job of several ranks ends them all: nobody waits for its lines.
@@ -312,6 +317,8 @@ static int ask(struct grid *g, size_t cell, struct err *err)
 
         a.said = *engine_sinks(a.engine);
         engine_stash(a.engine);
+        for (int64_t i = 0; first && steps && i < todo[steps - 1]; i++) // of an earlier run
+            if (a.data.list[i].done) note_index(&a, a.data.list[i].index);
         status = run_samples(&a, todo, steps, err);
         engine_unstash(a.engine);
     }

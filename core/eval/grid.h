@@ -1,10 +1,10 @@
-// core/eval/grid.h -- one grid for what is measured under several conditions: models x checkpoints
-// x settings x sets x seeds, and its one runner.
+// core/eval/grid.h -- one grid for what is measured under several conditions, and its one runner.
 //
-// A cell is one combination: settings, which name the checkpoint (adapter) and the seed, for the
-// model and the set of the grid. A plan says what is done in a cell. What a cell came to is kept
-// while it is computed, with the cell's identity (core/jobs/identity.h, core/adapter/provenance.h):
-// a run that goes on another day continues behind it, or says what has changed.
+// A cell is one combination of conditions: settings, which name the checkpoint (adapter) and the
+// seed, for the model and the set of the grid. A plan says what is done in a cell. What a cell came
+// to is kept while it is computed, with the cell's identity (core/jobs/identity.h,
+// core/adapter/provenance.h): a run that goes on another day continues behind it, or says what has
+// changed.
 //
 //   plan       cells               in a cell                              kept
 //   evaluate   one                 each sample is asked and scored        lines of the job's state

@@ -31,8 +31,9 @@ static void check_settings(const struct method *m)
     }
     if (!m->badge) BUG("method %s has no badge (core/methods/method.h)", m->name);
     if (!toggle) BUG("method %s: toggle.key '%s' is none of its settings", m->name, m->toggle.key);
-    if (m->layers && (!layers || layers->type != SETTING_LIST))
-        BUG("method %s: layers '%s' is no SETTING_LIST of its settings", m->name, m->layers);
+    if (m->layers && (!layers || layers->type != SETTING_LIST || layers->choices))
+        BUG("method %s: layers '%s' is no SETTING_LIST of its settings, or takes words", m->name,
+            m->layers);
     char *off = setting_spell(toggle, m->toggle.off, &err);
     if (!off || strcmp(off, m->toggle.off) != 0 || strcmp(off, toggle->def) != 0)
         BUG("method %s: toggle.off '%s' and the default '%s' of %s must both be '%s'", m->name,

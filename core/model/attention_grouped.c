@@ -166,7 +166,7 @@ static bool project_at_once(struct graph *g, const struct layer *layer, struct t
 static struct qkv grouped_project(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct decoder_config *c = layer->pass->config;
-    const struct attention_kind *kind = c->kind->attention;
+    const struct attention_kind *kind = decoder_attention(c, layer->number);
     const struct linear *w = layer->w->attention.weight;
     const int64_t d = c->dim, group = c->heads / c->kv_heads, m = h ? h->shape[0] : 0;
     struct tensor *to[3]; // queries, keys, values: [m, H*d] [m, Hkv*d] [m, Hkv*d]
@@ -208,7 +208,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
 {
     const struct pass *p = layer->pass;
     const struct decoder_config *c = p->config;
-    const struct attention_kind *kind = c->kind->attention;
+    const struct attention_kind *kind = decoder_attention(c, layer->number);
     const struct linear *w = layer->w->attention.weight;
     const int64_t group = c->heads / c->kv_heads;
     if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;

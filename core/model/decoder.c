@@ -32,11 +32,7 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
                    "rotary scaling \"dynamic\" is supported up to %lld tokens, but the "
                    "conversation has %lld; use /clear, or /set ctx.max to that",
                    (long long)c->max_positions, (long long)sequence_longest(s));
-    if (c->window && sequence_longest(s) > c->window)
-        graph_fail(g,
-                   "attention over a sliding window of %lld tokens is supported for texts that fit "
-                   "in it, but this one has %lld; use /clear, or /set ctx.max %lld",
-                   (long long)c->window, (long long)sequence_longest(s), (long long)c->window);
+    pass_check_window(g, c, s);
     return graph_ok(g) ? 0 : -1;
 }
 

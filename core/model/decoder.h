@@ -1,7 +1,7 @@
 // core/model/decoder.h -- the language model: layers of attention and FFN, whose kinds the family's
 // file names (core/model/layer.h).
 //
-//   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, picture_count), *logits;
+//   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, focus, count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_MODEL_DECODER_H
 #define CORE_MODEL_DECODER_H
@@ -14,6 +14,7 @@
 #include "kernels/tensor.h"
 
 struct attention_kind;
+struct layer;
 struct ffn_kind;
 
 // The norms of a layer by the names of their gains; NULL: no norm.
@@ -50,6 +51,9 @@ struct decoder_kind {
     const char *gguf;                // its architecture in GGUF files; NULL: it has none
     const char *llava_layout;        // the prompt layout of LLaVA-1.5 folders with it; NULL: none
     const char *const *keys; // those of core/model/config_keys.c that it computes; NULL: none
+    // What it does with h [n, D] behind a layer (rows added, a scale): the next layer's input.
+    // NULL: nothing.
+    struct tensor *(*after_layer)(struct graph *g, const struct layer *layer, struct tensor *h);
 };
 
 // Of latent attention (core/model/attention_latent.c).

@@ -18,7 +18,8 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// Does nothing listen within the pass? (Methods, too, act only at these sites.)
+// Does nothing listen within the pass? (Methods, too, act only at these sites, or at sites of their
+// own that are run from these.)
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;

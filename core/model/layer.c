@@ -203,5 +203,8 @@ struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h)
         h = op_scatter_rows(g, h, ffn_rows(g, layer, rows), args.only);
     }
     graph_scratch_end(g, scratch);
-    return site_run(g, SITE_FFN_OUT, layer_site(layer, h)); // [n, D] = y
+    h = site_run(g, SITE_FFN_OUT, layer_site(layer, h)); // [n, D] = y
+
+    const struct decoder_kind *kind = layer->pass->config->kind;
+    return kind->after_layer ? kind->after_layer(g, layer, h) : h; // [n, D] = h[l+1]
 }

@@ -53,6 +53,15 @@ static const struct pass *pass_with_past(struct graph *g, const struct pass *for
     return graph_ok(g) ? p : NULL;
 }
 
+void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s)
+{
+    if (c->window && sequence_longest(s) > c->window)
+        graph_fail(g,
+                   "attention over a sliding window of %lld tokens is supported for texts that fit "
+                   "in it, but this one has %lld; use /clear, or /set ctx.max %lld",
+                   (long long)c->window, (long long)sequence_longest(s), (long long)c->window);
+}
+
 int layer_begin(struct graph *g, struct layer *layer)
 {
     const struct pass *p = layer->pass;

@@ -37,6 +37,8 @@ struct layer {
 // Starts a layer: reserves space in its cache for the new rows, behind the cached ones, records
 // which rows of the sequence they are, and sets layer->pass to the pass for that cache. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
+// Fails for a sequence that a sliding window would cut: no mask by layer is computed yet.
+void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
 // The pass for those rows of the sequence that a method has kept, in ascending order (copied).
 // NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,

@@ -139,6 +139,7 @@ static bool is_processor(const struct model *m, const char *name)
     const struct vision_kind *kind = m->vision.config.kind;
     const char *const *known =
         kind->picture_keys ? kind->picture_processors : m->family->picture_processors;
+    if (!known) BUG("family %s names no picture_processors", m->family->name);
     while (*known && strncmp(name, *known, strlen(*known)) != 0) known++;
     return *known != NULL;
 }

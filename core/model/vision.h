@@ -227,8 +227,7 @@ struct projector {
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
-// --- steps of the pass, where the kind has them (vision_rows.c)
-// ------------------------------------
+// --- steps that only some kinds have: vision_rows.c ----------------------------------------------
 
 // Rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
@@ -256,8 +255,7 @@ struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b)
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);
 
-// --- a block, and its fused forms (vision_forms.c)
-// -------------------------------------------------
+// --- a block, and its fused forms: vision_forms.c ------------------------------------------------
 
 // Arguments of a block.
 struct vision_block {

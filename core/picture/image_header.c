@@ -243,8 +243,13 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         if (down) h->height = -h->height;
         bits = bytes[28];
         compression = (int)little32(bytes + 30);
+        if (header != 40 && header != 56 && header != 108 && header != 124)
+            return err_set(err,
+                           "'%s' is a BMP with a rare header of %zu bytes: convert it, e.g. `%s`",
+                           name, header, "magick in.bmp out.png");
     }
-    if (compression != 0 && compression != BITFIELDS && compression != ALPHABITFIELDS)
+    if (compression != 0 &&
+        (bits < 16 || (compression != BITFIELDS && compression != ALPHABITFIELDS)))
         return err_set(err, "'%s' is a compressed BMP: convert it, e.g. `%s`", name,
                        "magick in.bmp out.png");
     // The fourth byte means alpha only where a mask says so.

@@ -47,8 +47,9 @@ int image_xmp_orientation(const uint8_t *xml, size_t size);
 // Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);
 
-// image_pixels.c: PNG and BMP (stb_image) and PNM. image_jpeg.c: JPEG (libjpeg). image_webp.c:
-// WebP (libwebp). image_gif.c: GIF. The pixels are malloc'ed: xmalloc must not end the child.
+// image_pixels.c: PNG and BMP (stb_image), BMP with a palette, and PNM. image_jpeg.c: JPEG
+// (libjpeg). image_webp.c: WebP (libwebp). image_gif.c: GIF. The pixels are malloc'ed: xmalloc must
+// not end the child.
 int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err);
 int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,

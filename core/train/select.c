@@ -18,7 +18,6 @@ static const struct method_row {
     const char *rules;
 } methods[] = {
 #define X(name, rate, rules) { name, rate, rules },
-#include "core/model/weights.h"
 #include "core/train/methods_list.h"
 #undef X
 };

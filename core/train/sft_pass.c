@@ -200,8 +200,7 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
     return 0;
 }
 
-// --- the heaviest pass, for a forecast
-// -------------------------------------------------------------
+// --- the heaviest pass, for a forecast -----------------------------------------------------------
 
 // Rows of the largest pass if these samples are cut into passes.
 static int64_t most_rows(const struct sft *t, const int64_t *sample, int64_t count)

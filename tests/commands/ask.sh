@@ -196,4 +196,9 @@ printf '[{"id": "a", "image": "none.png", "question": "hi"}]' >"$work/none.json"
 lines "${setup[@]}" "/ask --data $work/none.json --out $work/none.jsonl" "/ask --data $work/none.json --out $work/none.jsonl"
 check "nothing answered" 'select(.event == "error").message | .[:40]' "no question could be answered, 1 with er
 no question is answered: all 1 lines of "
+# Notices about the data are of all samples, also where an earlier run has answered some.
+printf '{"question": "Is it %s?", "answer": "yes", "context": "a story"}\n' red blue >"$work/odd.jsonl"
+lines "/load demo/model" '/set sample.max_tokens 2' "/ask --data $work/odd.jsonl --out $work/odd.out --limit 1" \
+    "/ask --data $work/odd.jsonl --out $work/odd.out"
+check_has "notices of all" 'select(.event == "notice").text' 'not used: "context" (2 samples)'
 finish

@@ -181,4 +181,12 @@ lines "/load $work/tiny" '/set sample.max_tokens 4' '/set prune.score attention'
 check "done" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "true true true true true true true true false false false false"
 check "written out" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
+
+# A job reads the adapter that the settings name: IRA's parameters are in it.
+rm -f "$work"/vlmsh.db*
+jq -n --arg picture "$PWD/$scene" '[{image: $picture, question: "What?", answer: "red"}]' >"$work/one.json"
+lines "/load $llava" '/set train.ira on' '/set train.steps 1' "/train $work/one.json $work/ira" /wait \
+    "/adapter load $work/ira" '/set ira.on on' '/set sample.max_tokens 4' \
+    "/compare ira.on=off | now --data $work/one.json --job" '/wait 2' '/job 2'
+check "its adapter is read" 'select(.event=="table").rows[] | select(.[0]=="state")[1]' done
 finish

@@ -2,12 +2,13 @@
 // the FFN has no gate, norms stand behind, positions turn half as fast, tensors have other names.
 //
 //   m = Wm h;  h += rmsnorm(Wt attention(rope(Wa h), rope(m), m))
-//   h += rmsnorm(Wo gelu(Wi h + b))
+//   h += rmsnorm(Wo gelu(Wi h + b));  h *= 0.75
 #include <math.h>
 
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
+#include "tests/toys/naive.h"
 #include "tests/toys/toys.h"
 
 // --- attention -----------------------------------------------------------------------------------
@@ -127,6 +128,12 @@ static const struct tensor_name names[] = {
     { 0 },
 };
 
+// Layers add less and less.
+static struct tensor *fade(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    return op_scale(g, h, (float)TOY_FADE);
+}
+
 static const struct decoder_kind decoder = {
     .ffn_size = 64,
     .vocab = 64,
@@ -136,6 +143,7 @@ static const struct decoder_kind decoder = {
     .norms = &behind,
     .rotary = &slow,
     .names = names,
+    .after_layer = fade,
 };
 
 const struct family family_toy = {

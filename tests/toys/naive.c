@@ -195,7 +195,10 @@ void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, in
     for (int l = 0; l < TOY_LAYERS; l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
         mix(w, h, n);
-        for (int64_t i = 0; i < n; i++) think(w, h[i]);
+        for (int64_t i = 0; i < n; i++) {
+            think(w, h[i]);
+            for (int x = 0; x < TOY_WIDTH; x++) h[i][x] *= TOY_FADE;
+        }
     }
     for (int64_t i = 0; i < n; i++) {
         norm(h[i], &t[LAST]);

@@ -16,6 +16,7 @@ enum {
     TOY_LAYERS = 2,
     TOY_TENSORS = 3 + 8 * TOY_LAYERS
 };
+#define TOY_FADE 0.75 // what a layer leaves is multiplied by it
 
 // A tensor of the file: [rows, columns], or [rows] with columns 1.
 struct toy_tensor {

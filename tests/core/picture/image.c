@@ -295,6 +295,10 @@ static void colours_that_a_bmp_lacks(void **state)
     bytes[46] = 16; // colours used
     bytes[47] = 0;
     assert_error(bytes, size, "of a palette of 16");
+    bytes[30] = 3; // masks of bits, for numbers of colours
+    assert_error(bytes, size, "is a compressed BMP");
+    bytes[14] = 52;
+    assert_error(bytes, size, "a rare header of 52 bytes");
     free(bytes);
 }
 
