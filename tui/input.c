@@ -109,7 +109,7 @@ static int edit_line(int count, int key)
 // --- reading -------------------------------------------------------------------------------------
 
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
-enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000 };
+enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000, PASTE_LOOK = 100 }; // ms
 
 // Within a paste, readline reads until its end. A pause ends none: what comes after it would be
 // lines of its own, and run. Only Ctrl-C, or the end of the input, ends one without a mark.
@@ -131,7 +131,8 @@ static void say_paused(void)
     rl_on_new_line();
 }
 
-// Waits for the next byte of a paste. False: it was interrupted.
+// Waits for the next byte of a paste. False: it was interrupted. A signal that comes just before
+// poll does not end it, so it never waits for long.
 static bool paste_goes_on(FILE *stream)
 {
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
@@ -139,10 +140,8 @@ static bool paste_goes_on(FILE *stream)
         const int ready = poll(&in, 1, wait);
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return false;
-        if (ready == 0) {
-            say_paused();
-            wait = -1;
-        }
+        if (ready == 0 && wait == PASTE_PAUSE) say_paused();
+        if (ready == 0) wait = PASTE_LOOK;
     }
     return false;
 }
