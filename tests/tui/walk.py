@@ -27,7 +27,7 @@ from terminal import Terminal
 
 MODEL, PICTURES = "tests/goldens/llava-1.5", "tests/goldens/pictures/"
 SESSION = 250 # steps with one process
-BUSY = re.compile(r"^ \S+ \S+ [-|/\\] ", re.M) # the status line while a command runs
+BUSY = re.compile(r"^ \S+ (?:cpu|cuda)\S* [-|/\\] ", re.M) # the status line while a command runs
 
 
 # --- the terminal --------------------------------------------------------------------------------
