@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,4 +259,19 @@ void file_in_guard(void)
     struct sigaction action = { .sa_handler = on_bus_error };
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
+}
+
+bool file_number(const char *path, const char *key, uint64_t *value)
+{
+    char line[256];
+    bool found = false;
+    FILE *f = fopen(path, "re");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *end;
+        if (strncmp(line, key, strlen(key)) != 0) continue;
+        *value = strtoull(line + strlen(key), &end, 10);
+        found = end != line + strlen(key);
+    }
+    if (f) fclose(f);
+    return found;
 }

@@ -44,6 +44,9 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
+// The number after `key` in a file of the system's with lines like "Key:   123 kB", or its only
+// number (key ""). False: there is none.
+bool file_number(const char *path, const char *key, uint64_t *value);
 // Was file_read_standard called?
 bool file_standard_was_read(void);
 

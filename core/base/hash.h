@@ -10,6 +10,7 @@
 #define CORE_BASE_HASH_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include <sha256.h>
@@ -29,5 +30,12 @@ void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX]);
 int hash_file(const char *path, char hex[HASH_HEX], struct err *err);
 // The same, though a cancel was asked for: for what records a cancelled answer.
 int hash_file_always(const char *path, char hex[HASH_HEX], struct err *err);
+
+// Mixes a number into a 64-bit key that tells different things apart; not against an attacker.
+static inline void hash_mix(uint64_t *key, uint64_t x)
+{
+    *key = (*key ^ x) * 0x9e3779b97f4a7c15u;
+    *key ^= *key >> 29;
+}
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file_in.h"
 #include "core/engine/device.h"
 #include "core/engine/engine_parts.h"
 #include "core/files/safetensors.h"
@@ -162,19 +163,11 @@ static void show_parts(const struct engine *e)
     table_emit(&t, e->sinks);
 }
 
-// Bytes of a line of /proc/self/status ("VmRSS"); 0 where there is none.
+// Bytes of this process, of a line of /proc/self/status ("VmRSS:"); 0: unknown.
 static uint64_t process_bytes(const char *key)
 {
-    char line[256];
     uint64_t kb = 0;
-    FILE *f = fopen("/proc/self/status", "re");
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && line[strlen(key)] == ':') {
-            kb = strtoull(line + strlen(key) + 1, NULL, 10);
-            break;
-        }
-    if (f) fclose(f);
-    return kb * 1024;
+    return file_number("/proc/self/status", key, &kb) ? kb * 1024 : 0;
 }
 
 static void add_memory(struct table_builder *t, const char *what, uint64_t bytes)
@@ -197,8 +190,8 @@ static void show_memory(const struct engine *e)
         add_memory(&t, "keys and values", kv_bytes(&e->conversation.kv));
         add_memory(&t, "activations", e->conversation.step.reserved);
     }
-    add_memory(&t, "resident", process_bytes("VmRSS"));
-    add_memory(&t, "peak resident", process_bytes("VmHWM"));
+    add_memory(&t, "resident", process_bytes("VmRSS:"));
+    add_memory(&t, "peak resident", process_bytes("VmHWM:"));
     table_emit(&t, e->sinks);
 }
 
@@ -272,7 +265,7 @@ void engine_memory(const struct engine *e, struct results *r)
     struct result_table *t = results_table(r, "memory", "what|MiB");
     put_model(t, e->model);
     put_conversation(t, &e->conversation);
-    put_size(t, "process, resident", (double)process_bytes("VmRSS"));
-    put_size(t, "process, peak", (double)process_bytes("VmHWM"));
+    put_size(t, "process, resident", (double)process_bytes("VmRSS:"));
+    put_size(t, "process, peak", (double)process_bytes("VmHWM:"));
     put_layers(r, &e->conversation.kv);
 }

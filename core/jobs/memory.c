@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file_in.h"
 #include "kernels/backend.h"
 
 const char *memory_part_name(int part)
@@ -26,32 +27,16 @@ uint64_t memory_own(const struct memory_parts *p)
     return sum;
 }
 
-// The number after `key` in a file of "Key:   123 kB" lines, or the file's only number (key "").
-static bool read_number(const char *path, const char *key, uint64_t *value)
-{
-    char line[256];
-    bool found = false;
-    FILE *f = fopen(path, "re");
-    while (f && !found && fgets(line, sizeof line, f)) {
-        char *end;
-        if (strncmp(line, key, strlen(key)) != 0) continue;
-        *value = strtoull(line + strlen(key), &end, 10);
-        found = end != line + strlen(key);
-    }
-    if (f) fclose(f);
-    return found;
-}
-
 uint64_t memory_now(void)
 {
     uint64_t kb = 0;
-    return read_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
+    return file_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
 }
 
 uint64_t memory_most(void)
 {
     uint64_t kb = 0;
-    return read_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;
+    return file_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;
 }
 
 void memory_note(const struct backend *b, uint64_t *peak)
@@ -80,11 +65,11 @@ uint64_t memory_free(const struct backend *b)
 {
     uint64_t kb, most, used;
     if (b && b->own_memory && b->memory) return free_on_gpus(b);
-    if (!read_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
+    if (!file_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
     // "max" where there is no limit.
-    if (read_number("/sys/fs/cgroup/memory.max", "", &most) &&
-        read_number("/sys/fs/cgroup/memory.current", "", &used)) {
+    if (file_number("/sys/fs/cgroup/memory.max", "", &most) &&
+        file_number("/sys/fs/cgroup/memory.current", "", &used)) {
         const uint64_t left = most > used ? most - used : 0;
         if (left < available) available = left;
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/model/decoder_step.h"
 #include "core/model/layer.h"
@@ -48,15 +49,9 @@ static int64_t keys_given(const struct kv *kv, int64_t past)
 
 // --- what a recording depends on -----------------------------------------------------------------
 
-static void mix(uint64_t *key, uint64_t x)
-{
-    *key = (*key ^ x) * 0x9e3779b97f4a7c15u;
-    *key ^= *key >> 29;
-}
-
 static void mix_pointer(uint64_t *key, const void *p)
 {
-    mix(key, (uint64_t)(uintptr_t)p);
+    hash_mix(key, (uint64_t)(uintptr_t)p);
 }
 
 static void mix_linear(uint64_t *key, const struct linear *w)
@@ -66,8 +61,8 @@ static void mix_linear(uint64_t *key, const struct linear *w)
     mix_pointer(key, w->bias.data);
     if (!w->lora) return;
     memcpy(&scale, &w->lora->scale, sizeof scale);
-    mix(key, scale);
-    mix(key, (uint64_t)w->lora->a.shape[0]);
+    hash_mix(key, scale);
+    hash_mix(key, (uint64_t)w->lora->a.shape[0]);
     mix_pointer(key, w->lora->a.data);
     mix_pointer(key, w->lora->b.data);
 }
@@ -83,8 +78,8 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
                          int64_t keys)
 {
     uint64_t key = (uint64_t)keys;
-    mix(&key, (uint64_t)g->matmul);
-    mix(&key, (uint64_t)kv->dtype);
+    hash_mix(&key, (uint64_t)g->matmul);
+    hash_mix(&key, (uint64_t)kv->dtype);
     mix_pointer(&key, d->layer);
     mix_pointer(&key, d->norm.data);
     mix_pointer(&key, d->head.data);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
@@ -54,18 +55,12 @@ struct word {
     struct err why;
 };
 
-static void mix(uint64_t *key, uint64_t x)
-{
-    *key = (*key ^ x) * 0x9e3779b97f4a7c15u;
-    *key ^= *key >> 29;
-}
-
 static uint64_t digest(const struct sequence *q)
 {
     uint64_t key = (uint64_t)q->n;
     for (int64_t i = 0; i < q->n; i++) {
-        mix(&key, (uint64_t)q->ids[i]);
-        mix(&key, (uint64_t)q->picture[i]);
+        hash_mix(&key, (uint64_t)q->ids[i]);
+        hash_mix(&key, (uint64_t)q->picture[i]);
     }
     return key;
 }
@@ -347,7 +342,7 @@ int64_t stages_least(const struct stages *s, int flight, int64_t number)
 
 // --- opening a model -----------------------------------------------------------------------------
 
-// The number of the layer whose weight it is; -1: none's.
+// The number of the layer that a weight belongs to; -1: of no layer.
 static int layer_of(const struct model *m, const char *tensor)
 {
     char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
