@@ -32,7 +32,7 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
 char *job_last_words(const char *folder, int rank);
 // An empty file for the last words of this process, written by fatal().
 int job_last_words_open(const char *folder, int rank);
-// Why its last process could not even begin; "": unknown.
+// Why its last process could not start; "": unknown.
 char *job_not_begun(const char *folder);
 void job_not_begun_write(const char *folder, const struct err *err);
 void job_not_begun_forget(const char *folder);

@@ -125,7 +125,7 @@ static int write_given(struct script *r, struct err *err)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Sets what the settings of the session come to now, for the answer that began then (0: for none).
+// Sets the effective settings of the session for the answer that began then (0: for none).
 static void write_replayed(struct script *r, int64_t began)
 {
     const struct setting *row;

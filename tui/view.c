@@ -172,7 +172,7 @@ static void add_remark(struct entry *e, const char *format, ...)
     e->width = 0;
 }
 
-// id -1: what is left of the text, of no token.
+// id -1: the rest of a character, which belongs to no token.
 static void add_token(struct view *v, int32_t id, const char *text)
 {
     struct chat_view *c = &v->chat;

@@ -27,7 +27,7 @@ struct gguf_summary {
     size_t ends;        // tokens that end an answer
 };
 
-// Is it the name of a type? -1 names those that there are.
+// Checks the name of a type. -1: unknown; the message lists the types.
 int model_gguf_type(const char *type, struct err *err);
 // The language model of m. 0 or -1; "cancelled" where `progress` says so.
 int model_write_gguf(const struct model *m, const char *type, const char *path,

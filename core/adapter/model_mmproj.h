@@ -15,7 +15,7 @@ struct whole_file;
 
 // The encoder's file beside a language model's; the caller frees it.
 char *model_mmproj_path(const char *model);
-// Is it the name of a type for its matrices? -1 names those that there are.
+// Checks the name of a type for its matrices. -1: unknown; the message lists the types.
 int model_mmproj_type(const char *type, struct err *err);
 // Can it be written? -1 and why not.
 int model_mmproj_check(const struct model *m, struct err *err);

@@ -115,7 +115,7 @@ struct listener {
     double done, count;
 };
 
-// id -1: what is left of the text, of no token.
+// id -1: the rest of a character, which belongs to no token.
 static void take_token(struct listener *l, int32_t id, const char *text)
 {
     struct compared_side *s = l->side;

@@ -84,8 +84,8 @@ int figure_text_wrap(const struct figure *f, double size, const char *text, doub
 
 // Does this machine have any font? Without one Cairo draws plain strokes, ASCII alone.
 bool figure_has_fonts(void);
-// The font that is drawn instead, where this one is not installed; NULL: it is, or there is none at
-// all. free() it.
+// The font that replaces `font` if that one is not installed. NULL: it is installed, or the machine
+// has no fonts. The caller frees it.
 char *figure_font_instead(const char *font);
 
 #endif

@@ -232,7 +232,7 @@ bool figure_has_fonts(void)
     return any;
 }
 
-// These stand for whatever font the machine has for them.
+// Generic names, which fontconfig maps to an installed font.
 static bool is_generic(const char *font)
 {
     static const char *const names[] = { "sans",      "sans-serif", "serif",   "mono",

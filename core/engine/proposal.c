@@ -8,8 +8,8 @@
 #include "core/base/mem.h"
 #include "core/methods/method.h"
 
-// These rows, a method's or a single one, cannot be as proposed: -1, unless the engine goes on
-// without them. Those asked for then stay as they were, others get their defaults.
+// Refuses the proposed values of these rows (one setting, or all of a method): -1. If the proposal
+// may continue without them, the rows that the user named keep their values, the others are reset.
 static int refuse(struct proposal *p, const struct setting *rows, int count, const struct err *why,
                   struct err *err)
 {

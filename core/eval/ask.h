@@ -60,8 +60,8 @@ struct ask_work {
     void *self;
     struct ask_report report; // out
 };
-// Fails also when a setting changed during the run, or --out has errors alone: what was written
-// stays.
+// Also fails if a setting changed during the run, or if every line of --out is an error. Written
+// lines stay.
 extern const struct grid_plan ask_plan;
 void ask_report_release(struct ask_report *report);
 // The name of the file that --again writes first; belongs to the caller.

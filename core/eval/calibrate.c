@@ -113,7 +113,7 @@ static const char *arithmetic_of(const struct running *r)
     return model_arithmetic(r->job->model, r->job->backend, r->settings);
 }
 
-// A sample is gone through: its pictures are hashed, and what a person is told of it is counted.
+// Hashes a sample's pictures and counts its notices.
 static void note_sample(struct running *r, int64_t index)
 {
     const struct model *m = r->job->model;

@@ -91,7 +91,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         }
     }
     if (status == 0 && !o->data) status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
-    // The suite whose way it is to be.
+    // The suite whose scoring is used.
     if (status == 0 && o->set && !(o->way = eval_set_way(o->set, o->suite, err))) status = -1;
     if (status == 0 && !o->set && o->suite)
         status = err_set(err, "--as needs a set: --set pope --as %s", o->suite);
@@ -183,7 +183,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return status;
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- the state file ------------------------------------------------------------------------------
 
 // A sample counts once, however many of its questions could not be scored.
 static void note_skipped(struct evaluate_work *w, const cJSON *line, int64_t done)
@@ -269,7 +269,7 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         if (e->cut) cJSON_AddNumberToObject(line, "cut", e->cut);
         if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);
         if (e->thought) cJSON_AddNumberToObject(line, "thought", e->thought);
-        // Another machine may share passes otherwise when the job goes on there.
+        // A job that resumes on another machine may group passes differently.
         if (w->result.batch > 1) cJSON_AddNumberToObject(line, "batch", w->result.batch);
     }
     put_pictures(w, e, line);

@@ -130,7 +130,7 @@ int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err)
     if (status < 0) return -1; // it ends all ranks
     if (j->lost && *j->lost->text)
         return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
-    // A group may have been told to stop after another one came to its end: then all stop.
+    // If one group was stopped after another one had finished, all stop.
     const bool stopped = status == JOB_STOPPED;
     double any[] = { stopped, stopped && job_stopped(j) == JOB_CANCEL };
     ranks_sum_doubles(all, any, 2);

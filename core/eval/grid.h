@@ -89,9 +89,9 @@ void grid_release(struct grid *g);
 
 // Samples in a row of one rank: they may show the same picture.
 enum { GRID_IN_A_ROW = 4 };
-// Does member `number` of a team of so many compute this sample?
+// Does rank `number` of `ranks` compute this sample?
 bool grid_deals(int64_t sample, int team, int number);
-// Is the round over, after so many samples?
+// Does a round end after this many samples?
 bool grid_ends_round(int64_t samples, int team);
 // Makes *kept the bytes of all ranks, rank 0's first.
 void grid_gather(struct ranks *ranks, struct buf *kept);

@@ -119,9 +119,9 @@ bool checkpoint_is_gguf(const char *name);
 // "MODEL.gguf::ENCODER.gguf", the name of both files together, or "FOLDER::q8_0"; the caller frees
 // it.
 char *checkpoint_with_encoder(const char *model, const char *encoder);
-// Of a GGUF file's metadata that nothing has read: -1 for a pair that changes what is computed.
+// Refuses metadata of a GGUF file that nothing has read and that change the result: -1.
 int checkpoint_keys_check(const struct checkpoint *c, struct err *err);
-// The pairs that nothing knows, in words; NULL: there are none. The caller frees it.
+// Lists the unknown pairs as text; NULL: none. The caller frees it.
 char *checkpoint_keys_unread(const struct checkpoint *c);
 // The tokenizer of the folder or file.
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);

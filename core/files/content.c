@@ -87,7 +87,7 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
     hash_end(&h, hex);
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- the cache of hashes -------------------------------------------------------------------------
 
 static char *kept_path(const struct stat *st)
 {

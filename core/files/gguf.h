@@ -68,7 +68,7 @@ int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 // Marks the pair as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
-// Marks a pair that nothing reads as read where its number is what is computed anyway.
+// Marks an unread pair as read if its value is the one that is computed anyway.
 void gguf_expect(const struct gguf *f, const char *key, double value);
 // A text; NULL if it is absent or no text.
 const char *gguf_text(const struct gguf *f, const char *key);

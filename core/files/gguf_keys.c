@@ -13,8 +13,8 @@
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
-// Behind the architecture's name: keys that change what is computed, and the value with which they
-// do not (nor does 0, where files mean "none" by it).
+// Keys behind the architecture's name that change the result, each with the value that does not
+// (nor does 0, where files use it for "none").
 static const struct {
     const char *name;
     double neutral;
@@ -55,7 +55,7 @@ static const struct {
     { "rescale_every_n_layers", 0 },
 };
 
-// Names, numbers that the tensors tell too, settings of other programs; "*" stands for any end.
+// Names, numbers that the tensors also give, settings of other programs; "*" matches any ending.
 static const char *const harmless[] = { "vocab_size",
                                         "tensor_data_layout",
                                         "pooling_type",
@@ -140,7 +140,7 @@ static char *value_text(const struct gguf_entry *e)
     return xasprintf("%g", value_at(e, 0));
 }
 
-// --- what a pair does ----------------------------------------------------------------------------
+// --- classes of pairs ----------------------------------------------------------------------------
 
 enum effect { NONE, COMPUTED, UNKNOWN };
 

@@ -132,8 +132,7 @@ int64_t gguf_square_side(int64_t rows);
 
 enum { GGUF_KEYS_NAMED = 8 };
 
-// Of the pairs that nothing has read: -1 for one that changes what is computed, which then counts
-// as read.
+// Refuses an unread pair that changes the result: -1. Such a pair then counts as read.
 int gguf_keys_check(const struct gguf *f, struct err *err);
 // "'llama.a' 3, 'llama.b' 0.5": those that are not known to be harmless, the first
 // GGUF_KEYS_NAMED; NULL: there are none. The caller frees it.

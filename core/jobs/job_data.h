@@ -16,8 +16,8 @@
 
 struct ranks;
 
-// Takes over a line that an earlier process wrote. False: it is not valid, and is cut off with all
-// that follow.
+// Takes a line that an earlier process wrote. False: it is invalid; it and all later lines are cut
+// off.
 typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {

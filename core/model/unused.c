@@ -153,7 +153,7 @@ static bool same_pixels(const struct picture_config *a, const struct picture_con
            a->rescale_factor == b->rescale_factor;
 }
 
-// Does a key of picture_config_read_shared say what is done anyway?
+// Does a key of picture_config_read_shared have the value that is used anyway?
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
     struct picture_config asked = *p;

@@ -144,7 +144,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return damaged(name, "the PNG is truncated", err);
 }
 
-// A frame header: 0 when it is one, with the kinds refused that few decoders read.
+// Checks a frame header; refuses kinds that few decoders read.
 static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size_t length,
                       const char *name, struct err *err)
 {
@@ -195,7 +195,7 @@ static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
     return size;
 }
 
-// All segments up to the end marker: what the decoder will meet, in the order in which it does.
+// Checks all segments up to the end marker, in the order in which the decoder reads them.
 static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                      struct err *err)
 {

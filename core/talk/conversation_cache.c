@@ -74,7 +74,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
-    // Of layers in several processes a method knows what it has in its own.
+    // With layers in several processes, a method knows only those of its own process.
     const int64_t from = stages_least(stages_of(&c->model->decoder), c->flight,
                                       methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);

@@ -381,7 +381,7 @@ static struct jinja_node *parse_unary(struct parser *p, bool filters)
     return p->failed ? NULL : n;
 }
 
-// Of a comparison; false: none stands here.
+// Reads a comparison operator; false: there is none here.
 static bool skip_compare(struct parser *p, enum compare *compare)
 {
     static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=", "in" };

@@ -63,7 +63,7 @@ static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u258
 
 int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err)
 {
-    // Names that say nothing about what the tokenizer does.
+    // Class names that do not say how the tokenizer works.
     static const char *const general[] = { "PreTrainedTokenizer", "PythonBackend",
                                            "TokenizersBackend", NULL };
     const char *text;
@@ -111,7 +111,7 @@ static bool fits(const struct companions *c, const cJSON *json)
     return true;
 }
 
-// Has the folder code of its own for the tokenizer?
+// Does the folder contain its own tokenizer code?
 static bool own_code(const cJSON *config)
 {
     return json_get(json_get(config, "auto_map"), "AutoTokenizer") != NULL;

@@ -34,7 +34,7 @@ static int need_text(const cJSON *object, const char *key, const char **text, st
     return valid_text(*text, key, err);
 }
 
-// Which of the names the text of a member is; -1 with a message. `otherwise`: where it is not said.
+// Index of a member's text among the names; `otherwise` if it is absent. -1 with a message.
 static int choice(const cJSON *object, const char *key, const char *otherwise,
                   const char *const *names, struct err *err)
 {

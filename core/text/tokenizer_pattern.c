@@ -393,7 +393,7 @@ static int rewrite_all(struct rewrite *r)
         if (c == ')' && depth > 0) here = open[--depth];
         // Bytes inside a character and repeats belong to the atom before.
         if (((uint8_t)c & 0xC0) != 0x80 && !interval && !strchr("*+?", c)) atom = here;
-        // A callout is due behind a repeat, once it is clear that nothing else belongs to it.
+        // Adds a callout behind a repeat once its end is known.
         if (!repeated || (r->at < r->end && strchr("*+?{", *r->at))) continue;
         buf_puts(&r->out, CALLOUT);
         repeated = false;

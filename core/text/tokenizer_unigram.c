@@ -20,7 +20,7 @@ static uint32_t edge_slot(const struct trie *trie, uint32_t from)
     return (uint32_t)(h >> 32 ^ h >> 52) & trie->mask;
 }
 
-// The node behind `node` over this byte, 0 if there is none.
+// The child of `node` for this byte; 0: none.
 static uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte)
 {
     if (!trie->edges) return 0;

@@ -551,7 +551,7 @@ static int train(struct sft *t, struct err *err)
     return writes(t) && finish(t, err) < 0 ? sft_break(t) : 0;
 }
 
-// The folder is rank 0's; the others know what it found.
+// Only rank 0 opens the folder; the others learn what it found.
 static int open_out(struct sft *t, struct err *err)
 {
     const struct job *j = t->job;

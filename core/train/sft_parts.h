@@ -166,8 +166,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// The samples that need the most memory: of what a rank computes in one go in the first epochs, the
-// part with the largest pass. *count indices in the data; the caller frees them.
+// The samples that need the most memory: the part of a step with the largest pass, among those that
+// one rank computes in the first epochs. *count indices in the data; the caller frees them.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);

@@ -523,7 +523,7 @@ static int run(struct job *j, struct err *err)
     s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
     int status = sft_identify(&s.asked, s.key, err);
 
-    // The folder is rank 0's; the others know what it found.
+    // Only rank 0 opens the folder; the others learn what it found.
     if (status == 0 && first) status = out_open(&out, s.out, s.resume || j->resumed, err);
     if (status == 0 && first && out.begun) status = check_begun(&s, &out, err);
     if (status == 0) ranks_share(j->ranks, &out.done, sizeof out.done, 0);
