@@ -67,15 +67,14 @@ static int add_token(const struct shell *shell, const struct results *r, size_t 
     return status;
 }
 
+// The film's maps are those of *r.
 static int add_tokens(const struct shell *shell, const struct measure_request *request,
-                      size_t count, struct film *film, struct err *err)
+                      size_t count, struct film *film, struct results *r, struct err *err)
 {
     struct measure_request each = *request;
-    struct results r = { 0 };
     each.options.token = PROBE_TOKEN_EACH;
-    int status = engine_measure(shell->engine, &each, &r, err);
-    for (size_t i = 0; i < count && status == 0; i++) status = add_token(shell, &r, i, film, err);
-    results_release(&r);
+    int status = engine_measure(shell->engine, &each, r, err);
+    for (size_t i = 0; i < count && status == 0; i++) status = add_token(shell, r, i, film, err);
     if (status == 0 && !film->frame_count)
         status = err_set(err, "the tokens of this answer have no maps to film");
     return status;
@@ -111,11 +110,13 @@ int film_of_answer(const struct shell *shell, const struct measure_request *requ
     const struct figure_look look = figure_look(engine_settings(shell->engine));
     char **words = split_words(engine_tokenizer(shell->engine), &answer->ids);
     struct film film = { .look = &look, .words = words, .count = answer->ids.count };
+    struct results r = { 0 };
     int status = film_open(&film, path, err);
-    if (status == 0) status = add_tokens(shell, request, count, &film, err);
+    if (status == 0) status = add_tokens(shell, request, count, &film, &r, err);
     if (status == 0) status = draw_frames(shell, &film, err);
     if (status == 0) say_written(shell, film.frame_count, path);
     film_release(&film);
+    results_release(&r);
     for (size_t i = 0; i < answer->ids.count; i++) free(words[i]);
     free(words);
     return status;

@@ -11,13 +11,12 @@
 
 #include "core/probes/results.h"
 
-// A live map is one of attention.
 static int kind_of(const struct map *m)
 {
-    const char *name = strcmp(m->name, "live") ? m->name : "attention", *command;
     const struct result_kind *k;
+    const char *command;
     for (int i = 0; (k = result_map_kind(i, &command)); i++)
-        if (!strcmp(name, k->name)) return i;
+        if (!strcmp(m->name, k->name) || (k->live && !strcmp(m->name, k->live))) return i;
     return -1;
 }
 
@@ -27,9 +26,13 @@ static const struct result_kind *kind_at(int kind)
     return result_map_kind(kind, &command);
 }
 
-static int attention_kind(void)
+// The kind of the maps that an answer emits while it is generated; -1: none.
+static int live_kind(void)
 {
-    return kind_of(&(struct map){ .name = (char *)"attention" });
+    const struct result_kind *k;
+    for (int i = 0; (k = kind_at(i)); i++)
+        if (k->live) return i;
+    return -1;
 }
 
 static bool over_picture(const struct result_kind *k)
@@ -54,7 +57,7 @@ static struct map_wish wish_of(const struct view *v, const struct map *m)
 static bool fulfils(const struct map *m, const struct map_wish *w)
 {
     const struct result_kind *k = kind_at(w->kind);
-    return (m->quick || !strcmp(m->name, "live")) && kind_of(m) == w->kind &&
+    return (m->quick || results_live(m->name)) && kind_of(m) == w->kind &&
            (!over_picture(k) || m->picture == w->picture) &&
            (!(k->each & EACH_LAYER) || m->layer == w->layer) &&
            (!(k->each & EACH_HEAD) || (m->head < 0 ? -1 : m->head) == w->head) &&
@@ -168,7 +171,8 @@ void maps_go(struct view *v, int token)
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
     struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
-    if (!(kind_at(w.kind)->each & EACH_TOKEN)) w.kind = attention_kind();
+    if (!(kind_at(w.kind)->each & EACH_TOKEN)) w.kind = live_kind();
+    if (w.kind < 0) return;
     w.token = clamp(token, token_count(v));
     show_wish(v, w);
 }
@@ -197,7 +201,7 @@ void maps_kind(struct view *v)
 void maps_last(struct view *v, int token)
 {
     const struct map *now = view_map(v);
-    if (!now || v->image.map >= 0 || strcmp(now->name, "live") != 0 || now->token >= token) return;
+    if (!now || v->image.map >= 0 || !results_live(now->name) || now->token >= token) return;
     maps_go(v, token);
 }
 

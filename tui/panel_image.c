@@ -275,7 +275,7 @@ static void step(struct view *v, enum axis axis, int direction, bool around)
         return;
     }
     int next = find_step(&v->image, now, axis, direction);
-    if (next < 0 && !strcmp(now->name, "live") && axis != AXIS_TOKEN) {
+    if (next < 0 && results_live(now->name) && axis != AXIS_TOKEN) {
         step_live(v, now, axis, direction);
         return;
     }

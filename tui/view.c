@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/probes/results.h"
 #include "core/text/message.h"
 #include "tui/columns.h"
 #include "tui/maps.h"
@@ -429,7 +430,7 @@ static void take_heatmap(struct view *v, const struct news *n)
     const struct event *e = &n->event;
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
-    if (compared || !strcmp(e->heatmap->name, "live")) return;
+    if (compared || results_live(e->heatmap->name)) return;
     v->image.map = -1; // a command's: shown, whatever steps had led to
     v->image.wishing = false;
 }
@@ -477,7 +478,7 @@ static void take_answering(struct view *v, const struct news *n)
     v->first = v->last = 0;
     v->tokens = 0;
     maps_forget(v);
-    image_forget(&v->image, "live"); // those of the answer before
+    image_forget_live(&v->image); // those of the answer before
     v->image.map = -1;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/probes/results.h"
 #include "tui/view.h"
 
 // --- pictures and maps ---------------------------------------------------------------------------
@@ -15,11 +16,11 @@ void image_drop_maps(struct image_view *i)
     i->map = -1;
 }
 
-void image_forget(struct image_view *i, const char *name)
+void image_forget_live(struct image_view *i)
 {
     size_t kept = 0;
     for (size_t k = 0; k < i->map_count; k++) {
-        if (!strcmp(i->maps[k].name, name))
+        if (results_live(i->maps[k].name))
             map_release(&i->maps[k]);
         else
             i->maps[kept++] = i->maps[k];
@@ -113,7 +114,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     memcpy(m->area, h->area, sizeof m->area);
     m->tile = h->tile ? xstrdup(h->tile) : NULL;
     // Who asks for maps of a picture wants to see them; live ones come unasked.
-    for (size_t k = 0; strcmp(h->name, "live") != 0 && k < i->picture_count; k++)
+    for (size_t k = 0; !results_live(h->name) && k < i->picture_count; k++)
         if (i->pictures[k]->index == h->picture) i->picture = k;
     m->words = h->words ? xcalloc(count + 1, sizeof *m->words) : NULL;
     for (size_t k = 0; h->words && k < count; k++)

@@ -22,29 +22,6 @@ static size_t cells_of(const struct event_heatmap *map)
     return (size_t)map->rows * (size_t)map->cols;
 }
 
-static void copy_map(struct event_heatmap *to, const struct event_heatmap *map)
-{
-    const size_t cells = cells_of(map);
-    float *values = xreallocarray(NULL, cells + 1, sizeof *values);
-    uint8_t *dropped = map->dropped ? xreallocarray(NULL, cells + 1, sizeof *dropped) : NULL;
-    memcpy(values, map->values, cells * sizeof *values);
-    if (dropped) memcpy(dropped, map->dropped, cells * sizeof *dropped);
-    *to = *map;
-    to->name = xstrdup(map->name);
-    to->tile = map->tile ? xstrdup(map->tile) : NULL;
-    to->values = values;
-    to->words = NULL; // of the answer there are enough
-    to->dropped = dropped;
-}
-
-static void release_map(struct event_heatmap *map)
-{
-    free((char *)map->name);
-    free((char *)map->tile);
-    free((float *)map->values);
-    free((uint8_t *)map->dropped);
-}
-
 // Writes the words from `top` on, `now` marked, in lines of `width`; draw NULL: measures alone.
 // Returns the height.
 static double put_words(const struct film *f, struct figure *draw, const struct figure *by,
@@ -107,7 +84,7 @@ int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size
     struct film_frame *frame = &f->frames[f->frame_count++];
     *frame = (struct film_frame){ .count = count, .word = word };
     frame->maps = xreallocarray(NULL, count + 1, sizeof *frame->maps);
-    for (size_t i = 0; i < count; i++) copy_map(&frame->maps[i], &maps[i]);
+    memcpy(frame->maps, maps, count * sizeof *maps);
     return 0;
 }
 
@@ -179,10 +156,7 @@ int film_close(struct film *f, struct err *err)
 void film_release(struct film *f)
 {
     film_gif_abandon(f->gif);
-    for (size_t k = 0; k < f->frame_count; k++) {
-        for (size_t i = 0; i < f->frames[k].count; i++) release_map(&f->frames[k].maps[i]);
-        free(f->frames[k].maps);
-    }
+    for (size_t k = 0; k < f->frame_count; k++) free(f->frames[k].maps);
     free(f->frames);
     *f = (struct film){ 0 };
 }

@@ -2,9 +2,10 @@
 // answer, which stands below with the token marked.
 //
 //   struct film f = { .look = &look, .words = words, .count = n };  // words: texts of the tokens
-//   film_open(&f, "answer.gif", &err);                              // refuses what cannot be
-//   written film_add(&f, word, maps, count, &err);                          // for each token for
-//   (size_t i = 0; i < f.frame_count; i++) film_draw(&f, i, &err); film_close(&f, &err);
+//   film_open(&f, "answer.gif", &err);                              // refuses unwritable paths
+//   film_add(&f, word, maps, count, &err);                          // for each token
+//   for (size_t i = 0; i < f.frame_count; i++) film_draw(&f, i, &err);
+//   film_close(&f, &err);
 //   film_release(&f);
 //
 // All frames share one scale, from the least value to FILM_SHARE of all: a single token with a far
@@ -20,7 +21,7 @@ enum { FILM_FRAMES = 1000 };
 #define FILM_SHARE 0.99
 
 struct film_frame {
-    struct event_heatmap *maps; // [count], ours
+    struct event_heatmap *maps; // [count]; what they point to is borrowed until film_release
     size_t count, word;         // word: the token's, of film.words
 };
 
@@ -38,7 +39,7 @@ struct film {
 
 // Opens the file, which replaces one that is there when the film is closed. 0 or -1.
 int film_open(struct film *f, const char *path, struct err *err);
-// The next token's maps, copied but for their images. -1: the first are too many for a frame.
+// Adds the next token's maps, whose data must last until film_release. -1: too many for a frame.
 int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
              struct err *err);
 // Draws and writes frame `i`, after all were added: in order, from 0.

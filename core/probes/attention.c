@@ -70,7 +70,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
 
 static const struct result_kind attention_results[] = {
     { "attention", "share of attention", "to the pictures|max", .map = true,
-      .each = EACH_LAYER | EACH_HEAD | EACH_TOKEN },
+      .each = EACH_LAYER | EACH_HEAD | EACH_TOKEN, .live = "live" },
     { "attention.rows", .unit = "attention of the row" },
     { "attention.tokens", "share of attention", .columns = "to the pictures|max" },
     { 0 },

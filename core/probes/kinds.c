@@ -49,6 +49,15 @@ const struct result_kind *result_map_kind(int index, const char **command)
     return NULL;
 }
 
+bool results_live(const char *name)
+{
+    const struct result_kind *k;
+    const char *command;
+    for (int i = 0; (k = result_map_kind(i, &command)); i++)
+        if (k->live && !strcmp(k->live, name)) return true;
+    return false;
+}
+
 const char *map_axis_name(enum map_axis axis)
 {
     static const char *const axes[] = { NULL, "layer", "head", "position", "token", "class" };

@@ -50,7 +50,8 @@ struct result_kind {
     double low, high; // what the colours span; both 0: from the map's least to its most
     // Is there a map of this layer under these settings? NULL: of every layer.
     bool (*has)(const struct settings *s, int layers, int layer);
-    bool on_request; // the command needs more, or much time: the screen does not ask for it
+    bool on_request;  // the command needs more, or much time: the screen does not ask for it
+    const char *live; // name of its maps while an answer is generated; NULL: it has none then
 };
 
 enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4 };
@@ -147,6 +148,8 @@ struct event_heatmap results_heatmap(const struct result_map *m);
 const struct result_kind *result_kind(const char *name);
 // The kinds of maps that the screen steps through, and the command of each; NULL past the end.
 const struct result_kind *result_map_kind(int index, const char **command);
+// Is it the name of maps that are emitted while an answer is generated?
+bool results_live(const char *name);
 // "layer"; NULL: patches.
 const char *map_axis_name(enum map_axis axis);
 // What the numbers of a table or map are ("cosine"), by its name; NULL: unknown, or of several

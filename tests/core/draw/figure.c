@@ -280,8 +280,8 @@ static struct event_heatmap map_of(const float *values)
     };
 }
 
-// Writes a film of two words from one map each, of the words given.
-static void write_film(const char *name, size_t first, size_t second)
+// Writes a film of two words from one map each, of the words given. `cell`: written in the maps.
+static void write_film(const char *name, size_t first, size_t second, const char *cell)
 {
     static char *words[] = { "one", " two", " three" };
     const struct figure_look look = figure_look(NULL);
@@ -290,11 +290,12 @@ static void write_film(const char *name, size_t first, size_t second)
     float few[CELLS], large[CELLS];
     for (int i = 0; i < CELLS; i++) few[i] = large[i] = (float)i / CELLS;
     large[7] = 50;
-    const struct event_heatmap maps[] = { map_of(few), map_of(large) };
+    const char *cells[CELLS] = { [SIDE + 1] = cell };
+    struct event_heatmap maps[] = { map_of(few), map_of(large) };
+    if (cell) maps[0].words = maps[1].words = cells;
     assert_int_equal(film_open(&f, path_of(name), &err), 0);
     assert_int_equal(film_add(&f, first, &maps[0], 1, &err), 0);
     assert_int_equal(film_add(&f, second, &maps[1], 1, &err), 0);
-    few[0] = large[0] = -1000; // copied
     for (size_t i = 0; i < 2; i++) assert_int_equal(film_draw(&f, i, &err), 0);
     for (size_t i = 0; i < 2; i++) { // one scale, on which the largest value is not the end
         assert_true(f.cut);
@@ -305,20 +306,23 @@ static void write_film(const char *name, size_t first, size_t second)
     film_release(&f);
 }
 
-// Each frame marks the word it belongs to, also where a token has no maps.
+// Each frame marks the word it belongs to, also where a token has no maps; words of the cells are
+// drawn over them.
 static void films_mark_the_word_of_the_maps(void **state)
 {
-    size_t sizes[3];
-    char *bytes[3];
-    write_film("a.gif", 0, 1);
-    write_film("b.gif", 0, 2);
-    write_film("c.gif", 0, 1);
-    for (int i = 0; i < 3; i++)
-        bytes[i] = read_all(i == 0 ? "a.gif" : i == 1 ? "b.gif" : "c.gif", &sizes[i]);
+    static const char *const names[] = { "a.gif", "b.gif", "c.gif", "d.gif" };
+    size_t sizes[4];
+    char *bytes[4];
+    write_film("a.gif", 0, 1, NULL);
+    write_film("b.gif", 0, 2, NULL);
+    write_film("c.gif", 0, 1, NULL);
+    write_film("d.gif", 0, 1, "cat");
+    for (int i = 0; i < 4; i++) bytes[i] = read_all(names[i], &sizes[i]);
     assert_int_equal(sizes[0], sizes[2]);
     assert_memory_equal(bytes[0], bytes[2], sizes[0]);
-    assert_true(sizes[0] != sizes[1] || memcmp(bytes[0], bytes[1], sizes[0]) != 0);
-    for (int i = 0; i < 3; i++) free(bytes[i]);
+    for (int i = 1; i < 4; i += 2)
+        assert_true(sizes[0] != sizes[i] || memcmp(bytes[0], bytes[i], sizes[0]) != 0);
+    for (int i = 0; i < 4; i++) free(bytes[i]);
 }
 
 static void films_are_refused_before_the_work(void **state)
