@@ -7,7 +7,7 @@
 #include "commands/jobs.h"
 #include "core/eval/ask.h"
 #include "core/eval/grid.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static char *system_text(const struct engine *e)
 {

@@ -12,7 +12,7 @@
 #include "commands/jobs.h"
 #include "core/data/dataset.h"
 #include "core/eval/evaluate_job.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/jobs.h"
 
 struct changed {

@@ -21,8 +21,8 @@
 #include "core/probes/results.h"
 #include "core/sets/set.h"
 #include "core/settings/changes.h"
-#include "core/text/message.h"
-#include "core/text/tokenizer.h"
+#include "core/template/message.h"
+#include "core/tokenizer/tokenizer.h"
 
 enum { SHOWN = 20 };
 

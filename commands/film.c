@@ -11,8 +11,8 @@
 #include "core/draw/figure.h"
 #include "core/draw/film.h"
 #include "core/probes/results.h"
-#include "core/text/message.h"
-#include "core/text/tokenizer.h"
+#include "core/template/message.h"
+#include "core/tokenizer/tokenizer.h"
 
 int film_take(const char **to, const char *value, struct err *err)
 {

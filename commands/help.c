@@ -8,7 +8,7 @@
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
 #include "core/sets/total.h"
-#include "core/text/template.h"
+#include "core/template/template.h"
 
 // The commands of a group, or all (NULL). False: there is no such group.
 static bool list_commands(const struct shell *shell, const char *group)

@@ -9,7 +9,7 @@
 #include "commands/clipboard.h"
 #include "commands/command.h"
 #include "commands/parse.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static const char clipboard_name[] = "clipboard";
 

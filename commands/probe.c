@@ -18,7 +18,7 @@
 #include "core/base/file_out.h"
 #include "core/picture/image.h"
 #include "core/probes/measure_data.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 struct wish {
     struct measure_request request;

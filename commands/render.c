@@ -5,7 +5,7 @@
 #include "commands/command.h"
 #include "core/base/file_in.h"
 #include "core/base/text.h"
-#include "core/text/jinja.h"
+#include "core/template/jinja.h"
 
 enum { MESSAGES_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
 

@@ -14,7 +14,7 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/picture/source.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 

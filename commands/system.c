@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static int show_system(const struct shell *shell)
 {

@@ -4,7 +4,7 @@
 
 #include "commands/command.h"
 #include "commands/numbers.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 static int tokenizer_run(struct shell *shell, int argc, char **argv, struct err *err)
 {

@@ -19,7 +19,7 @@
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
     X(chat)    /* core/model/prompt.c */                                                            \
-    X(data)    /* core/text/layouts.c */                                                           \
+    X(data)    /* core/template/layouts.c */                                                           \
     X(ctx)     /* core/talk/conversation.c */                                                      \
     X(image)   /* core/talk/conversation.c */                                                     \
     X(compute) /* core/model/model.c */                                                            \

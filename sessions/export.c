@@ -13,8 +13,8 @@
 
 #include "core/base/hash.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "core/picture/image.h"
-#include "core/text/tokenizer_parts.h"
 #include "sessions/internal.h"
 
 static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)

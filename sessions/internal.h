@@ -15,7 +15,7 @@
 
 #include "core/base/event.h"
 #include "core/base/mem.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/store.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "core/model/model.h"
 #include "core/settings/changes.h"
 #include "core/talk/conversation.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 // Decodes every picture, into a separate conversation.

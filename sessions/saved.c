@@ -8,7 +8,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 static int damaged(struct store *s, const struct saved *saved, const char *what, struct err *err)

@@ -11,7 +11,7 @@
 
 #include "core/base/json.h"
 #include "core/files/checkpoint.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 struct script {

@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 static void line(struct buf *b, const char *before, const char *text, const char *after)

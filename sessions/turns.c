@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 enum entry_kind {

@@ -2,7 +2,7 @@
 # tools/rooms.sh LIBRARY -- arrows between folders and between the rooms of core/ point one way: a room uses those above
 # it in this list only, by its #includes and by the symbols of its objects; commands/ and tui/ see public headers only.
 # `make lint` runs it, after all of the program was built.
-rooms="base settings ranks picture text graph ops files model stages methods metrics data sets talk probes adapter
+rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
        engine scenes draw new jobs eval train compare lists"
 
 set -o pipefail
@@ -33,7 +33,7 @@ fi
 public="(base|settings|picture|draw|data|sets|scenes|new|compare)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|evaluate_job|grid)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
-    |text/(jinja|message|template|tokenizer)|train/(data_check|forecast|out|roles|select)"
+    |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|out|roles|select)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
     grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then
     echo "tools/rooms.sh: commands/ and tui/ include public headers of the core only (list: tools/rooms.sh)"

@@ -11,7 +11,7 @@
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 

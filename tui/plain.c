@@ -17,7 +17,7 @@
 #include "core/base/text.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/colours.h"
 #include "tui/columns.h"
 #include "tui/flow.h"

@@ -13,7 +13,7 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 #include "core/picture/image.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/snapshot.h"
 
 struct news_queue {

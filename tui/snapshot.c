@@ -10,7 +10,7 @@
 #include "core/engine/device.h"
 #include "core/methods/method.h"
 #include "core/picture/resize.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/text.h"
 
 enum { PREVIEW_SIDE = 768 };

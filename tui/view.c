@@ -8,7 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/probes/results.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/columns.h"
 #include "tui/maps.h"
 #include "tui/pager.h"

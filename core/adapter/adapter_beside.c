@@ -16,7 +16,7 @@
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/model/model.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 enum { JSON_LIMIT = 256 << 20, NAMED = 5 };
 

@@ -8,12 +8,12 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 #include "core/graph/graph.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/model/kv.h"
-#include "core/text/template.h"
-#include "core/text/tokenizer_parts.h"
+#include "core/template/template.h"
 
 void provenance_add(struct provenance *p, const char *key, const char *value)
 {

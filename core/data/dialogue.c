@@ -9,7 +9,7 @@
 
 #include "core/data/keys.h"
 #include "core/picture/source.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 char *path_folder(const char *path)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // Each row of an answer is the target of the row before it.
 static void mark_answer(struct labels *l, const struct prompt_answer *a, int32_t end_token)

@@ -9,8 +9,8 @@
 #include "core/data/dialogue.h"
 #include "core/picture/image.h"
 #include "core/settings/settings.h"
-#include "core/text/message.h"
-#include "core/text/tokenizer.h"
+#include "core/template/message.h"
+#include "core/tokenizer/tokenizer.h"
 
 struct data_notices data_notices_new(const struct settings *settings)
 {

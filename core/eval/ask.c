@@ -10,6 +10,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
 #include "core/base/pace.h"
+#include "core/base/utf8.h"
 #include "core/data/notices.h"
 #include "core/engine/engine.h"
 #include "core/eval/ask_file.h"
@@ -17,7 +18,6 @@
 #include "core/jobs/job.h"
 #include "core/stages/stages.h"
 #include "core/talk/conversation.h"
-#include "core/text/tokenizer_parts.h"
 
 struct asking {
     const struct ask_work *w;

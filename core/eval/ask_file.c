@@ -15,10 +15,10 @@
 #include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "core/picture/image.h"
 #include "core/picture/source.h"
-#include "core/text/message.h"
-#include "core/text/tokenizer_parts.h"
+#include "core/template/message.h"
 
 static const size_t file_limit = (size_t)8 << 30;
 

@@ -9,9 +9,9 @@
 
 #include "core/base/cancel.h"
 #include "core/base/names.h"
+#include "core/base/utf8.h"
 #include "core/data/dataset.h"
 #include "core/metrics/python.h"
-#include "core/text/tokenizer_parts.h"
 
 enum {
     SHOWN = 60,  // bytes of a question in a message

@@ -13,7 +13,7 @@
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "core/stages/stages.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // The samples of a pass, joined.
 struct batch {

@@ -27,7 +27,7 @@
 #include "core/files/checkpoint_parts.h"
 #include "core/files/gguf.h"
 #include "core/graph/arena.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
 
 static char *path_in(const struct checkpoint *c, const char *name)

@@ -24,7 +24,7 @@
 #include "core/files/checkpoint_parts.h"
 #include "core/files/content.h"
 #include "core/files/safetensors.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 enum {
     SAMPLE = 4096,     // bytes at each end of a tensor that earlier versions hashed

@@ -13,7 +13,7 @@
 
 #include "core/base/json.h"
 #include "core/files/gguf.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 // A GGUF name and Hugging Face's, without ".weight" and the layer.
 struct gguf_name {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 
 struct graph;
 

@@ -10,7 +10,7 @@
 #include "core/model/model.h"
 #include "core/ops/ops.h"
 #include "core/settings/settings.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 
 // The trained tensor of that name; *found NULL: there is none. -1: it is not as `want`, f32 of this
 // shape, but of another model.

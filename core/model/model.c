@@ -11,7 +11,7 @@
 #include "core/model/families/pooling.h"
 #include "core/model/small.h"
 #include "core/model/unread.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // Reads "eos_token_id", one id or a list. An id without a token, such as -1, never ends an answer.
 static int add_ends(struct ids *eos, const char *file, const cJSON *config, struct err *err)

@@ -11,8 +11,8 @@
 #include "core/model/vision.h"
 #include "core/model/weights.h"
 #include "core/picture/tile_grid.h"
-#include "core/text/template.h"
-#include "core/text/tokenizer.h"
+#include "core/template/template.h"
+#include "core/tokenizer/tokenizer.h"
 
 struct family;
 

@@ -21,7 +21,7 @@
 
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 
 // Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
 int64_t rope_turning(const struct rope_config *r)

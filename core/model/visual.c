@@ -12,7 +12,7 @@
 #include "core/model/families/family.h"
 #include "core/model/families/pooling.h"
 #include "core/ops/ops.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- pictures to visual tokens -------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 #define CORE_NEW_JOIN_PARTS_H
 
 #include "core/files/checkpoint.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 struct join_texts {
     const struct checkpoint *encoder, *decoder;

@@ -7,7 +7,7 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static bool is_data_set(const char *path)
 {

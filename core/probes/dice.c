@@ -15,7 +15,7 @@
 #include "core/probes/attention_sum.h"
 #include "core/probes/dice.h"
 #include "core/probes/kit.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 double dice_soft(const float *map, const float *mask, int64_t n)
 {

@@ -12,7 +12,7 @@
 #include "core/model/bind.h"
 #include "core/model/families/family.h"
 #include "core/probes/results.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {

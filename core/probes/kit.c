@@ -9,7 +9,7 @@
 #include "core/model/families/pooling.h"
 #include "core/ops/ops.h"
 #include "core/probes/results.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 const struct probe_options probe_defaults = {
     .layer = PROBE_LAYER_DEFAULT, .head = -1, .picture = -1, .threshold = 0.15

@@ -11,7 +11,7 @@
 #include "core/probes/probe.h"
 #include "core/probes/results.h"
 #include "core/settings/settings.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 #include "kernels/tensor.h"
 
 // A tensor's numbers on the host until the next read, which waits for them; release it at the end.

@@ -8,7 +8,7 @@
 #include "core/probes/kit.h"
 #include "core/probes/results.h"
 #include "core/settings/settings.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "kernels/tensor.h"
 
 struct live {

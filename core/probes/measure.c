@@ -17,7 +17,7 @@
 #include "core/probes/results.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- the sequence --------------------------------------------------------------------------------
 

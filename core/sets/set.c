@@ -11,7 +11,7 @@
 #include "core/picture/source.h"
 #include "core/sets/form.h"
 #include "core/sets/prompt.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 enum { LETTERS = 26, ROTATION = 1000000 };
 

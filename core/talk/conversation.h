@@ -17,7 +17,7 @@
 #include "core/methods/method.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 struct conversation {
     const struct model *model; // NULL: none is loaded; there may still be messages

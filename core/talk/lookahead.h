@@ -10,7 +10,7 @@
 #define CORE_TALK_LOOKAHEAD_H
 
 #include "core/settings/settings.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 
 enum { LOOKAHEAD_MOST = 7 }; // drafts of a pass
 

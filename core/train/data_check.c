@@ -13,7 +13,7 @@
 #include "core/data/dialogue.h"
 #include "core/data/labels.h"
 #include "core/picture/source.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 const char *data_problem_name(enum data_problem problem)
 {

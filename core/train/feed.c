@@ -7,7 +7,7 @@
 #include "core/model/families/family.h"
 #include "core/model/visual.h"
 #include "core/picture/source.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- pictures ------------------------------------------------------------------------------------
 

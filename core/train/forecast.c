@@ -17,7 +17,7 @@
 #include "core/model/small.h"
 #include "core/new/outline.h"
 #include "core/ranks/ranks.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "core/train/sft_parts.h"
 
 // One dry run.

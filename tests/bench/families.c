@@ -26,7 +26,7 @@
 #include "core/model/kv.h"
 #include "core/model/visual.h"
 #include "core/new/new_model.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "kernels/backend.h"
 #include "tui/layout.h"
 #include "tui/status.h"

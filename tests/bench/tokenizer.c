@@ -1,5 +1,5 @@
-// tests/bench/tokenizer.c -- how fast core/text/tokenizer*.c loads a vocabulary of 151 643 tokens
-// and encodes and decodes text (English, code, CJK; one long word).
+// tests/bench/tokenizer.c -- how fast core/tokenizer/tokenizer*.c loads a vocabulary of 151 643
+// tokens and encodes and decodes text (English, code, CJK; one long word).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/json.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 #define TOKENIZER "build/goldens/tokenizers/qwen2-151k/tokenizer.json" // unpacked by make bench
 
@@ -76,7 +76,7 @@ int main(void)
         add_file(&mixed, "Makefile");
     }
     while (code.length < 2000000) {
-        add_file(&code, "core/text/tokenizer_json.c");
+        add_file(&code, "core/tokenizer/json.c");
         add_file(&code, "core/base/json.c");
     }
     // Characters of a wide range, so that few words come twice.

@@ -21,7 +21,7 @@
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 #include "core/new/new_model.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // The part up to the next NUL byte as JSON, NULL when it is none.
 static cJSON *next_part(const char **at, const char *end)

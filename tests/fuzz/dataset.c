@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/data/dataset.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static void read_all(const struct dataset *d)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text/jinja.h"
+#include "core/template/jinja.h"
 
 static const char variables[] =
     "{\"messages\": [{\"role\": \"system\", \"content\": \" S\\u00e9 \"}, {\"role\": \"user\", "

@@ -82,7 +82,7 @@ make_seeds() { # NAME FOLDER
             python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("chat_template", ""))' "$f" \
                 >"$2/config-$(basename "$(dirname "$f")")"
         done
-        grep -o '^    { "[^"]*' tests/core/text/jinja.c | sed 's/^    { "//; s/\\n/\n/g' |
+        grep -o '^    { "[^"]*' tests/core/template/jinja.c | sed 's/^    { "//; s/\\n/\n/g' |
             split -l 1 - "$2/case-"
         ;;
     tokenizer_model)

@@ -5,7 +5,7 @@
 // file; what follows a line of "=" is the text.
 #include <cjson/cJSON.h>
 
-#include "core/text/tokenizer_parts.h"
+#include "core/tokenizer/tokenizer_parts.h"
 #include "tests/fuzz/tokens.h"
 
 static void try_model(struct tokenizer *t, const char *text, size_t length)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 static const char default_text[] =
     "Hello <s> don't\n\n  12345 caf\xC3\xA9 \xE4\xBD\xA0\xF0\x9F\x98\x80"

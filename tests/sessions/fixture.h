@@ -15,7 +15,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/json.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "sessions/internal.h"
 
 static char folder[256], database[272];

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tui/chart.h"
 #include "tui/layout.h"
 #include "tui/maps.h"

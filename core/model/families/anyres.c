@@ -18,7 +18,7 @@
 #include "core/model/bind.h"
 #include "core/ops/ops.h"
 #include "core/picture/tile_grid.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- config --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 #include "core/model/bind.h"
 #include "core/model/families/seeing.h"
 #include "core/picture/tile_grid.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- config --------------------------------------------------------------------------------------
 

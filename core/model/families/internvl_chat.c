@@ -3,9 +3,9 @@
 // Qwen3 or Llama decoder.
 //
 // What a prompt looks like stands in no file of the folder: config.json's "template" names a
-// conversation of conversation.py, which comes with the authors' code; core/text/layouts.c has them
-// under the same names. The chat template that some folders hold beside it is not what that code
-// uses. The placeholder is the token <IMG_CONTEXT>, whose id only the tokenizer says.
+// conversation of conversation.py, which comes with the authors' code; core/template/layouts.c has
+// them under the same names. The chat template that some folders hold beside it is not what that
+// code uses. The placeholder is the token <IMG_CONTEXT>, whose id only the tokenizer says.
 #include <string.h>
 
 #include "core/model/families/internvl.h"

@@ -8,7 +8,7 @@
 
 #include "core/model/families/native.h"
 #include "core/model/families/seeing.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 static bool native(const struct model *m)
 {

@@ -8,7 +8,7 @@
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
 #include "core/picture/preprocess.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 // --- preprocessing -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 struct pooled {
     struct picture_tile was, now;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/core/scratch.h"
 
 static int open_text(struct dataset *d, const char *folder, const char *text, size_t size,

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/data/keys.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 typedef int reader(struct dialogue *d, const cJSON *json, const char *folder, struct err *err);
 

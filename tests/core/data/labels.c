@@ -15,7 +15,7 @@
 #include "core/base/file_in.h"
 #include "core/files/safetensors.h"
 #include "core/settings/settings.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 struct fixture {
     struct model *model;

@@ -14,7 +14,7 @@
 #include "core/engine/engine.h"
 #include "core/model/model.h"
 #include "core/talk/conversation.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/device.h"
 
 #define LLAVA   "tests/goldens/llava-1.5"

@@ -9,7 +9,7 @@
 #include "core/model/kv.h"
 #include "core/model/model.h"
 #include "core/talk/conversation.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/core/model/families/golden.h"
 
 static inline struct engine *engine_like(const struct golden *g)

@@ -12,7 +12,7 @@
 #include "core/graph/arena.h"
 #include "core/graph/graph.h"
 #include "core/model/rope.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 #include "tests/device.h"
 
 static int read_text(struct rope_config *r, const char *text, struct err *err)

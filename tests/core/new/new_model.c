@@ -16,7 +16,7 @@
 #include "core/new/new_model.h"
 #include "core/new/new_tokenizer.h"
 #include "core/new/shapes.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "tests/core/scratch.h"
 
 static struct new_model_counts count(const char *shape)

@@ -14,7 +14,7 @@
 #include "core/probes/dump.h"
 #include "core/probes/results.h"
 #include "core/probes/taps.h"
-#include "core/text/sequence.h"
+#include "core/template/sequence.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

@@ -8,7 +8,7 @@
 #include "core/data/dataset.h"
 #include "core/metrics/metric.h"
 #include "core/picture/image.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 
 #define SHORT  "\nAnswer the question using a single word or phrase."
 #define LETTER "\nAnswer with the option's letter from the given choices directly."

@@ -24,7 +24,7 @@
 #include "core/sets/set.h"
 #include "core/sets/submit.h"
 #include "core/sets/total.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/core/sets/expected.h"
 
 static char folder[256];

@@ -27,7 +27,7 @@
 #include "core/files/safetensors.h"
 #include "core/model/model.h"
 #include "core/talk/conversation.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/core/model/families/models.h"
 #include "tests/device.h"
 

@@ -15,7 +15,7 @@
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
-#include "core/text/message.h"
+#include "core/template/message.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 

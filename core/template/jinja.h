@@ -1,0 +1,121 @@
+// core/template/jinja.h -- chat templates: what published ones use of Jinja2 (docs/templates.md
+// lists it), as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, {% generation
+// %}, its tojson and functions. The rest of Jinja2 is refused by name with its line: when the
+// template is parsed, or when it is reached (output.unknown).
+//
+//   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
+//   struct jinja_room room = { 0 };
+//   struct jinja_value vars = jinja_dict(&room);
+//   jinja_set(&room, vars, "name", jinja_text(&room, "x", 1, 7));   // from source 7
+//   jinja_render(t, &room, vars, &output, &err);
+//
+// Strings remember where they came from, through everything a template does to them: what a person
+// typed is known as such in the rendered text. Templates are untrusted: nesting and output are
+// bounded, and steps and memory have one budget for parsing and rendering. Ctrl-C ends both.
+#ifndef CORE_TEMPLATE_JINJA_H
+#define CORE_TEMPLATE_JINJA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "core/base/err.h"
+#include "core/base/mem.h"
+
+struct jinja; // a parsed template
+
+// Memory of one rendering: all values live in it until jinja_room_release. It counts what the
+// rendering has used of its budget.
+struct jinja_room {
+    struct jinja_block *blocks;
+    size_t used;       // bytes, all blocks
+    uint64_t steps;    // of work
+    const char *spent; // why the rendering must stop; NULL: it may go on
+};
+
+void jinja_room_release(struct jinja_room *room);
+
+enum { JINJA_TEMPLATE = -1 }; // source of what the template itself (or nobody in particular) wrote
+
+enum jinja_kind {
+    JINJA_ABSENT,    // an argument that was not given
+    JINJA_UNDEFINED, // name: of what
+    JINJA_NONE,
+    JINJA_BOOL,
+    JINJA_INT,
+    JINJA_REAL,
+    JINJA_TEXT,
+    JINJA_LIST,
+    JINJA_TUPLE,
+    JINJA_VIEW,      // of a dict's keys, values or items
+    JINJA_RANGE,     // list: its numbers
+    JINJA_GENERATOR, // list: what it has still to give
+    JINJA_DICT,
+    JINJA_NAMESPACE, // dict: its attributes
+    JINJA_LOOP,      // `loop`
+    JINJA_FUNCTION,  // a global function
+    JINJA_METHOD,    // of a value
+    JINJA_MACRO,
+};
+
+struct jinja_value {
+    enum jinja_kind kind;
+    union {
+        bool truth;
+        int64_t integer;
+        double real;
+        const char *name;
+        const struct jinja_string *text;
+        struct jinja_list *list;
+        struct jinja_dict *dict;
+        struct jinja_loop *loop;
+        const struct jinja_callable *function;
+        struct jinja_method *method;
+        struct jinja_macro *macro;
+    };
+};
+
+// Bytes [start, end) of a text came from byte `from` on of a source; what no span covers is the
+// template's.
+struct jinja_span {
+    size_t start, end;
+    int32_t source;
+    size_t from; // SIZE_MAX: changed on the way (upper case, escapes)
+};
+
+// --- values --------------------------------------------------------------------------------------
+
+struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t length,
+                              int32_t source);
+struct jinja_value jinja_bool(bool truth);
+struct jinja_value jinja_list(struct jinja_room *room);
+struct jinja_value jinja_dict(struct jinja_room *room);
+void jinja_add(struct jinja_room *room, struct jinja_value list, struct jinja_value item);
+void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
+               struct jinja_value value);
+// A value from JSON, all its texts from `source`. Numbers with a point or an exponent are reals.
+int jinja_json(struct jinja_room *room, const char *json, size_t size, const char *name,
+               int32_t source, struct jinja_value *value, struct err *err);
+
+// --- templates -----------------------------------------------------------------------------------
+
+// NULL: a construct that is not known or not right; the message names it and its line.
+struct jinja *jinja_parse(const char *text, size_t length, const char *name, struct err *err);
+void jinja_free(struct jinja *t);
+// Does the template mention this variable or function?
+bool jinja_mentions(const struct jinja *t, const char *name);
+
+struct jinja_output {
+    struct buf text;
+    struct jinja_span *spans; // in order, disjoint
+    size_t span_count;
+    bool unknown; // rendering failed at something that this engine does not know
+};
+
+// Renders with the variables of a dict. `now`: for strftime_now; 0: the time of day.
+int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_value variables,
+                 time_t now, struct jinja_output *output, struct err *err);
+void jinja_output_release(struct jinja_output *output);
+
+#endif

@@ -1,0 +1,187 @@
+// core/template/jinja_functions.c -- functions that templates can call by name, Jinja2's own and
+// those that transformers adds, and tests: what stands behind `is`.
+#include <stdio.h>
+#include <string.h>
+
+#include "core/template/jinja_parts.h"
+
+// --- functions ---------------------------------------------------------------------------------
+
+static struct jinja_value function_raise(struct jinja_run *r, struct jinja_value self,
+                                         const struct jinja_args *a)
+{
+    jinja_fail(r, "%s", jinja_string_of(r, a->at[0])->bytes);
+    return self;
+}
+
+// Of a dict and of keywords.
+static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value self,
+                                        const struct jinja_args *a)
+{
+    self = jinja_dict(r->room);
+    if (a->count > 1 || (a->count && a->at[0].kind != JINJA_DICT))
+        jinja_fail(r, "dict and namespace take a dict and keywords");
+    for (size_t i = 0; a->count && !r->failed && i < a->at[0].dict->count; i++)
+        jinja_dict_put(r, self.dict, a->at[0].dict->keys[i], a->at[0].dict->values[i]);
+    for (size_t i = 0; i < a->named_count && !r->failed; i++)
+        jinja_set(r->room, self, a->names[i], a->named[i]);
+    return self;
+}
+
+static struct jinja_value function_namespace(struct jinja_run *r, struct jinja_value self,
+                                             const struct jinja_args *a)
+{
+    self = function_dict(r, self, a);
+    self.kind = JINJA_NAMESPACE;
+    return self;
+}
+
+static struct jinja_value function_range(struct jinja_run *r, struct jinja_value self,
+                                         const struct jinja_args *a)
+{
+    enum { MOST = 100000 }; // as the sandbox of Jinja2 has it
+    const bool one = !jinja_is_given(jinja_argument(a, 1));
+    const int64_t start = one ? 0 : jinja_argument_int(r, a, 0, 0, "range");
+    const int64_t stop = jinja_argument_int(r, a, one ? 0 : 1, 0, "range");
+    const int64_t step = jinja_argument_int(r, a, 2, 1, "range");
+    struct jinja_list *list = jinja_list_new(r->room);
+    if (!step) jinja_fail(r, "the step of a range is 0");
+    for (int64_t i = start; jinja_step(r, 1) && (step > 0 ? i < stop : i > stop);) {
+        if (list->count == MOST) jinja_fail(r, "a range is longer than %d", MOST);
+        jinja_list_push(r->room, list, jinja_value_int(i));
+        if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    (void)self;
+    return jinja_list_value(JINJA_RANGE, list);
+}
+
+// --- the date ----------------------------------------------------------------------------------
+
+// English whatever the locale: the date is read by a model.
+static void put_date_part(struct builder *b, const struct tm *t, char what)
+{
+    static const char *const days[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
+                                        "Thursday", "Friday", "Saturday" };
+    static const char *const months[] = { "January",   "February", "March",    "April",
+                                          "May",       "June",     "July",     "August",
+                                          "September", "October",  "November", "December" };
+    const char form[] = { '%', what, '\0' };
+    char text[64] = "";
+    switch (what) {
+    case 'a':
+    case 'A': snprintf(text, sizeof text, "%.*s", what == 'a' ? 3 : 20, days[t->tm_wday]); break;
+    case 'b':
+    case 'B': snprintf(text, sizeof text, "%.*s", what == 'b' ? 3 : 20, months[t->tm_mon]); break;
+    case 'p': snprintf(text, sizeof text, "%s", t->tm_hour < 12 ? "AM" : "PM"); break;
+    default:
+        // What these write depends on no locale.
+        if (!what || !strchr("dDeFHIjmMSTyY%", what) || !strftime(text, sizeof text, form, t))
+            jinja_unknown(b->r, "date format", form);
+    }
+    jinja_put_words(b, text);
+}
+
+static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_value self,
+                                            const struct jinja_args *a)
+{
+    const struct jinja_string *format = jinja_need_text(r, a->at[0], "strftime_now");
+    const time_t now = r->now ? r->now : time(NULL);
+    struct builder b = { .r = r };
+    struct tm t;
+    if (!format || !localtime_r(&now, &t)) return self;
+    for (size_t i = 0; i < format->length && jinja_step(r, 1); i++) {
+        if (format->bytes[i] != '%' || i + 1 >= format->length) {
+            jinja_put_piece(&b, format, i, i + 1);
+            continue;
+        }
+        i++;
+        // "%-d": without the zero in front.
+        const bool bare = format->bytes[i] == '-' && i + 1 < format->length;
+        i += bare;
+        const size_t start = b.length;
+        put_date_part(&b, &t, format->bytes[i]);
+        if (!bare || r->failed || b.length < start + 2 || b.bytes[start] != '0') continue;
+        size_t zeros = 0;
+        while (start + zeros + 1 < b.length && b.bytes[start + zeros] == '0') zeros++;
+        memmove(b.bytes + start, b.bytes + start + zeros, b.length - start - zeros);
+        b.length -= zeros;
+        b.bytes[b.length] = '\0';
+    }
+    return jinja_builder_value(&b);
+}
+
+const struct jinja_callable *jinja_function(const char *name)
+{
+    static const struct jinja_callable functions[] = {
+        { "raise_exception", function_raise, "message", 1 },
+        { "namespace", function_namespace, "*", 0 },
+        { "dict", function_dict, "*", 0 },
+        { "range", function_range, "start stop step", 1 },
+        { "strftime_now", function_strftime, "format", 1 },
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!strcmp(functions[i].name, name)) return &functions[i];
+    return NULL;
+}
+
+// --- tests -------------------------------------------------------------------------------------
+
+#define TEST(name, condition)                                                        \
+    static struct jinja_value test_##name(struct jinja_run *r, struct jinja_value v, \
+                                          const struct jinja_args *a)                \
+    {                                                                                \
+        (void)r;                                                                     \
+        (void)a;                                                                     \
+        return jinja_bool(condition);                                                \
+    }
+
+TEST(defined, v.kind != JINJA_UNDEFINED)
+TEST(undefined, v.kind == JINJA_UNDEFINED)
+TEST(none, v.kind == JINJA_NONE)
+TEST(boolean, v.kind == JINJA_BOOL)
+TEST(true, v.kind == JINJA_BOOL && v.truth)
+TEST(false, v.kind == JINJA_BOOL && !v.truth)
+TEST(integer, v.kind == JINJA_INT)
+TEST(float, v.kind == JINJA_REAL)
+TEST(number, jinja_is_number(v))
+TEST(string, jinja_is_text(v))
+TEST(mapping, v.kind == JINJA_DICT)
+TEST(iterable, jinja_value_iterable(v))
+TEST(sequence,
+     jinja_is_text(v) || jinja_is_sequence(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED)
+TEST(in, jinja_value_contains(r, a->at[0], v))
+TEST(eq, jinja_value_equal(r, v, a->at[0]))
+TEST(ne, !jinja_value_equal(r, v, a->at[0]))
+TEST(gt, jinja_value_order(r, v, a->at[0]) > 0)
+TEST(ge, jinja_value_order(r, v, a->at[0]) >= 0)
+TEST(lt, jinja_value_order(r, v, a->at[0]) < 0)
+TEST(le, jinja_value_order(r, v, a->at[0]) <= 0)
+TEST(odd, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_int(2)),
+                            jinja_value_int(1)))
+TEST(even, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_int(2)),
+                             jinja_value_int(0)))
+
+const struct jinja_callable *jinja_test(const char *name)
+{
+    static const struct jinja_callable tests[] = {
+        { "defined", test_defined, "", 0 },     { "undefined", test_undefined, "", 0 },
+        { "none", test_none, "", 0 },           { "boolean", test_boolean, "", 0 },
+        { "true", test_true, "", 0 },           { "false", test_false, "", 0 },
+        { "integer", test_integer, "", 0 },     { "float", test_float, "", 0 },
+        { "number", test_number, "", 0 },       { "string", test_string, "", 0 },
+        { "mapping", test_mapping, "", 0 },     { "iterable", test_iterable, "", 0 },
+        { "sequence", test_sequence, "", 0 },   { "odd", test_odd, "", 0 },
+        { "even", test_even, "", 0 },           { "in", test_in, "seq", 1 },
+        { "eq", test_eq, "other", 1 },          { "equalto", test_eq, "other", 1 },
+        { "==", test_eq, "other", 1 },          { "ne", test_ne, "other", 1 },
+        { "!=", test_ne, "other", 1 },          { "gt", test_gt, "other", 1 },
+        { "greaterthan", test_gt, "other", 1 }, { ">", test_gt, "other", 1 },
+        { "ge", test_ge, "other", 1 },          { ">=", test_ge, "other", 1 },
+        { "lt", test_lt, "other", 1 },          { "lessthan", test_lt, "other", 1 },
+        { "<", test_lt, "other", 1 },           { "le", test_le, "other", 1 },
+        { "<=", test_le, "other", 1 },
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (!strcmp(tests[i].name, name)) return &tests[i];
+    return NULL;
+}

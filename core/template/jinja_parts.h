@@ -1,0 +1,379 @@
+// core/template/jinja_parts.h -- shared by the files of the template engine only.
+//
+//   jinja_lex.c         template -> tokens: white-space control, raw blocks, comments
+//   jinja_parse.c       tokens -> the tree: expressions and statements
+//   jinja_run.c         statements: scopes, loops, macros, output
+//   jinja_eval.c        expressions: operators, indices, attributes, calls
+//   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    what templates can call
+//   jinja_value.c       room, lists, dicts, truth, order
+//   jinja_string.c      strings and where they came from
+//   jinja_unicode.c     upper and lower case, white space, characters
+//   jinja_show.c        str(), repr() and tojson of values
+//   jinja_json.c        JSON -> values
+#ifndef CORE_TEMPLATE_JINJA_PARTS_H
+#define CORE_TEMPLATE_JINJA_PARTS_H
+
+#include "core/template/jinja.h"
+
+enum {
+    JINJA_DEPTH = 400,             // nested expressions and statements in a template
+    JINJA_STACK = 2000,            // of them, with those of macros called, and nested values
+    JINJA_CALLS = 60,              // macros in macros
+    JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied: about a second
+    JINJA_OUTPUT = 64 << 20,       // bytes
+    JINJA_TEMPLATE_SIZE = 4 << 20, // bytes
+    JINJA_NAME = 1000,             // bytes of a name: comparing two is a step
+};
+static const size_t JINJA_MEMORY = (size_t)256 << 20;
+
+// --- values --------------------------------------------------------------------------------------
+
+struct jinja_string {
+    const char *bytes; // a NUL stands behind them
+    size_t length;
+    const struct jinja_span *spans;
+    size_t span_count;
+    bool safe; // Markup: `+` escapes what joins it
+};
+
+struct jinja_list {
+    struct jinja_value *items;
+    size_t count, capacity;
+};
+
+struct jinja_dict {
+    struct jinja_value *keys, *values;
+    size_t count, capacity;
+};
+
+struct jinja_loop {
+    const struct jinja_list *items;
+    size_t index; // from 0
+};
+
+// --- a rendering ---------------------------------------------------------------------------------
+
+struct jinja_scope {
+    struct jinja_scope *outer;
+    const char **names;
+    struct jinja_value *values;
+    size_t count, capacity;
+    bool captured; // by a macro, which may outlive it
+};
+
+struct jinja_run {
+    const struct jinja *t;
+    struct jinja_room *room;
+    struct jinja_scope *scope;
+    struct builder *out; // where output goes: the whole text, or what a block collects
+    struct err *err;
+    bool failed, unknown; // unknown: something that this engine does not know
+    int line, depth, calls;
+    time_t now;
+    bool breaking, continuing;
+    struct jinja_value collected; // the text of a block that goes through filters
+    struct jinja_value caller;    // of the macro that a call block is about to call
+};
+
+// Reports the first failure and stops the rendering.
+void jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The same for something that this engine does not know: "filter", its name.
+void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
+// One level deeper; the caller leaves it by r->depth--.
+bool jinja_enter(struct jinja_run *r);
+// Counts steps; false once the rendering has failed.
+bool jinja_step(struct jinja_run *r, size_t steps);
+// The same for callers that have only the room: false once the budget is spent.
+bool jinja_spend(struct jinja_room *room, size_t steps);
+// False if the budget has less memory left than `size`; it is then spent. Call it before taking
+// anything large.
+bool jinja_afford(struct jinja_room *room, size_t size);
+void *jinja_take(struct jinja_room *room, size_t size);
+// Room for one more of `count` elements of this size; the old ones are copied when it doubles.
+// NULL: the budget is spent, and the caller drops the element.
+void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size);
+char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
+
+struct jinja_value jinja_value_undefined(const char *name);
+struct jinja_value jinja_value_none(void);
+struct jinja_value jinja_value_int(int64_t integer);
+struct jinja_value jinja_value_real(double real);
+struct jinja_value jinja_value_string(const struct jinja_string *s);
+// Of the template itself.
+struct jinja_value jinja_value_words(struct jinja_run *r, const char *text);
+
+bool jinja_is_given(struct jinja_value v);
+bool jinja_is_text(struct jinja_value v);
+bool jinja_is_number(struct jinja_value v);   // bools too
+bool jinja_is_sequence(struct jinja_value v); // list, tuple, range
+// The dict of a dict or a namespace, else NULL.
+struct jinja_dict *jinja_dict_of(struct jinja_value v);
+double jinja_value_as_real(struct jinja_value v);
+int64_t jinja_value_as_int(struct jinja_value v);        // of a bool or an integer
+const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
+
+struct jinja_list *jinja_list_new(struct jinja_room *room);
+void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v);
+struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list);
+struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b);
+
+// Index of a key, -1: not there.
+int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
+void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value v);
+
+bool jinja_value_truth(struct jinja_value v);
+bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
+// -1, 0, 1; fails when the values have no order.
+int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
+bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
+// What a loop or filter runs over, as a list of its own: characters, keys, items. NULL with a
+// failure when it cannot be iterated. A generator is used up.
+struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
+bool jinja_value_iterable(struct jinja_value v);
+// len(); -1 with a failure.
+int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
+
+// --- strings -------------------------------------------------------------------------------------
+
+// Makes a string out of pieces that keep their origin.
+struct builder {
+    struct jinja_run *r;
+    char *bytes;
+    size_t length, capacity;
+    struct jinja_span *spans;
+    size_t span_count, span_capacity;
+    bool output; // the whole text: bounded by JINJA_OUTPUT
+};
+
+void jinja_put_bytes(struct builder *b, const char *bytes, size_t length); // of the template
+void jinja_put_words(struct builder *b, const char *text);
+void jinja_put_blanks(struct builder *b, int64_t count);
+void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
+void jinja_put_all(struct builder *b, const struct jinja_string *s);
+// Bytes made from the character at s->bytes[at]: they have its origin.
+void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
+                       const struct jinja_string *s, size_t at);
+void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
+void jinja_put_show(struct builder *b, struct jinja_value v); // str()
+struct jinja_value jinja_builder_value(struct builder *b);
+struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_string *s,
+                                      size_t start, size_t end);
+// str() of any value, as a string.
+const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_value v);
+bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b);
+// A string, or NULL with a failure that names who wants it.
+const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_value v,
+                                           const char *who);
+// Place of `part` in s at or after `from`; SIZE_MAX: nowhere.
+size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
+                         const struct jinja_string *part, size_t from);
+struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
+                                        const struct jinja_string *old,
+                                        const struct jinja_string *new, int64_t count);
+// chars NULL: white space. sides: 1 left, 2 right.
+struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
+                                      const struct jinja_string *chars, int sides);
+struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
+// Where the line that begins at `at` ends, as splitlines() of Python sees it; *next: behind its
+// break, the same where the text ends without one.
+size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next);
+int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s);
+// Byte at which character number n begins (n may be the number of characters).
+size_t jinja_string_at(const struct jinja_string *s, int64_t n);
+
+struct json_style {
+    const char *item, *key; // separators
+    bool ascii, lines;      // lines: each item has its own
+    int64_t indent;         // of those, a level
+};
+void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
+                    int level);
+
+// --- characters ----------------------------------------------------------------------------------
+
+size_t jinja_space_start(const char *text, size_t length); // bytes of white space at the beginning
+size_t jinja_space_end(const char *text, size_t length);   // at the end
+size_t jinja_char_length(const char *text, size_t left);
+int32_t jinja_char_at(const char *text, size_t left, size_t *length);
+size_t jinja_char_put(char *bytes, int32_t c); // at most 4
+enum letter_case { CASE_UPPER, CASE_LOWER, CASE_CAPITAL, CASE_TITLE, CASE_TITLE_WORDS };
+struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_string *s,
+                                     enum letter_case how);
+bool jinja_char_printable(int32_t c);
+bool jinja_char_is_name(int32_t c, bool first);
+
+// --- tokens --------------------------------------------------------------------------------------
+
+enum jinja_token_kind {
+    T_DATA,
+    T_OPEN,
+    T_CLOSE,
+    T_PRINT,
+    T_PRINT_END,
+    T_NAME,
+    T_STRING,
+    T_INT,
+    T_REAL,
+    T_SIGN,
+    T_END
+};
+
+struct jinja_token {
+    enum jinja_token_kind kind;
+    int line;
+    const char *text; // data, name, string (escapes resolved), sign: NUL-terminated
+    size_t length;
+    int64_t integer;
+    double real;
+};
+
+struct jinja_tokens {
+    struct jinja_token *list;
+    size_t count, capacity;
+};
+
+int jinja_lex(struct jinja_room *room, const char *text, size_t length, struct jinja_tokens *tokens,
+              struct err *err);
+
+// --- the tree ------------------------------------------------------------------------------------
+
+enum jinja_op {
+    // Expressions.
+    N_VALUE,
+    N_NAME,
+    N_LIST,
+    N_TUPLE,
+    N_DICT,
+    N_ATTRIBUTE,
+    N_INDEX,
+    N_SLICE,
+    N_CALL,
+    N_NAMED, // a keyword argument
+    N_FILTER,
+    N_TEST,
+    N_AND,
+    N_OR,
+    N_NOT,
+    N_NEGATIVE,
+    N_COMPARE,
+    N_CONCAT,
+    N_ADD,
+    N_SUBTRACT,
+    N_MULTIPLY,
+    N_DIVIDE,
+    N_FLOOR,
+    N_MODULO,
+    N_IF_ELSE,
+    // Statements.
+    N_DATA,
+    N_PRINT,
+    N_IF,
+    N_FOR,
+    N_SET,
+    N_SET_BLOCK,
+    N_MACRO,
+    N_FILTER_BLOCK,
+    N_BLOCK,
+    N_BREAK,
+    N_CONTINUE,
+};
+
+enum compare {
+    IS_EQUAL,
+    IS_UNEQUAL,
+    IS_LESS,
+    IS_AT_MOST,
+    IS_GREATER,
+    IS_AT_LEAST,
+    IS_IN,
+    IS_NOT_IN
+};
+
+struct jinja_nodes {
+    struct jinja_node **list;
+    size_t count, capacity;
+};
+
+// What the fields of a node are stands beside its parser.
+struct jinja_node {
+    enum jinja_op op;
+    int line, depth;
+    struct jinja_node *a, *b, *c;
+    struct jinja_nodes list;  // elements, arguments, parameters, or the body of a statement
+    struct jinja_nodes other; // values of a dict, N_NAMED arguments, defaults, or an else body
+    const char *name;
+    enum compare compare;
+    struct jinja_value value;
+    const struct jinja_callable *callable; // filter or test
+};
+
+struct jinja {
+    struct jinja_room room;
+    struct jinja_nodes body;
+    const char *name;
+    const char **words; // every name used
+    size_t word_count, word_capacity;
+};
+
+// --- evaluation ----------------------------------------------------------------------------------
+
+struct jinja_value jinja_eval(struct jinja_run *r, const struct jinja_node *n);
+struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
+                                     struct jinja_value b);
+struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
+                                     struct jinja_value index);
+bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value *v);
+
+// --- calls ---------------------------------------------------------------------------------------
+
+struct jinja_args {
+    struct jinja_value *at;
+    size_t count;
+    const char **names;
+    struct jinja_value *named;
+    size_t named_count;
+};
+
+enum { PARAMETERS_MAX = 6 };
+
+// A filter, test, function or method. `parameters`: their names, separated by blanks; "*" at the
+// end: any number of them, and any keyword. The function gets them in `at`, JINJA_ABSENT where not
+// given; with "*" the arguments as they were given.
+struct jinja_callable {
+    const char *name;
+    struct jinja_value (*run)(struct jinja_run *r, struct jinja_value self,
+                              const struct jinja_args *args);
+    const char *parameters;
+    int least; // that must be given
+};
+
+struct jinja_method {
+    struct jinja_value self;
+    const struct jinja_callable *call;
+};
+
+struct jinja_macro {
+    const struct jinja_node *node;
+    struct jinja_scope *scope;
+};
+
+struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_callable *c,
+                                       struct jinja_value self, const struct jinja_args *args);
+struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *n);
+struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
+                                    const struct jinja_args *args);
+
+// The tables; NULL: unknown.
+const struct jinja_callable *jinja_filter(const char *name);
+const struct jinja_callable *jinja_test(const char *name);
+const struct jinja_callable *jinja_function(const char *name);
+const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name);
+
+struct jinja_value jinja_argument(const struct jinja_args *args, size_t i); // ABSENT past the end
+bool jinja_argument_true(const struct jinja_args *args, size_t i, bool otherwise);
+// Of an integer or bool; fails for others.
+int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, size_t i,
+                           int64_t otherwise, const char *who);
+
+#endif

@@ -1,0 +1,468 @@
+// core/template/jinja_value.c -- values of templates: their memory, lists, dicts, truth and order,
+// as Python has them.
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cancel.h"
+#include "core/template/jinja_parts.h"
+
+// --- memory ------------------------------------------------------------------------------------
+
+struct jinja_block {
+    struct jinja_block *next;
+    size_t size, used;
+    max_align_t data[];
+};
+
+static const char too_large[] = "the template needs more than 256 MB";
+
+bool jinja_spend(struct jinja_room *room, size_t steps)
+{
+    enum { LOOK = 20 }; // 2^20 steps between two looks at Ctrl-C
+    const uint64_t before = room->steps;
+    room->steps += steps;
+    if (room->spent) return false;
+    if (room->steps > JINJA_STEPS)
+        room->spent = "the template takes more than 20 million steps";
+    else if (room->steps >> LOOK != before >> LOOK && cancel_asked())
+        room->spent = "cancelled";
+    return !room->spent;
+}
+
+bool jinja_afford(struct jinja_room *room, size_t size)
+{
+    if (room->used <= JINJA_MEMORY && size <= JINJA_MEMORY - room->used) return true;
+    if (!room->spent) room->spent = too_large;
+    return false;
+}
+
+// Never NULL: once the budget is spent, what is asked for is still given, and the rendering stops
+// at its next step.
+void *jinja_take(struct jinja_room *room, size_t size)
+{
+    enum { BLOCK = 64 << 10 };
+    const size_t align = sizeof(max_align_t);
+    size = (size + align - 1) / align * align;
+    struct jinja_block *b = room->blocks;
+    if (!b || b->size - b->used < size) {
+        const size_t bytes = size > BLOCK / 4 ? size : BLOCK;
+        b = xmalloc(sizeof *b + bytes);
+        *b = (struct jinja_block){ .size = bytes };
+        // A big block is full at once: the one in use stays in front.
+        if (room->blocks && bytes == size) {
+            b->next = room->blocks->next;
+            room->blocks->next = b;
+        } else {
+            b->next = room->blocks;
+            room->blocks = b;
+        }
+        room->used += bytes;
+        if (room->used > JINJA_MEMORY && !room->spent) room->spent = too_large;
+    }
+    void *memory = (char *)b->data + b->used;
+    b->used += size;
+    memset(memory, 0, size);
+    return memory;
+}
+
+void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity) return old;
+    const size_t more = *capacity ? 2 * *capacity : 4;
+    if (!jinja_afford(room, more * size)) return NULL;
+    void *now = jinja_take(room, more * size);
+    if (count) memcpy(now, old, count * size);
+    *capacity = more;
+    return now;
+}
+
+char *jinja_keep(struct jinja_room *room, const char *text, size_t length)
+{
+    char *copy = jinja_take(room, length + 1);
+    if (length) memcpy(copy, text, length);
+    return copy;
+}
+
+void jinja_room_release(struct jinja_room *room)
+{
+    for (struct jinja_block *b = room->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *room = (struct jinja_room){ 0 };
+}
+
+void jinja_fail(struct jinja_run *r, const char *format, ...)
+{
+    char text[sizeof r->err->text];
+    va_list args;
+    if (r->failed) return;
+    va_start(args, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    r->failed = true;
+    err_set(r->err, "line %d: %s", r->line, text);
+}
+
+void jinja_unknown(struct jinja_run *r, const char *what, const char *name)
+{
+    if (!r->failed) r->unknown = true;
+    jinja_fail(r, "the %s '%.100s' is not known", what, name ? name : "");
+}
+
+bool jinja_enter(struct jinja_run *r)
+{
+    if (++r->depth > JINJA_STACK) jinja_fail(r, "values, macros or blocks are nested too deeply");
+    return !r->failed;
+}
+
+bool jinja_step(struct jinja_run *r, size_t steps)
+{
+    if (!jinja_spend(r->room, steps)) jinja_fail(r, "%s", r->room->spent);
+    return !r->failed;
+}
+
+// --- simple values -----------------------------------------------------------------------------
+
+struct jinja_value jinja_value_undefined(const char *name)
+{
+    return (struct jinja_value){ .kind = JINJA_UNDEFINED, .name = name };
+}
+
+struct jinja_value jinja_value_none(void)
+{
+    return (struct jinja_value){ .kind = JINJA_NONE };
+}
+
+struct jinja_value jinja_bool(bool truth)
+{
+    return (struct jinja_value){ .kind = JINJA_BOOL, .truth = truth };
+}
+
+struct jinja_value jinja_value_int(int64_t integer)
+{
+    return (struct jinja_value){ .kind = JINJA_INT, .integer = integer };
+}
+
+struct jinja_value jinja_value_real(double real)
+{
+    return (struct jinja_value){ .kind = JINJA_REAL, .real = real };
+}
+
+bool jinja_is_given(struct jinja_value v)
+{
+    return v.kind != JINJA_ABSENT;
+}
+
+bool jinja_is_text(struct jinja_value v)
+{
+    return v.kind == JINJA_TEXT;
+}
+
+bool jinja_is_number(struct jinja_value v)
+{
+    return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
+}
+
+bool jinja_is_sequence(struct jinja_value v)
+{
+    return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
+}
+
+static bool has_list(struct jinja_value v)
+{
+    return jinja_is_sequence(v) || v.kind == JINJA_VIEW || v.kind == JINJA_GENERATOR;
+}
+
+struct jinja_dict *jinja_dict_of(struct jinja_value v)
+{
+    return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
+}
+
+int64_t jinja_value_as_int(struct jinja_value v)
+{
+    return v.kind == JINJA_BOOL ? v.truth : v.integer;
+}
+
+double jinja_value_as_real(struct jinja_value v)
+{
+    return v.kind == JINJA_REAL ? v.real : (double)jinja_value_as_int(v);
+}
+
+const char *jinja_value_kind_name(struct jinja_value v)
+{
+    static const char *const names[] = {
+        [JINJA_ABSENT] = "nothing", [JINJA_UNDEFINED] = "undefined",
+        [JINJA_NONE] = "none",      [JINJA_BOOL] = "bool",
+        [JINJA_INT] = "int",        [JINJA_REAL] = "float",
+        [JINJA_TEXT] = "str",       [JINJA_LIST] = "list",
+        [JINJA_TUPLE] = "tuple",    [JINJA_VIEW] = "dict view",
+        [JINJA_RANGE] = "range",    [JINJA_GENERATOR] = "generator",
+        [JINJA_DICT] = "dict",      [JINJA_NAMESPACE] = "namespace",
+        [JINJA_LOOP] = "loop",      [JINJA_FUNCTION] = "function",
+        [JINJA_METHOD] = "method",  [JINJA_MACRO] = "macro",
+    };
+    return names[v.kind];
+}
+
+// --- lists and dicts ---------------------------------------------------------------------------
+
+struct jinja_list *jinja_list_new(struct jinja_room *room)
+{
+    return jinja_take(room, sizeof(struct jinja_list));
+}
+
+void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v)
+{
+    void *items = jinja_grow(room, list->items, list->count, &list->capacity, sizeof v);
+    if (!items) return;
+    list->items = items;
+    list->items[list->count++] = v;
+}
+
+struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list)
+{
+    return (struct jinja_value){ .kind = kind, .list = list };
+}
+
+struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b)
+{
+    struct jinja_list *list = jinja_list_new(room);
+    jinja_list_push(room, list, a);
+    jinja_list_push(room, list, b);
+    return jinja_list_value(JINJA_TUPLE, list);
+}
+
+struct jinja_value jinja_list(struct jinja_room *room)
+{
+    return jinja_list_value(JINJA_LIST, jinja_list_new(room));
+}
+
+void jinja_add(struct jinja_room *room, struct jinja_value list, struct jinja_value item)
+{
+    jinja_list_push(room, list.list, item);
+}
+
+struct jinja_value jinja_dict(struct jinja_room *room)
+{
+    return (struct jinja_value){ .kind = JINJA_DICT,
+                                 .dict = jinja_take(room, sizeof(struct jinja_dict)) };
+}
+
+static void dict_append(struct jinja_room *room, struct jinja_dict *d, struct jinja_value key,
+                        struct jinja_value v)
+{
+    size_t capacity = d->capacity;
+    void *keys = jinja_grow(room, d->keys, d->count, &capacity, sizeof key);
+    void *values = keys ? jinja_grow(room, d->values, d->count, &d->capacity, sizeof v) : NULL;
+    if (!values) return;
+    d->keys = keys;
+    d->values = values;
+    d->keys[d->count] = key;
+    d->values[d->count++] = v;
+}
+
+int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
+{
+    if (key.kind == JINJA_LIST || key.kind == JINJA_TUPLE || key.kind == JINJA_DICT) {
+        jinja_fail(r, "a %s cannot be the key of a dict", jinja_value_kind_name(key));
+        return -1;
+    }
+    for (size_t i = 0; i < d->count && !r->failed; i++)
+        if (jinja_value_equal(r, d->keys[i], key)) return (int64_t)i;
+    return -1;
+}
+
+void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
+                    struct jinja_value v)
+{
+    const int64_t i = jinja_dict_find(r, d, key);
+    if (r->failed) return;
+    if (i >= 0)
+        d->values[i] = v;
+    else
+        dict_append(r->room, d, key, v);
+}
+
+void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
+               struct jinja_value value)
+{
+    struct jinja_dict *d = dict.dict;
+    const size_t length = strlen(key);
+    if (!jinja_spend(room, d->count)) return;
+    for (size_t i = 0; i < d->count; i++) {
+        const struct jinja_string *name = jinja_is_text(d->keys[i]) ? d->keys[i].text : NULL;
+        if (!name || name->length != length || memcmp(name->bytes, key, length) != 0) continue;
+        d->values[i] = value;
+        return;
+    }
+    dict_append(room, d, jinja_text(room, key, length, JINJA_TEMPLATE), value);
+}
+
+// --- truth and order ---------------------------------------------------------------------------
+
+bool jinja_value_truth(struct jinja_value v)
+{
+    switch (v.kind) {
+    case JINJA_ABSENT:
+    case JINJA_UNDEFINED:
+    case JINJA_NONE: return false;
+    case JINJA_BOOL: return v.truth;
+    case JINJA_INT: return v.integer != 0;
+    case JINJA_REAL: return v.real != 0;
+    case JINJA_TEXT: return v.text->length > 0;
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_VIEW:
+    case JINJA_RANGE: return v.list->count > 0;
+    case JINJA_DICT: return v.dict->count > 0;
+    default: return true;
+    }
+}
+
+static bool lists_equal(struct jinja_run *r, const struct jinja_list *a, const struct jinja_list *b)
+{
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (r->failed || !jinja_value_equal(r, a->items[i], b->items[i])) return false;
+    return true;
+}
+
+static bool dicts_equal(struct jinja_run *r, const struct jinja_dict *a, const struct jinja_dict *b)
+{
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const int64_t k = jinja_dict_find(r, b, a->keys[i]);
+        if (r->failed || k < 0 || !jinja_value_equal(r, a->values[i], b->values[k])) return false;
+    }
+    return true;
+}
+
+static bool contents_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
+{
+    bool equal = false;
+    if (jinja_enter(r))
+        equal =
+            a.kind == JINJA_DICT ? dicts_equal(r, a.dict, b.dict) : lists_equal(r, a.list, b.list);
+    r->depth--;
+    return equal;
+}
+
+bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
+{
+    if (!jinja_step(r, 1)) return false;
+    if (jinja_is_number(a) && jinja_is_number(b)) {
+        if (a.kind == JINJA_REAL || b.kind == JINJA_REAL)
+            return jinja_value_as_real(a) == jinja_value_as_real(b);
+        return jinja_value_as_int(a) == jinja_value_as_int(b);
+    }
+    if (a.kind != b.kind) return false;
+    switch (a.kind) {
+    case JINJA_ABSENT:
+    case JINJA_UNDEFINED:
+    case JINJA_NONE: return true;
+    case JINJA_TEXT: jinja_step(r, a.text->length / 64); return jinja_strings_equal(a.text, b.text);
+    case JINJA_LIST:
+    case JINJA_TUPLE:
+    case JINJA_RANGE:
+    case JINJA_DICT: return a.list == b.list || contents_equal(r, a, b);
+    case JINJA_METHOD: return a.method->call == b.method->call;
+    default: return a.list == b.list;
+    }
+}
+
+static int strings_order(const struct jinja_string *a, const struct jinja_string *b)
+{
+    const size_t n = a->length < b->length ? a->length : b->length;
+    const int order = n ? memcmp(a->bytes, b->bytes, n) : 0; // UTF-8 sorts as its characters do
+    if (order) return order < 0 ? -1 : 1;
+    return a->length < b->length ? -1 : a->length > b->length;
+}
+
+int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
+{
+    if (!jinja_step(r, 1)) return 0;
+    if (jinja_is_number(a) && jinja_is_number(b)) {
+        if (a.kind != JINJA_REAL && b.kind != JINJA_REAL) {
+            const int64_t x = jinja_value_as_int(a), y = jinja_value_as_int(b);
+            return x < y ? -1 : x > y;
+        }
+        const double x = jinja_value_as_real(a), y = jinja_value_as_real(b);
+        return x < y ? -1 : x > y;
+    }
+    if (jinja_is_text(a) && jinja_is_text(b)) {
+        jinja_step(r, (a.text->length < b.text->length ? a.text->length : b.text->length) / 64);
+        return strings_order(a.text, b.text);
+    }
+    jinja_fail(r, "a %s and a %s have no order", jinja_value_kind_name(a),
+               jinja_value_kind_name(b));
+    return 0;
+}
+
+bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one)
+{
+    if (jinja_is_text(all)) {
+        if (!jinja_is_text(one)) {
+            jinja_fail(r, "'in' looks for a str in a str, not for a %s",
+                       jinja_value_kind_name(one));
+            return false;
+        }
+        return jinja_string_find(r, all.text, one.text, 0) != SIZE_MAX;
+    }
+    if (all.kind == JINJA_DICT) return jinja_dict_find(r, all.dict, one) >= 0;
+    struct jinja_list *items = has_list(all) ? all.list : jinja_value_items(r, all);
+    for (size_t i = 0; items && i < items->count && !r->failed; i++)
+        if (jinja_value_equal(r, items->items[i], one)) return true;
+    return false;
+}
+
+// --- items -------------------------------------------------------------------------------------
+
+bool jinja_value_iterable(struct jinja_value v)
+{
+    return has_list(v) || jinja_is_text(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED;
+}
+
+static struct jinja_list *characters(struct jinja_run *r, const struct jinja_string *s)
+{
+    struct jinja_list *list = jinja_list_new(r->room);
+    for (size_t i = 0, n; i < s->length && jinja_step(r, 1); i += n) {
+        n = jinja_char_length(s->bytes + i, s->length - i);
+        jinja_list_push(r->room, list, jinja_string_piece(r, s, i, i + n));
+    }
+    return list;
+}
+
+struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
+{
+    struct jinja_list *list = jinja_list_new(r->room);
+    if (jinja_is_text(v)) return characters(r, v.text);
+    if (v.kind == JINJA_UNDEFINED) return list;
+    if (v.kind == JINJA_DICT) {
+        for (size_t i = 0; i < v.dict->count && jinja_step(r, 1); i++)
+            jinja_list_push(r->room, list, v.dict->keys[i]);
+        return list;
+    }
+    if (!has_list(v)) {
+        jinja_fail(r, "a %s cannot be iterated over", jinja_value_kind_name(v));
+        return NULL;
+    }
+    for (size_t i = 0; i < v.list->count && jinja_step(r, 1); i++)
+        jinja_list_push(r->room, list, v.list->items[i]);
+    if (v.kind == JINJA_GENERATOR) v.list->count = 0;
+    return list;
+}
+
+int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v)
+{
+    if (jinja_is_text(v)) return jinja_string_characters(r, v.text);
+    if (v.kind == JINJA_DICT) return (int64_t)v.dict->count;
+    if (v.kind == JINJA_UNDEFINED) return 0;
+    if (has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
+    jinja_fail(r, "a %s has no length", jinja_value_kind_name(v));
+    return -1;
+}

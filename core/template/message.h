@@ -1,0 +1,70 @@
+// core/template/message.h -- messages made of text and pictures, and the pictures themselves.
+#ifndef CORE_TEMPLATE_MESSAGE_H
+#define CORE_TEMPLATE_MESSAGE_H
+
+#include <stdbool.h>
+
+#include "core/base/mem.h"
+#include "core/picture/image.h"
+
+enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
+
+// "system", "user", "assistant", "raw".
+const char *role_name(enum role role);
+int role_parse(const char *name); // -1: unknown
+
+struct content_item {
+    char *text;  // NULL for a picture
+    int picture; // index into conversation->pictures, -1 for text
+};
+
+struct message {
+    enum role role;
+    struct content_item *content;
+    size_t content_count;
+    // Generated answers and raw ids keep their token ids and are never tokenised again.
+    bool generated;
+    struct ids ids;
+    // From a data set: special tokens spelled in its texts are tokens (data.special_tokens).
+    bool from_data;
+    bool untrained; // an answer that data marks as context: training learns the others only
+};
+
+void message_add_text(struct message *m, const char *text);
+void message_add_picture(struct message *m, int picture);
+// All texts of the message, joined; the caller frees the result.
+char *message_text(const struct message *m);
+// Makes an answer its text, and empties a raw message.
+void message_drop_ids(struct message *m);
+void message_copy(struct message *to, const struct message *from);
+void message_release(struct message *m);
+
+// What the number and the places of a picture's visual tokens depend on.
+struct picture_shape {
+    int64_t width, height; // pixels
+    int64_t most_tokens;   // visual tokens that it may cost before `share`; 0: any number
+    double share;          // of its grids' tokens, to which they are averaged; 0: all of them
+    bool several; // its prompt shows other pictures too, and the model's family then encodes it
+                  // otherwise
+};
+
+// A picture of the conversation: the bytes of its file, its pixels and its visual tokens.
+struct picture {
+    char *path; // as given; "-" for standard input
+    char sha256[65];
+    void *bytes; // [size] content of the file
+    size_t size;
+    struct image image; // decoded, with alpha
+    struct picture_shape shape;
+    int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
+    // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
+    int64_t newline, newline_step;
+    // [tokens, D] after the projector, before methods; NULL: not computed yet. Of visual_keep.
+    struct tensor *visual;
+    float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: nothing wanted it
+};
+
+// Frees all but the visual tokens, which the conversation owns.
+void picture_release(struct picture *p);
+
+#endif

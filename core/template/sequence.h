@@ -1,0 +1,75 @@
+// core/template/sequence.h -- the token sequence: ids, visual tokens and positions.
+//
+// A function of the family gives the number of visual tokens per picture; from then on their places
+// are here, for the prompt, the context meter, the splice, pruning and training.
+#ifndef CORE_TEMPLATE_SEQUENCE_H
+#define CORE_TEMPLATE_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/mem.h"
+
+// Several conversations with a common prefix in one pass (core/talk/batch.h). The keys of the
+// prefix are the first rows of the cache, which each row sees; behind them is room for `room` rows
+// of one conversation at a time, while it is attended to, and then as many for each to keep its
+// own.
+enum { SEGMENTS_MOST = 8 };
+struct segments {
+    int count;
+    int64_t prefix, room;
+    // Own rows of each in the cache, and rows of this pass, which follow them. The rows of the pass
+    // are those of the first, of the second, and so on.
+    struct {
+        int64_t cached, n;
+    } of[SEGMENTS_MOST];
+};
+
+// Where the rows of segment i begin in the cache.
+static inline int64_t segment_row(const struct segments *s, int i)
+{
+    return s->prefix + s->room * (i + 1);
+}
+
+// Row i of a sequence of n rows. Pictures are counted through the whole conversation. In training a
+// sequence may hold several samples, one after the other (sequence_join): a row sees only rows of
+// its own sample, from start[i] on, and pictures are counted through all samples.
+struct sequence {
+    int64_t n;
+    int32_t *ids;       // [n] token id; the placeholder id for visual tokens
+    int32_t *picture;   // [n] index of the visual token's picture, -1 for text
+    int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
+    bool *newline;      // [n] a visual token that shows nothing: it ends a row of its picture
+    int32_t *positions; // [axes, n] rotary positions
+    int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
+    int32_t *start;     // [n] first row of row i's sample; NULL: there is one sample
+    const struct segments *segments; // borrowed; NULL: all rows are of one conversation
+    bool pictures;  // the conversation (of samples: one) has a picture, even if no row is visual
+    int64_t prompt; // rows up to the end of the newest generation prompt; 0: all of them
+};
+
+// Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
+void sequence_init(struct sequence *s, int64_t n, int axes);
+// Positions on so many axes: 0..n-1 on each, to be changed.
+void sequence_set_axes(struct sequence *s, int axes);
+// Appends a text token; its position is the largest so far + 1 on every axis.
+void sequence_append(struct sequence *s, int32_t id);
+// Only the first n rows stay.
+void sequence_trim(struct sequence *s, int64_t n);
+void sequence_copy(struct sequence *to, const struct sequence *from);
+// Joins `count` samples into one sequence; positions are relative to the sample. pictures[k]:
+// number of pictures of sample k.
+void sequence_join(struct sequence *to, const struct sequence *const *samples,
+                   const size_t *pictures, size_t count);
+void sequence_release(struct sequence *s);
+// Rows of the longest sample.
+int64_t sequence_longest(const struct sequence *s);
+// The last row of the newest generation prompt, which chooses an answer's first token.
+int64_t sequence_query(const struct sequence *s);
+// Number of visual tokens in rows [from, n).
+int64_t sequence_visual_count(const struct sequence *s, int64_t from);
+// Which visual token each row is, counted through the sequence: [n], -1 for text; the caller frees
+// it. *visual: their number.
+int32_t *sequence_visual_numbers(const struct sequence *s, int64_t *visual);
+
+#endif

@@ -1,0 +1,416 @@
+// core/template/template.c -- messages to one text with marks in it, and that text to token ids.
+//
+//   messages -> text, the ranges a person typed, and a hole for every picture and every list of
+//   kept ids -> tokenised in one go (as the reference does with the whole rendered prompt) -> holes
+//   filled
+//
+// What a person typed cannot become a special token, so nobody writes a turn of the assistant or a
+// picture into a prompt by spelling it. In texts of a data set special tokens are tokens, as
+// transformers has them (`data.special_tokens`), but for a picture's: that is an error. The text
+// comes from the folder's own template (template_jinja.c) or from a row of the table of layouts
+// (template_layout.c).
+#include "core/template/template.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/template/layouts.h"
+#include "core/template/message.h"
+#include "core/template/sequence.h"
+#include "core/template/template_parts.h"
+
+// --- the rendering -----------------------------------------------------------------------------
+
+void rendering_release(struct rendering *r)
+{
+    buf_release(&r->text);
+    free(r->typed);
+    free(r->holes);
+    free(r->fillings);
+    free(r->answers);
+}
+
+void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length)
+{
+    if (!length) return;
+    if (m->from_data && !r->options->plain_data) {
+        r->spelled = true;
+    } else {
+        r->typed = xreallocarray(r->typed, r->typed_count + 1, sizeof *r->typed);
+        r->typed[r->typed_count++] = (struct text_range){ r->text.length, r->text.length + length };
+    }
+    buf_add(&r->text, text, length);
+    r->said_end = r->text.length;
+}
+
+void rendering_hole(struct rendering *r, int picture, const struct message *m)
+{
+    r->holes = xreallocarray(r->holes, r->hole_count + 1, sizeof *r->holes);
+    r->fillings = xreallocarray(r->fillings, r->hole_count + 1, sizeof *r->fillings);
+    r->holes[r->hole_count] = (struct text_hole){ r->text.length, picture < 0 };
+    r->fillings[r->hole_count++] = (struct filling){ picture, m };
+}
+
+void rendering_answer(struct rendering *r, size_t start, size_t end, bool open)
+{
+    r->answers = xreallocarray(r->answers, r->answer_count + 1, sizeof *r->answers);
+    r->answers[r->answer_count++] = (struct answer_range){ { start, end }, open };
+}
+
+bool begins_raw(const struct message *messages, size_t count)
+{
+    return count && messages[0].role == ROLE_RAW && messages[0].ids.count;
+}
+
+// Raw ids have no place in a template, and neither do answers to them: layouts know them, and what
+// to write without any message.
+static bool has_raw(const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (messages[i].role == ROLE_RAW) return true;
+    return false;
+}
+
+// `answers`: find the given ones, too.
+static int render(struct rendering *r, const struct message *messages, size_t count, bool answers,
+                  struct err *err)
+{
+    buf_puts(&r->text, "");
+    if (r->options->template && count && !has_raw(messages, count))
+        return render_template(r, messages, count, answers, err);
+    render_layout(r, messages, count);
+    return 0;
+}
+
+char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o,
+                  struct err *err)
+{
+    struct rendering r = { .options = o };
+    struct buf out = { 0 };
+    size_t done = 0;
+    if (render(&r, messages, count, false, err) < 0) {
+        rendering_release(&r);
+        return NULL;
+    }
+    for (size_t i = 0; i < r.hole_count; i++) {
+        buf_add(&out, r.text.data + done, r.holes[i].at - done);
+        done = r.holes[i].at;
+        char *text = r.fillings[i].message ? message_text(r.fillings[i].message) : NULL;
+        buf_puts(&out, text ? text : "<image>");
+        free(text);
+    }
+    buf_add(&out, r.text.data + done, r.text.length - done);
+    rendering_release(&r);
+    return buf_take(&out);
+}
+
+// --- ids ---------------------------------------------------------------------------------------
+
+// BOS and the like, unless the layout has written it.
+static void add_begin(const struct tokenizer *t, struct ids *ids)
+{
+    struct ids begin = { 0 };
+    tokenizer_begin(t, &begin);
+    bool there = ids->count >= begin.count &&
+                 (!begin.count || !memcmp(ids->data, begin.data, begin.count * sizeof *begin.data));
+    if (!there) {
+        ids_append(&begin, ids->data, ids->count);
+        struct ids swap = *ids;
+        *ids = begin;
+        begin = swap;
+    }
+    ids_release(&begin);
+}
+
+static int filling_length(const struct filling *f, const struct picture *pictures,
+                          size_t picture_count, int64_t *n, struct err *err)
+{
+    if (f->message) {
+        *n = (int64_t)f->message->ids.count;
+        return 0;
+    }
+    if (f->picture < 0 || (size_t)f->picture >= picture_count)
+        return err_set(err, "a message shows picture %d, but there are only %zu", f->picture,
+                       picture_count);
+    const struct picture *p = &pictures[f->picture];
+    *n = p->tokens;
+    if (*n < 1)
+        return err_set(err, "a picture of %lld x %lld pixels has no visual tokens with this model",
+                       (long long)p->shape.width, (long long)p->shape.height);
+    if (!p->shape.most_tokens || p->tokens <= p->shape.most_tokens) return 0;
+    return err_set(err,
+                   "a picture of %lld x %lld pixels costs at least %lld visual tokens with this "
+                   "model, but image.max_tokens is %lld",
+                   (long long)p->shape.width, (long long)p->shape.height, (long long)p->tokens,
+                   (long long)p->shape.most_tokens);
+}
+
+static bool ends_row(const struct picture *p, int64_t cell)
+{
+    return p->newline_step && cell >= p->newline && (cell - p->newline) % p->newline_step == 0;
+}
+
+// Does the model have all tokens of the text?
+static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t vocab,
+                     struct err *err)
+{
+    size_t i = 0;
+    while (i < ids->count && ids->data[i] < vocab) i++;
+    if (!vocab || i == ids->count) return 0;
+    const char *text = tokenizer_token(t, ids->data[i]);
+    return err_set(err,
+                   "token %d ('%s') of the tokenizer is not among the model's %lld: the tokenizer "
+                   "belongs to another model, or the embeddings "
+                   "were not resized after tokens were added",
+                   ids->data[i], text ? text : "?", (long long)vocab);
+}
+
+// A picture's token without a picture: transformers refuses it as well.
+static int check_spelled(const struct rendering *r, const struct ids *ids,
+                         const struct tokenizer *t, struct err *err)
+{
+    const int32_t placeholder = r->options->placeholder;
+    for (size_t i = 0; r->spelled && placeholder >= 0 && i < ids->count; i++)
+        if (ids->data[i] == placeholder)
+            return err_set(err,
+                           "a text spells '%s', the model's token for a picture: write <image> "
+                           "where a picture belongs (/set data.special_tokens text keeps it text)",
+                           tokenizer_token(t, placeholder));
+    return 0;
+}
+
+// ids with holes -> rows; `s` is empty before.
+static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
+                size_t picture_count, struct sequence *s, struct err *err)
+{
+    int64_t total = 0, n = 0, row = 0;
+    for (size_t i = 0; i < ids->count; i++, total += n) {
+        n = 1;
+        if (ids->data[i] < 0 &&
+            filling_length(&r->fillings[-1 - ids->data[i]], pictures, picture_count, &n, err) < 0)
+            return -1;
+        if (n < 0 || total > INT32_MAX - n) return err_set(err, "the prompt is too long");
+    }
+    sequence_init(s, total, 1);
+    for (size_t i = 0; i < ids->count; i++) {
+        if (ids->data[i] >= 0) {
+            s->ids[row++] = ids->data[i];
+            continue;
+        }
+        const struct filling *f = &r->fillings[-1 - ids->data[i]];
+        const struct message *m = f->message;
+        filling_length(f, pictures, picture_count, &n, NULL);
+        s->pictures |= !m;
+        if (m && n) memcpy(s->ids + row, m->ids.data, (size_t)n * sizeof *s->ids);
+        for (int64_t k = 0; !m && k < n; k++) {
+            s->ids[row + k] = r->options->placeholder;
+            s->picture[row + k] = f->picture;
+            s->cell[row + k] = (int32_t)k;
+            s->newline[row + k] = ends_row(&pictures[f->picture], k);
+        }
+        row += n;
+    }
+    return 0;
+}
+
+// Tokens beyond the context that are still counted, for a message that says how many there are.
+enum { BEYOND = 1 << 16 };
+
+static struct marked_text marked(const struct rendering *r)
+{
+    return (struct marked_text){
+        .text = r->text.data,
+        .length = r->text.length,
+        .typed = r->typed,
+        .typed_count = r->typed_count,
+        .holes = r->holes,
+        .hole_count = r->hole_count,
+        .most = r->options->context > 0 ? (size_t)r->options->context + BEYOND : 0,
+    };
+}
+
+// *begin: how many of the ids stand before those of the text.
+static int make_sequence(const struct rendering *r, const struct tokenizer *t, bool raw,
+                         const struct picture *pictures, size_t picture_count, struct ids *ids,
+                         size_t *begin, struct sequence *s, struct err *err)
+{
+    const struct marked_text text = marked(r);
+    *s = (struct sequence){ 0 };
+    if (tokenizer_encode_marked(t, &text, 0, ids, err) < 0) return err_in(err, "prompt");
+    *begin = ids->count;
+    if (!raw && !r->options->written) add_begin(t, ids);
+    *begin = ids->count - *begin;
+    if (check_ids(ids, t, r->options->vocab, err) < 0 || check_spelled(r, ids, t, err) < 0 ||
+        fill(r, ids, pictures, picture_count, s, err) < 0)
+        return err_in(err, "prompt");
+    return 0;
+}
+
+int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
+                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                    struct sequence *s, struct err *err)
+{
+    struct rendering r = { .options = o };
+    struct ids ids = { 0 };
+    size_t begin = 0;
+    const bool raw = begins_raw(messages, count);
+    *s = (struct sequence){ 0 };
+    int status = render(&r, messages, count, false, err);
+    if (status == 0)
+        status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
+    ids_release(&ids);
+    rendering_release(&r);
+    return status;
+}
+
+// --- where the answers are ---------------------------------------------------------------------
+//
+// Tokens know no places in the text. Tokenised again with a cut at both ends of every answer, the
+// ids are mostly the same, and the cuts stand among them. Where a token reaches across a cut, what
+// comes before is tokenised alone: the common ids are those before the place.
+
+// Ids before `at` in `ids` (without the begin tokens).
+static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
+                      size_t at, bool holes_too, size_t *n, struct err *err)
+{
+    struct marked_text text = marked(r);
+    struct ids part = { 0 };
+    struct text_range *typed = xreallocarray(NULL, r->typed_count + 1, sizeof *typed);
+    size_t kept = 0;
+    for (; kept < r->typed_count && r->typed[kept].start < at; kept++) {
+        typed[kept] = r->typed[kept];
+        if (typed[kept].end > at) typed[kept].end = at;
+    }
+    while (text.hole_count && (r->holes[text.hole_count - 1].at > at ||
+                               (r->holes[text.hole_count - 1].at == at && !holes_too)))
+        text.hole_count--;
+    text.length = at;
+    text.typed = typed;
+    text.typed_count = kept;
+    int status = tokenizer_encode_marked(t, &text, 0, &part, err);
+    for (*n = 0; *n < part.count && *n < ids->count && part.data[*n] == ids->data[*n];) ++*n;
+    free(typed);
+    ids_release(&part);
+    return status;
+}
+
+// places [2 * answers]: ids before the start and the end of every answer. False when the cuts
+// change what the text is tokenised to.
+static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
+                         const struct ids *whole, size_t *places)
+{
+    struct marked_text text = marked(r);
+    const size_t cuts = 2 * r->answer_count, room = r->hole_count + cuts;
+    struct text_hole *holes = xreallocarray(NULL, room + 1, sizeof *holes);
+    int32_t *origin = xreallocarray(NULL, room + 1, sizeof *origin); // hole, or -1 - cut
+    struct ids ids = { 0 };
+    size_t n = 0, hole = 0, seen = 0, found = 0;
+    for (size_t cut = 0; cut <= cuts; cut++) {
+        // At one place: the end of an answer, then pictures, then the start of the next.
+        const struct text_range *a = cut < cuts ? &r->answers[cut / 2].text : NULL;
+        const size_t at = !a ? r->text.length : cut % 2 ? a->end : a->start;
+        const size_t before = a && cut % 2 ? at : at + 1;
+        for (; hole < r->hole_count && r->holes[hole].at < before; hole++, n++) {
+            holes[n] = r->holes[hole];
+            origin[n] = (int32_t)hole;
+        }
+        if (!a) break;
+        holes[n] = (struct text_hole){ at, true };
+        origin[n++] = -1 - (int32_t)cut;
+    }
+    text.holes = holes;
+    text.hole_count = n;
+    bool same = tokenizer_encode_marked(t, &text, 0, &ids, NULL) == 0;
+    for (size_t i = 0; same && i < ids.count; i++) {
+        int32_t id = ids.data[i];
+        if (id < 0) id = origin[-1 - id];
+        if (ids.data[i] < 0 && id < 0) {
+            places[-1 - id] = seen;
+            found++;
+            continue;
+        }
+        if (ids.data[i] < 0) id = -1 - id;
+        same = seen < whole->count && whole->data[seen++] == id;
+    }
+    free(holes);
+    free(origin);
+    ids_release(&ids);
+    return same && seen == whole->count && found == cuts;
+}
+
+static int find_places(const struct rendering *r, const struct tokenizer *t,
+                       const struct ids *whole, size_t *places, struct err *err)
+{
+    enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
+    if (find_by_cuts(r, t, whole, places)) return 0;
+    if (r->answer_count > MOST / (r->text.length + 1))
+        return err_set(err, "%zu answers in a text of %zu bytes: too many to locate their tokens",
+                       r->answer_count, r->text.length);
+    for (size_t i = 0; i < r->answer_count; i++) {
+        const struct text_range *a = &r->answers[i].text;
+        if (ids_before(r, t, whole, a->start, true, &places[2 * i], err) < 0 ||
+            ids_before(r, t, whole, a->end, false, &places[2 * i + 1], err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+// Places among the ids become rows; `begin` tokens stand before them.
+static void places_to_rows(const struct rendering *r, const struct ids *ids, size_t begin,
+                           const struct picture *pictures, const size_t *places,
+                           struct prompt_answer *answers)
+{
+    int64_t row = 0, *rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
+    for (size_t i = 0; i <= ids->count; i++) {
+        int64_t n = 1;
+        rows[i] = row;
+        if (i < ids->count && ids->data[i] < 0) {
+            const struct filling *f = &r->fillings[-1 - ids->data[i]];
+            n = f->message ? (int64_t)f->message->ids.count : pictures[f->picture].tokens;
+        }
+        row += n;
+    }
+    for (size_t i = 0; i < r->answer_count; i++) {
+        struct prompt_answer *a = &answers[i];
+        a->first = rows[begin + places[2 * i]];
+        a->end = rows[begin + places[2 * i + 1]];
+        if (a->end < a->first) a->end = a->first;
+        a->open = r->answers[i].open;
+    }
+    free(rows);
+}
+
+int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
+                   size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                   struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
+                   struct err *err)
+{
+    struct rendering r = { .options = o };
+    struct ids ids = { 0 };
+    size_t begin = 0;
+    const bool raw = begins_raw(messages, count);
+    *s = (struct sequence){ 0 };
+    int status = render(&r, messages, count, true, err);
+    // The last answer ends with the whole text.
+    if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
+        r.answers[r.answer_count - 1].text.end = r.text.length;
+    size_t *places = xcalloc(2 * r.answer_count + 1, sizeof *places);
+    *answers = NULL;
+    *answer_count = 0;
+    if (status == 0)
+        status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
+    const struct ids text = { .data = ids.data + begin, .count = ids.count - begin };
+    if (status == 0) status = find_places(&r, t, &text, places, err);
+    if (status == 0) {
+        *answer_count = r.answer_count;
+        *answers = xcalloc(r.answer_count + 1, sizeof **answers);
+        places_to_rows(&r, &ids, begin, pictures, places, *answers);
+        if (r.answer_count) s->prompt = (*answers)[r.answer_count - 1].first;
+    } else {
+        sequence_release(s);
+    }
+    ids_release(&ids);
+    free(places);
+    rendering_release(&r);
+    return status;
+}

@@ -1,0 +1,91 @@
+// core/template/template.h -- chat templates: messages to token ids.
+//
+// The folder's own template renders the messages (core/template/jinja.h). A layout renders them in
+// one of the formats known here (Vicuna, Llama-3, ChatML...): rows of one table, for
+// `chat.template` and for folders whose template cannot be rendered. Either gives pieces: text,
+// pictures, and ids kept from generated answers. Adjacent texts are tokenised as one, as the
+// reference does with the whole prompt.
+//
+// Room core/template/: messages with pictures, the engine that renders chat templates, and the
+// token sequence. Uses base, settings, picture and tokenizer.
+#ifndef CORE_TEMPLATE_TEMPLATE_H
+#define CORE_TEMPLATE_TEMPLATE_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct message;
+struct picture;
+struct sequence;
+struct tokenizer;
+
+struct layout; // one row of the table
+
+// Names for `chat.template`: "vicuna", "llama-3", ... NULL past the end.
+const char *layout_name(int index);
+const struct layout *layout_find(const char *name);
+const char *layout_title(const struct layout *layout); // its name
+// The layout that matches the folder's chat template; a plain one if there is none. Needs no model:
+// detected by marks in the template's text.
+const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
+
+// A folder's own chat template, ready to be rendered.
+
+// Parses a template and tries it on small conversations, one with a picture when `placeholder` is
+// the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token and the like;
+// may be NULL. NULL: it cannot be used here; the message names what is not known, and its line.
+struct chat_template *chat_template_open(const char *text, const cJSON *config,
+                                         const struct tokenizer *t, int32_t placeholder,
+                                         struct err *err);
+// Whether it changes what is said (upper case, other spaces). False for NULL.
+bool chat_template_changes(const struct chat_template *t);
+void chat_template_free(struct chat_template *t);
+
+struct prompt_options {
+    const struct chat_template *template; // NULL: the layout renders
+    const struct layout *layout;
+    const char
+        *chat_template; // the folder's own text (default system message is read from it) or NULL
+    const char *date;   // chat.date: "today" or text, for layouts that name the date
+    const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
+    int32_t placeholder;                        // placeholder id of visual tokens
+    int64_t vocab;                              // of the model; 0: ids are not checked
+    int64_t context;        // tokens that there is room for; far more are an error. 0: unknown
+    bool plain_data;        // special tokens spelled in messages of data stay text
+    bool written;           // BOS stands where the template writes it only
+    bool generation_prompt; // end with the start of the assistant's answer
+};
+
+// The rendered text with one "<image>" per picture (tests); the caller frees it. NULL: an error.
+char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o,
+                  struct err *err);
+// Token ids of the whole conversation, pictures expanded to pictures[i].tokens placeholders each:
+// fills ids, picture and cell of `s` (positions are the family's).
+int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
+                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                    struct sequence *s, struct err *err);
+
+// Does the template include the date? And which (chat.date, or today): the caller frees it.
+bool prompt_dated(const struct prompt_options *o);
+char *prompt_date(const struct prompt_options *o);
+char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
+
+// The rows [first, end) of a given answer: everything after the generation prompt, including the
+// end of the turn. If a token spans the boundary, first is that token (the rows differ from a
+// prompt's from there on), and end is before it.
+struct prompt_answer {
+    int64_t first, end;
+    bool open; // nothing is written to end it
+};
+
+// prompt_sequence, plus the answers' rows: *answers [*answer_count] is freed by the caller. The
+// sequence's prompt (used by pruning) ends where the last answer begins.
+int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
+                   size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                   struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
+                   struct err *err);
+
+#endif

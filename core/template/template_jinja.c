@@ -1,0 +1,615 @@
+// core/template/template_jinja.c -- messages in the folder's own chat template.
+//
+//   messages -> values of the template, each text with its message as its source
+//   -> text whose spans say what came from which message
+//   -> placeholders of pictures become holes, generated answers become holes, spans what was typed
+//
+// The steps easy to get wrong: an answer's ids replace its text only where the template kept all of
+// it (some drop the thinking of former turns; then its text is tokenised anew), and a generated
+// answer begins where the generation prompt ended, which may be before the blank that the template
+// writes.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/template/jinja_parts.h"
+#include "core/template/layouts.h"
+#include "core/template/message.h"
+#include "core/template/template_parts.h"
+
+// Of all renderings that find the answers of one sample: some seconds.
+static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
+
+struct chat_template {
+    struct jinja *jinja;
+    struct jinja_room room;     // of the special tokens
+    struct jinja_value special; // dict: bos_token ...
+    char *placeholder;          // text of the visual tokens' id, NULL: the model has none
+    bool texts, parts;          // content may be a text; a list of parts
+    bool changes;               // what was said (upper case, other spaces)
+    uint64_t *trials;           // steps of the trials so far, while it is opened: one budget
+};
+
+// Stands for an answer without any text in the template; its ids take its place.
+static const char no_text[] = "\xEF\xBF\xBC";
+
+// --- values ------------------------------------------------------------------------------------
+
+static struct jinja_value part_of(struct jinja_room *room, const char *type)
+{
+    const struct jinja_value part = jinja_dict(room);
+    jinja_set(room, part, "type", jinja_text(room, type, strlen(type), JINJA_TEMPLATE));
+    return part;
+}
+
+// The texts of a message as one; an answer without any is `no_text`.
+static char *whole_text(const struct message *m)
+{
+    char *text = message_text(m);
+    if (*text || !m->generated) return text;
+    free(text);
+    return xstrdup(no_text);
+}
+
+// Parts; byte n of all texts is byte n of the source, whatever the part.
+static struct jinja_value parts_value(struct jinja_room *room, const struct message *m,
+                                      int32_t source)
+{
+    const struct jinja_value list = jinja_list(room);
+    char *whole = m->generated ? whole_text(m) : NULL;
+    for (size_t i = 0; i < m->content_count && !whole; i++) {
+        const struct jinja_value part = part_of(room, m->content[i].text ? "text" : "image");
+        if (m->content[i].text)
+            jinja_set(room, part, "text",
+                      jinja_text(room, m->content[i].text, strlen(m->content[i].text), source));
+        jinja_add(room, list, part);
+    }
+    if (whole) {
+        const struct jinja_value part = part_of(room, "text");
+        jinja_set(room, part, "text", jinja_text(room, whole, strlen(whole), source));
+        jinja_add(room, list, part);
+    }
+    free(whole);
+    return list;
+}
+
+static bool has_picture(const struct message *m)
+{
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text) return true;
+    return false;
+}
+
+static struct jinja_value message_value(const struct chat_template *t, struct jinja_room *room,
+                                        const struct message *m, int32_t source)
+{
+    const struct jinja_value v = jinja_dict(room);
+    const char *role = role_name(m->role);
+    const bool parts = t->parts && (!t->texts || has_picture(m) || m->content_count > 1);
+    jinja_set(room, v, "role", jinja_text(room, role, strlen(role), JINJA_TEMPLATE));
+    if (parts) {
+        jinja_set(room, v, "content", parts_value(room, m, source));
+        return v;
+    }
+    char *text = whole_text(m);
+    jinja_set(room, v, "content", jinja_text(room, text, strlen(text), source));
+    free(text);
+    return v;
+}
+
+// --- the date ----------------------------------------------------------------------------------
+
+bool prompt_dated(const struct prompt_options *o)
+{
+    if (!o->template) return o->layout->place == SYSTEM_WITH_DATE;
+    return jinja_mentions(o->template->jinja, "strftime_now") ||
+           jinja_mentions(o->template->jinja, "date_string");
+}
+
+static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+char *prompt_date(const struct prompt_options *o)
+{
+    return prompt_date_at(o->date, time(NULL));
+}
+
+char *prompt_date_at(const char *date, int64_t time)
+{
+    const time_t now = (time_t)time;
+    struct tm t;
+    if (date && strcmp(date, "today") != 0) return xstrdup(date);
+    if (!localtime_r(&now, &t)) return xstrdup("");
+    // English whatever the locale: the date is read by a model.
+    return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
+}
+
+// Noon of a date such as "26 Jul 2024"; 0: it is none.
+static time_t date_time(const char *date)
+{
+    char *end;
+    struct tm t = { .tm_hour = 12, .tm_isdst = -1 };
+    const long day = strtol(date, &end, 10);
+    if (day < 1 || day > 31 || *end++ != ' ') return 0;
+    for (t.tm_mon = 0; t.tm_mon < 12; t.tm_mon++)
+        if (!strncmp(end, &months[3 * t.tm_mon], 3)) break;
+    const long year = t.tm_mon < 12 ? strtol(end + 3, &end, 10) : 0;
+    if (year < 1970 || year > 9999 || *end) return 0;
+    t.tm_mday = (int)day;
+    t.tm_year = (int)year - 1900;
+    const time_t time = mktime(&t);
+    return time > 0 ? time : 0;
+}
+
+// --- one rendering -----------------------------------------------------------------------------
+
+// *steps grows by those that it took; NULL: nobody counts them.
+static int run(const struct chat_template *t, const struct message *messages, size_t count,
+               const char *date, bool generation, struct jinja_output *out, uint64_t *steps,
+               struct err *err)
+{
+    struct jinja_room room = { .steps = t->trials ? *t->trials : 0 };
+    const struct jinja_value vars = jinja_dict(&room), list = jinja_list(&room);
+    for (size_t i = 0; i < t->special.dict->count; i++)
+        jinja_set(&room, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
+    for (size_t i = 0; i < count; i++)
+        jinja_add(&room, list, message_value(t, &room, &messages[i], (int32_t)i));
+    jinja_set(&room, vars, "messages", list);
+    jinja_set(&room, vars, "tools", jinja_value_none());
+    jinja_set(&room, vars, "documents", jinja_value_none());
+    jinja_set(&room, vars, "add_generation_prompt", jinja_bool(generation));
+    const bool dated = date && strcmp(date, "today") != 0;
+    if (dated)
+        jinja_set(&room, vars, "date_string",
+                  jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
+    const int status =
+        jinja_render(t->jinja, &room, vars, date && dated ? date_time(date) : 0, out, err);
+    if (t->trials) *t->trials = room.steps;
+    if (steps) *steps += room.steps;
+    jinja_room_release(&room);
+    return status;
+}
+
+static size_t common_length(const struct buf *a, const struct buf *b)
+{
+    size_t n = 0;
+    while (n < a->length && n < b->length && a->data[n] == b->data[n]) n++;
+    return n;
+}
+
+// --- holes -------------------------------------------------------------------------------------
+
+// What of the rendered text is taken out: where a hole will be.
+struct cut {
+    size_t start, end;
+    int picture;
+    const struct message *message;
+    size_t after; // where the text goes on once it is made
+};
+
+struct cuts {
+    struct cut *list;
+    size_t count;
+};
+
+static void add_cut(struct cuts *c, struct cut cut)
+{
+    c->list = xreallocarray(c->list, c->count + 1, sizeof *c->list);
+    c->list[c->count++] = cut;
+}
+
+static bool is_blank(const char *text, size_t length)
+{
+    size_t n;
+    while (length && (n = jinja_space_start(text, length))) text += n, length -= n;
+    return !length;
+}
+
+// Where the answer that stands at `at` begins: behind the generation prompt, if that and white
+// space are before it.
+static size_t answer_start(const struct buf *text, const char *generation, size_t at)
+{
+    const size_t length = strlen(generation);
+    size_t start = at, n;
+    for (;;) {
+        if (length && start >= length && !memcmp(text->data + start - length, generation, length))
+            return start;
+        if (!(n = jinja_space_end(text->data, start))) return at;
+        start -= n;
+    }
+}
+
+// Generated answers that the template kept, but for white space at their ends.
+static void cut_answers(struct cuts *c, const struct jinja_output *out, const char *generation,
+                        const struct message *messages)
+{
+    for (size_t i = 0; i < out->span_count; i++) {
+        const struct jinja_span *s = &out->spans[i];
+        const struct message *m = &messages[s->source];
+        if (!m->generated || s->from == SIZE_MAX) continue;
+        char *text = whole_text(m);
+        const size_t length = strlen(text), end = s->from + (s->end - s->start);
+        if (end <= length && is_blank(text, s->from) && is_blank(text + end, length - end)) {
+            const size_t start = answer_start(&out->text, generation, s->start);
+            const size_t free_from = i ? out->spans[i - 1].end : 0;
+            add_cut(c, (struct cut){ start < free_from ? s->start : start, s->end, -1, m, 0 });
+        }
+        free(text);
+    }
+}
+
+// The first place of the placeholder at or after `at` that no person typed; SIZE_MAX: none.
+static size_t next_placeholder(const struct jinja_output *out, const char *placeholder, size_t at)
+{
+    const size_t length = strlen(placeholder);
+    for (;;) {
+        const char *found = memmem(out->text.data + at, out->text.length - at, placeholder, length);
+        if (!found) return SIZE_MAX;
+        const size_t start = (size_t)(found - out->text.data);
+        size_t low = 0, high = out->span_count;
+        while (low < high) {
+            const size_t middle = (low + high) / 2;
+            if (out->spans[middle].end > start)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        if (low == out->span_count || out->spans[low].start >= start + length) return start;
+        at = start + 1;
+    }
+}
+
+// The messages' pictures in their order take the places of the placeholders in theirs.
+static int cut_pictures(struct cuts *c, const struct chat_template *t,
+                        const struct jinja_output *out, const struct message *messages,
+                        size_t count, struct err *err)
+{
+    size_t at = 0, shown = 0, written = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < messages[i].content_count; k++) {
+            if (messages[i].content[k].text) continue;
+            shown++;
+            at = t->placeholder ? next_placeholder(out, t->placeholder, at) : SIZE_MAX;
+            if (at == SIZE_MAX) goto wrong;
+            written++;
+            add_cut(c, (struct cut){ at, at + strlen(t->placeholder),
+                                     messages[i].content[k].picture, NULL, 0 });
+            at += strlen(t->placeholder);
+        }
+    if (!t->placeholder || next_placeholder(out, t->placeholder, at) == SIZE_MAX) return 0;
+wrong:
+    return err_set(err,
+                   "the folder's chat template has %s places than pictures: choose another one "
+                   "(/set chat.template, /help templates)",
+                   written < shown ? "fewer" : "more");
+}
+
+static int compare_cuts(const void *a, const void *b)
+{
+    const struct cut *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// --- putting it together -------------------------------------------------------------------------
+
+// The text from `from` to `to`, with what of it messages said.
+static void put_text(struct rendering *r, const struct message *messages,
+                     const struct jinja_output *out, size_t *span, size_t from, size_t to)
+{
+    while (from < to) {
+        while (*span < out->span_count && out->spans[*span].end <= from) ++*span;
+        const struct jinja_span *s = *span < out->span_count ? &out->spans[*span] : NULL;
+        const bool said = s && s->start <= from;
+        size_t end = said ? s->end : s ? s->start : to;
+        if (end > to) end = to;
+        if (said)
+            rendering_said(r, &messages[s->source], out->text.data + from, end - from);
+        else
+            buf_add(&r->text, out->text.data + from, end - from);
+        from = end;
+    }
+}
+
+// What goes around a picture's tokens, unless the template wrote it.
+static void put_before(struct rendering *r, const char *word)
+{
+    const size_t n = word ? strlen(word) : 0;
+    if (n && (r->text.length < n || memcmp(r->text.data + r->text.length - n, word, n) != 0))
+        buf_puts(&r->text, word);
+}
+
+static void put_after(struct rendering *r, const struct jinja_output *out, size_t at)
+{
+    const char *word = r->options->picture_after;
+    const size_t n = word ? strlen(word) : 0;
+    if (n && (out->text.length - at < n || memcmp(out->text.data + at, word, n) != 0))
+        buf_puts(&r->text, word);
+}
+
+static void put_all_text(struct rendering *r, const struct message *messages,
+                         const struct jinja_output *out, struct cuts *c)
+{
+    size_t at = 0, span = 0;
+    if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_cuts);
+    for (size_t i = 0; i < c->count; i++) {
+        struct cut *cut = &c->list[i];
+        put_text(r, messages, out, &span, at, cut->start);
+        if (!cut->message) put_before(r, r->options->picture_before);
+        rendering_hole(r, cut->picture, cut->message);
+        if (!cut->message) put_after(r, out, cut->end);
+        cut->after = r->text.length;
+        at = cut->end;
+    }
+    put_text(r, messages, out, &span, at, out->text.length);
+}
+
+// --- answers -----------------------------------------------------------------------------------
+
+// Where a place of the rendered text is once the cuts are made.
+static size_t place_after_cuts(const struct cuts *c, size_t at)
+{
+    size_t from = 0, to = 0;
+    for (size_t i = 0; i < c->count && c->list[i].start < at; i++) {
+        const struct cut *cut = &c->list[i];
+        from = cut->end < at ? cut->end : at;
+        to = cut->after;
+    }
+    return to + at - from;
+}
+
+// The end of what of message i is in the text; `otherwise` when nothing is.
+static size_t typed_end(const struct jinja_output *out, size_t i, size_t otherwise)
+{
+    size_t end = otherwise;
+    for (size_t k = 0; k < out->span_count; k++)
+        if (out->spans[k].source == (int32_t)i) end = out->spans[k].end;
+    return end;
+}
+
+// The answer message i gives begins where the text leaves that of the generation prompt before it,
+// and ends with its turn: where the text leaves that of the messages up to it.
+static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
+                       const struct jinja_output *out, struct text_range *range, bool *open,
+                       uint64_t *steps, struct err *err)
+{
+    const struct prompt_options *o = r->options;
+    struct jinja_output before = { 0 }, turn = { 0 };
+    int status = run(o->template, messages, i, o->date, true, &before, steps, err);
+    if (status == 0) status = run(o->template, messages, i + 1, o->date, false, &turn, steps, err);
+    if (status == 0) {
+        const size_t start = common_length(&before.text, &out->text);
+        const size_t end = common_length(&turn.text, &out->text);
+        const size_t typed = typed_end(out, i, start);
+        const bool known = o->layout != layout_find("plain");
+        *open = known ? o->layout->bare_answers
+                      : typed >= end || is_blank(out->text.data + typed, end - typed);
+        *range = (struct text_range){ start, *open || end < typed ? typed : end };
+        if (range->end < start) range->end = start;
+    }
+    jinja_output_release(&before);
+    jinja_output_release(&turn);
+    return status;
+}
+
+static int find_answers(struct rendering *r, const struct message *messages, size_t count,
+                        const struct jinja_output *out, const struct cuts *c, struct err *err)
+{
+    uint64_t steps = 0; // each answer renders all turns before it again
+    for (size_t i = 0; i < count; i++) {
+        struct text_range range = { 0 };
+        bool open = false;
+        if (messages[i].role != ROLE_ASSISTANT || messages[i].generated) continue;
+        if (find_answer(r, messages, i, out, &range, &open, &steps, err) < 0) return -1;
+        if (steps > ANSWERS_STEPS)
+            return err_set(err,
+                           "its %zu turns take too long to render with the chat template: split "
+                           "them into several samples",
+                           count);
+        size_t start = place_after_cuts(c, range.start), end = place_after_cuts(c, range.end);
+        const size_t former = r->answer_count ? r->answers[r->answer_count - 1].text.end : 0;
+        if (start < former) start = former;
+        rendering_answer(r, start, end < start ? start : end, open);
+    }
+    return 0;
+}
+
+// --- all of it -----------------------------------------------------------------------------------
+
+// What a generation prompt adds to the messages; the caller frees it.
+static char *generation_text(const struct rendering *r, const struct message *messages,
+                             size_t count, const struct jinja_output *out)
+{
+    const struct prompt_options *o = r->options;
+    struct jinja_output other = { 0 };
+    struct err err;
+    char *text = NULL;
+    if (run(o->template, messages, count, o->date, !o->generation_prompt, &other, NULL, &err) ==
+        0) {
+        const struct buf *with = o->generation_prompt ? &out->text : &other.text;
+        const struct buf *without = o->generation_prompt ? &other.text : &out->text;
+        if (common_length(with, without) == without->length)
+            text = xstrndup(with->data + without->length, with->length - without->length);
+    }
+    jinja_output_release(&other);
+    return text ? text : xstrdup("");
+}
+
+static bool any_generated(const struct message *messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (messages[i].generated) return true;
+    return false;
+}
+
+// Would the messages do without the first one?
+static bool refuses_system(const struct rendering *r, const struct message *messages, size_t count)
+{
+    const struct prompt_options *o = r->options;
+    struct jinja_output out = { 0 };
+    struct err ignored;
+    if (count < 2 || messages[0].role != ROLE_SYSTEM) return false;
+    const int status = run(o->template, messages + 1, count - 1, o->date, o->generation_prompt,
+                           &out, NULL, &ignored);
+    jinja_output_release(&out);
+    return status == 0;
+}
+
+int render_template(struct rendering *r, const struct message *messages, size_t count, bool answers,
+                    struct err *err)
+{
+    const struct prompt_options *o = r->options;
+    struct jinja_output out = { 0 };
+    struct cuts cuts = { 0 };
+    struct err own;
+    if (!err) err = &own;
+    int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, NULL, err);
+    if (status == 0 && any_generated(messages, count)) {
+        char *generation = generation_text(r, messages, count, &out);
+        cut_answers(&cuts, &out, generation, messages);
+        free(generation);
+    }
+    if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
+    if (status == 0) put_all_text(r, messages, &out, &cuts);
+    if (status == 0 && answers) status = find_answers(r, messages, count, &out, &cuts, err);
+    if (out.unknown || (status < 0 && refuses_system(r, messages, count))) {
+        const struct err why = *err;
+        err_set(err,
+                out.unknown
+                    ? "%s: choose another template (/set chat.template, /help templates)"
+                    : "%s (it takes no system message; /system \"\" removes that of a chat)",
+                why.text);
+    }
+    jinja_output_release(&out);
+    free(cuts.list);
+    return status;
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+// What was said, whole, or where the template changes it some of it; not in a list of parts that is
+// printed as a list.
+static bool shows(const struct chat_template *t, const struct jinja_output *out, size_t length)
+{
+    bool whole = false;
+    for (size_t i = 0; i < out->span_count; i++)
+        whole |= out->spans[i].from == 0 && out->spans[i].end - out->spans[i].start == length;
+    if (out->span_count && strcasestr(out->text.data, "'type':")) return false;
+    return whole || (t->changes && out->span_count);
+}
+
+// Renders one message of the user, a text and perhaps a picture: does the text come through, and a
+// picture have one place?
+static int try_message(const struct chat_template *t, bool picture, struct err *err)
+{
+    static const char text[] = "vlmsh tries this";
+    struct message m = { .role = ROLE_USER };
+    struct jinja_output out = { 0 };
+    if (picture) message_add_picture(&m, 0);
+    message_add_text(&m, text);
+    int status = run(t, &m, 1, NULL, true, &out, NULL, err);
+    if (status == 0 && !shows(t, &out, strlen(text)))
+        status = err_set(err, "it does not show what the user says");
+    const size_t place = status == 0 && picture ? next_placeholder(&out, t->placeholder, 0) : 0;
+    if (status == 0 && place == SIZE_MAX) status = err_set(err, "it has no place for a picture");
+    jinja_output_release(&out);
+    message_release(&m);
+    return status;
+}
+
+// All roles: something that is not known to the engine may stand where only an answer gets. What
+// the template itself refuses is for a conversation that is so.
+static int try_roles(const struct chat_template *t, struct err *err)
+{
+    static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };
+    int status = 0;
+    for (int first = 0; first < 2 && status == 0; first++) {
+        struct message m[4] = { 0 };
+        struct jinja_output out = { 0 };
+        for (int i = 0; i < 4; i++) {
+            m[i].role = roles[i];
+            message_add_text(&m[i], "x");
+        }
+        if (run(t, m + first, 4 - (size_t)first, NULL, true, &out, NULL, err) < 0 && out.unknown)
+            status = -1;
+        for (int i = 0; i < 4; i++) message_release(&m[i]);
+        jinja_output_release(&out);
+    }
+    return status;
+}
+
+// Finds which forms of content the template takes.
+static int try_contents(struct chat_template *t, struct err *err)
+{
+    struct err ignored;
+    t->texts = false;
+    t->parts = true;
+    t->parts = try_message(t, false, &ignored) == 0;
+    t->texts = true;
+    t->texts = try_message(t, false, err) == 0;
+    return t->texts || t->parts ? 0 : -1;
+}
+
+static int try_template(struct chat_template *t, struct err *err)
+{
+    if (try_contents(t, err) < 0) {
+        t->changes = true;
+        if (try_contents(t, err) < 0) return -1;
+    }
+    if (try_roles(t, err) < 0) return -1;
+    return t->placeholder && t->parts ? try_message(t, true, err)
+           : t->placeholder           ? err_set(err, "it has no place for a picture")
+                                      : 0;
+}
+
+// "bos_token": a text, or an object with its "content".
+static void read_special(struct chat_template *t, const cJSON *config)
+{
+    const cJSON *item;
+    t->special = jinja_dict(&t->room);
+    cJSON_ArrayForEach(item, config)
+    {
+        const size_t length = item->string ? strlen(item->string) : 0;
+        if (length < 6 || strcmp(item->string + length - 6, "_token") != 0) continue;
+        const cJSON *text =
+            cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item;
+        if (cJSON_IsString(text))
+            jinja_set(
+                &t->room, t->special, item->string,
+                jinja_text(&t->room, text->valuestring, strlen(text->valuestring), JINJA_TEMPLATE));
+    }
+}
+
+struct chat_template *chat_template_open(const char *text, const cJSON *config,
+                                         const struct tokenizer *t, int32_t placeholder,
+                                         struct err *err)
+{
+    struct chat_template *c = xcalloc(1, sizeof *c);
+    uint64_t trials = 0;
+    const char *word = placeholder >= 0 ? tokenizer_token(t, placeholder) : NULL;
+    if (word && *word) c->placeholder = xstrdup(word);
+    read_special(c, config);
+    c->trials = &trials;
+    if (c->room.spent)
+        err_set(err, "tokenizer_config.json has too many special tokens");
+    else
+        c->jinja = jinja_parse(text, strlen(text), "chat template", err);
+    const bool usable = c->jinja && try_template(c, err) == 0;
+    c->trials = NULL;
+    if (usable) return c;
+    chat_template_free(c);
+    return NULL;
+}
+
+bool chat_template_changes(const struct chat_template *t)
+{
+    return t && t->changes;
+}
+
+void chat_template_free(struct chat_template *t)
+{
+    if (!t) return;
+    jinja_free(t->jinja);
+    jinja_room_release(&t->room);
+    free(t->placeholder);
+    free(t);
+}

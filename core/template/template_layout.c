@@ -1,0 +1,228 @@
+// core/template/template_layout.c -- messages in a layout of the table (core/template/layouts.c):
+// for the names of `chat.template`, and where a folder's own template cannot be rendered.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/template/jinja_parts.h"
+#include "core/template/layouts.h"
+#include "core/template/message.h"
+#include "core/template/template_parts.h"
+
+// --- the table ---------------------------------------------------------------------------------
+
+const char *layout_name(int index)
+{
+    return layouts[index].name;
+}
+
+const struct layout *layout_find(const char *name)
+{
+    for (int i = 0; layouts[i].name; i++)
+        if (!strcmp(layouts[i].name, name)) return &layouts[i];
+    return NULL;
+}
+
+const char *layout_title(const struct layout *layout)
+{
+    return layout->name;
+}
+
+static bool has_marks(const struct layout *l, const char *chat_template)
+{
+    if (!l->marks[0]) return false;
+    for (int i = 0; i < 3 && l->marks[i]; i++)
+        if (!strstr(chat_template, l->marks[i])) return false;
+    return true;
+}
+
+const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t)
+{
+    if (!chat_template) return layout_find("plain");
+    for (int i = 0; layouts[i].name; i++)
+        if (has_marks(&layouts[i], chat_template)) return &layouts[i];
+    // A template that builds its marks in a way of its own: by the tokens it must be using.
+    if (tokenizer_id(t, "<|start_header_id|>") >= 0) return layout_find("llama-3");
+    if (tokenizer_id(t, "<|im_start|>") >= 0) return layout_find("chatml");
+    return layout_find("plain");
+}
+
+// --- rendering ---------------------------------------------------------------------------------
+
+static void put(struct rendering *r, const char *text)
+{
+    if (text) buf_puts(&r->text, text);
+}
+
+static void put_said(struct rendering *r, const struct message *m, const char *text)
+{
+    size_t length = strlen(text), n;
+    if (r->options->layout->trim) {
+        for (; (n = jinja_space_start(text, length)); text += n) length -= n;
+        while ((n = jinja_space_end(text, length))) length -= n;
+    }
+    rendering_said(r, m, text, length);
+}
+
+static void put_picture(struct rendering *r, int picture)
+{
+    put(r, r->options->picture_before);
+    rendering_hole(r, picture, NULL);
+    put(r, r->options->picture_after);
+    put(r, r->options->layout->picture_end);
+}
+
+// Texts and pictures of a message, in the layout's order.
+static void put_content(struct rendering *r, const struct message *m)
+{
+    const struct layout *l = r->options->layout;
+    if (l->pictures_first)
+        for (size_t i = 0; i < m->content_count; i++)
+            if (!m->content[i].text) put_picture(r, m->content[i].picture);
+    for (size_t i = 0; i < m->content_count; i++) {
+        if (m->content[i].text) {
+            put(r, l->text_open);
+            put_said(r, m, m->content[i].text);
+            put(r, l->text_close);
+        } else if (!l->pictures_first) {
+            put_picture(r, m->content[i].picture);
+        }
+    }
+}
+
+// A message has been written from `from` on. Its answer begins where its text leaves that of a
+// generation prompt ("ASSISTANT:", and the blank belongs to the answer), and ends with the turn;
+// when nothing ends the turn, with what was said.
+static void note_answer(struct rendering *r, size_t from)
+{
+    const struct layout *l = r->options->layout;
+    const char *text = r->text.data + from;
+    size_t n = 0;
+    while (l->generation[n] && text[n] == l->generation[n]) n++;
+    struct text_range answer = { from + n, r->text.length };
+    if (l->bare_answers) answer.end = r->said_end > answer.start ? r->said_end : answer.start;
+    rendering_answer(r, answer.start, answer.end, l->bare_answers);
+}
+
+// An answer to raw ids stands directly behind them, as they do: nothing is written around either.
+static void put_message(struct rendering *r, const struct message *m, const struct message *before)
+{
+    const struct layout *l = r->options->layout;
+    bool bare = m->generated && before && before->role == ROLE_RAW;
+    const size_t from = r->text.length;
+    if (m->role == ROLE_RAW || bare) {
+        rendering_hole(r, -1, m);
+        return;
+    }
+    if (m->generated) {
+        put(r, l->generation);
+        rendering_hole(r, -1, m);
+        put(r, l->text_close);
+    } else {
+        put(r, l->open[m->role]);
+        put_content(r, m);
+    }
+    put(r, l->close[m->role]);
+    if (m->role == ROLE_ASSISTANT && !m->generated) note_answer(r, from);
+}
+
+// --- the system message ------------------------------------------------------------------------
+
+static void put_date(struct rendering *r)
+{
+    char *date = prompt_date(r->options);
+    put(r, "Cutting Knowledge Date: December 2023\nToday Date: ");
+    put(r, date);
+    put(r, "\n\n");
+    free(date);
+}
+
+// Behind `from` in a template: its text up to `to` if that is plain text, not code of the template.
+static char *plain_until(const char *from, const char *to)
+{
+    // A line break is one, or written \n inside a string of the template.
+    if (*from == '\n')
+        from++;
+    else if (from[0] == '\\' && from[1] == 'n')
+        from += 2;
+    else
+        return NULL;
+    const char *end = strstr(from, to);
+    size_t length = end ? (size_t)(end - from) : 0;
+    if (!length || strcspn(from, "{}'\"\\") < length) return NULL;
+    return xstrndup(from, length);
+}
+
+// The system message that the folder's template writes when there is none: what stands in it
+// between the marks of a system message. NULL when there is no such thing.
+static char *default_system(const struct prompt_options *o)
+{
+    const struct layout *l = o->layout;
+    if (l->system) return xstrdup(l->system);
+    const char *open = l->open[ROLE_SYSTEM], *close = l->close[ROLE_SYSTEM];
+    if (!o->chat_template || !*open || !*close) return NULL;
+    size_t open_length = strcspn(open, "\n");
+    char *first = xstrndup(open, open_length), *last = xstrndup(close, strcspn(close, "\n"));
+    char *found = NULL;
+    for (const char *p = o->chat_template; !found && (p = strstr(p, first));) {
+        p += open_length;
+        if (open[open_length]) {
+            found = plain_until(p, last);
+        } else {
+            size_t length = strcspn(p, "{}'\"\\");
+            const char *end = strstr(p, last);
+            if (end && end > p && (size_t)(end - p) <= length)
+                found = xstrndup(p, (size_t)(end - p));
+        }
+    }
+    free(first);
+    free(last);
+    return found;
+}
+
+// Writes what stands before the first message that is not the system's; the number of messages it
+// has used up.
+static size_t put_system(struct rendering *r, const struct message *messages, size_t count)
+{
+    const struct layout *l = r->options->layout;
+    bool given = count && messages[0].role == ROLE_SYSTEM;
+    if (l->place == SYSTEM_WITH_DATE) {
+        put(r, l->open[ROLE_SYSTEM]);
+        put_date(r);
+        if (given) put_content(r, &messages[0]);
+        put(r, l->close[ROLE_SYSTEM]);
+        return given;
+    }
+    if (l->place == SYSTEM_IN_USER && given) {
+        put(r, l->open[ROLE_USER]);
+        put(r, "<<SYS>>\n");
+        put_content(r, &messages[0]);
+        put(r, "\n<</SYS>>\n\n");
+        bool user = count > 1 && messages[1].role == ROLE_USER;
+        if (user) put_content(r, &messages[1]);
+        put(r, l->close[ROLE_USER]);
+        return user ? 2 : 1;
+    }
+    char *system = given || !count ? NULL : default_system(r->options);
+    if (system) {
+        put(r, l->open[ROLE_SYSTEM]);
+        put(r, system);
+        put(r, l->close[ROLE_SYSTEM]);
+        free(system);
+    }
+    return 0;
+}
+
+void render_layout(struct rendering *r, const struct message *messages, size_t count)
+{
+    const struct layout *l = r->options->layout;
+    size_t i = 0;
+    const bool raw = begins_raw(messages, count);
+    if (!raw) {
+        put(r, l->begin);
+        i = put_system(r, messages, count);
+    }
+    for (; i < count; i++) put_message(r, &messages[i], i ? &messages[i - 1] : NULL);
+    if (r->options->generation_prompt) put(r, l->generation);
+}

@@ -1,0 +1,47 @@
+// core/template/template_parts.h -- a prompt on its way from messages to ids; shared by template.c,
+// template_layout.c and template_jinja.c only.
+#ifndef CORE_TEMPLATE_TEMPLATE_PARTS_H
+#define CORE_TEMPLATE_TEMPLATE_PARTS_H
+
+#include "core/base/mem.h"
+#include "core/template/template.h"
+#include "core/tokenizer/tokenizer.h"
+
+// What stands in a hole: a picture or the ids of a message.
+struct filling {
+    int picture; // -1: ids
+    const struct message *message;
+};
+
+// A given answer: what follows the generation prompt.
+struct answer_range {
+    struct text_range text;
+    bool open; // nothing is written to end it
+};
+
+struct rendering {
+    const struct prompt_options *options;
+    struct buf text;
+    struct text_range *typed;
+    struct text_hole *holes;
+    struct filling *fillings;
+    struct answer_range *answers;
+    size_t typed_count, hole_count, answer_count;
+    size_t said_end; // of the last text of a message
+    bool spelled;    // a message of data may spell special tokens
+};
+
+void rendering_release(struct rendering *r);
+// At the end of the text: a text of that message, a hole.
+void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length);
+void rendering_hole(struct rendering *r, int picture, const struct message *m);
+void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
+
+// Do the messages begin with raw ids? Nothing is written before those.
+bool begins_raw(const struct message *messages, size_t count);
+
+void render_layout(struct rendering *r, const struct message *messages, size_t count);
+int render_template(struct rendering *r, const struct message *messages, size_t count, bool answers,
+                    struct err *err);
+
+#endif

@@ -1,0 +1,252 @@
+// core/tokenizer/build.c -- what the readers of all formats fill a tokenizer with: texts and
+// ids, added tokens, merges.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/tokenizer/tokenizer_parts.h"
+
+static const char MARK[] = "\xE2\x96\x81"; // U+2581
+
+// --- vocabulary --------------------------------------------------------------------------------
+
+void tables_grow(struct tokenizer *t, int32_t size)
+{
+    const size_t first = t->text_at ? (size_t)t->size : 0, end = (size_t)size + 1;
+    t->text_at = xreallocarray(t->text_at, end, sizeof *t->text_at);
+    t->text_length = xreallocarray(t->text_length, end, sizeof *t->text_length);
+    t->flags = xreallocarray(t->flags, end, 1);
+    for (size_t i = first; i < end; i++) {
+        t->text_at[i] = NO_TEXT;
+        t->text_length[i] = 0;
+        t->flags[i] = 0;
+    }
+    t->size = size;
+}
+
+void tables_make(struct tokenizer *t, size_t words)
+{
+    size_t slots = 16;
+    while (slots < 2 * words) slots *= 2;
+    tables_grow(t, t->size);
+    t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
+    for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
+    t->slot_mask = (uint32_t)slots - 1;
+    t->char_id = xreallocarray(NULL, 65536, sizeof *t->char_id);
+    for (size_t i = 0; i < 65536; i++) t->char_id[i] = -1;
+    t->marks_apart = true;
+}
+
+static void set_text(struct tokenizer *t, int32_t id, const char *text)
+{
+    t->text_at[id] = (int64_t)t->texts.length;
+    t->text_length[id] = (uint32_t)strlen(text);
+    buf_add(&t->texts, text, t->text_length[id] + 1);
+    t->flags[id] &= (uint8_t)~TOKEN_NORMAL;
+}
+
+static bool crosses_mark(const char *text)
+{
+    for (const char *p = strstr(text, MARK); p; p = strstr(p + 3, MARK))
+        if (p > text && (p < text + 3 || memcmp(p - 3, MARK, 3) != 0)) return true;
+    return false;
+}
+
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err)
+{
+    size_t length = strlen(text);
+    int32_t c;
+    if (!utf8_valid(text, length)) return err_set(err, "invalid UTF-8");
+    if (t->text_at[id] != NO_TEXT)
+        return err_set(err, "\"%.40s\" and \"%.40s\" have the same id %d", tokenizer_token(t, id),
+                       text, id);
+    set_text(t, id, text);
+    int32_t former = vocabulary_find(t, text, length);
+    if (former >= 0 && !again)
+        return err_set(err, "\"%.40s\" appears twice, with ids %d and %d", text, former, id);
+    vocabulary_add(t, id, former);
+    if (crosses_mark(text)) t->marks_apart = false;
+    if (length && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = id;
+    return 0;
+}
+
+int check_id(double id, size_t entries, int32_t *checked, struct err *err)
+{
+    if (!(id >= 0 && id < 4.0 * (double)entries + 65536) || id != (double)(int32_t)id)
+        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
+    *checked = (int32_t)id;
+    return 0;
+}
+
+void bytes_find(struct tokenizer *t, bool fallback)
+{
+    for (int i = 0; i < 256; i++) {
+        char name[8] = {
+            '<', '0', 'x', "0123456789ABCDEF"[i >> 4], "0123456789ABCDEF"[i & 15], '>'
+        };
+        t->byte_id[i] = fallback ? vocabulary_find(t, name, 6) : -1;
+    }
+}
+
+// --- merges ------------------------------------------------------------------------------------
+
+void merges_make(struct tokenizer *t, size_t count)
+{
+    size_t slots = 16;
+    while (slots * 5 < count * 8) slots *= 2; // at most 5/8 full
+    t->merges = xreallocarray(NULL, slots, sizeof *t->merges);
+    for (size_t i = 0; i < slots; i++) t->merges[i].pair = UINT64_MAX;
+    t->merge_mask = (uint32_t)slots - 1;
+}
+
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out)
+{
+    const char *text = tokenizer_token(t, id);
+    size_t length = t->text_length[id];
+    int32_t c;
+    for (size_t i = utf8_next(text, length, &c); i < length;
+         i += utf8_next(text + i, length - i, &c)) {
+        int32_t left = vocabulary_find(t, text, i);
+        if (left < 0 || rank[left] == UINT32_MAX) continue;
+        int32_t right = vocabulary_find(t, text + i, length - i);
+        if (right < 0 || rank[right] == UINT32_MAX) continue;
+        struct merge m = { merge_pair(left, right), rank[id], id };
+        buf_add(out, &m, sizeof m);
+    }
+}
+
+void merges_derive(struct tokenizer *t, const uint32_t *rank)
+{
+    struct buf all = { 0 };
+    for (int32_t id = 0; id < t->size; id++)
+        if (rank[id] != UINT32_MAX && !(t->flags[id] & TOKEN_SPECIAL)) merges_of(t, id, rank, &all);
+    size_t count = all.length / sizeof(struct merge);
+    merges_make(t, count);
+    for (size_t i = 0; i < count; i++) {
+        struct merge m;
+        memcpy(&m, all.data + i * sizeof m, sizeof m);
+        merge_add(t, (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX), m.rank, m.id);
+    }
+    buf_release(&all);
+}
+
+// --- added tokens ------------------------------------------------------------------------------
+
+static int compare_added(const void *a, const void *b)
+{
+    return strcmp(((const struct added *)a)->text, ((const struct added *)b)->text);
+}
+
+void added_sort(struct added_list *list)
+{
+    if (list->count) qsort(list->tokens, list->count, sizeof *list->tokens, compare_added);
+    for (size_t i = 0; i < list->count; i++) list->first[(uint8_t)list->tokens[i].text[0] + 1]++;
+    for (size_t i = 0; i < 256; i++) list->first[i + 1] += list->first[i];
+}
+
+void added_list_put(struct added_list *list, struct added token, const char *text, size_t length)
+{
+    token.text = xstrndup(text, length);
+    token.length = length;
+    if (list->count == list->room) {
+        list->room = list->room ? 2 * list->room : 16;
+        list->tokens = xreallocarray(list->tokens, list->room, sizeof *list->tokens);
+    }
+    list->tokens[list->count++] = token;
+    list->special |= token.special;
+}
+
+int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
+               struct err *err)
+{
+    *a = (struct added){ .id = -1 };
+    if (json_text(item, "content", NULL, text, err) < 0 ||
+        json_bool(item, "special", false, &a->special, err) < 0 ||
+        json_bool(item, "normalized", !a->special, normalized, err) < 0 ||
+        json_bool(item, "lstrip", false, &a->lstrip, err) < 0 ||
+        json_bool(item, "rstrip", false, &a->rstrip, err) < 0 ||
+        json_bool(item, "single_word", false, &a->single_word, err) < 0)
+        return -1;
+    if (!*text) return err_set(err, "\"content\" is missing");
+    if (!utf8_valid(*text, strlen(*text))) return err_set(err, "content: invalid UTF-8");
+    return 0;
+}
+
+int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
+              struct err *err)
+{
+    // A token of the vocabulary keeps its id there, as in the reference.
+    const size_t length = strlen(text);
+    int32_t known = vocabulary_find(t, text, length), c;
+    if (known >= 0) a.id = known;
+    const char *former = tokenizer_token(t, a.id);
+    if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
+    t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
+    // Typed text must not give a special token, even one of a single character.
+    if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
+    if (!normalized) {
+        added_list_put(&t->added, a, text, length);
+        return 0;
+    }
+    struct encoder e = { .t = t, .err = err };
+    const char *normal;
+    size_t normal_length;
+    search_start(&e.search, length);
+    if (t->normalising > 0) e.search.began = t->normalising;
+    t->normalising = e.search.began;
+    int status = normal_run(&e, text, length, &normal, &normal_length);
+    if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
+    if (status == 0 && (normal_length != length || memcmp(text, normal, length) != 0)) {
+        set_text(t, a.id, text);
+        buf_add(&t->texts, normal, normal_length);
+        buf_add(&t->texts, "", 1);
+        t->flags[a.id] |= TOKEN_NORMAL;
+    }
+    encoder_release(&e);
+    return status;
+}
+
+// --- stages ------------------------------------------------------------------------------------
+
+int stages_full(int count, struct err *err)
+{
+    return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
+}
+
+void mark_fused(struct tokenizer *t)
+{
+    if (!t->decode_count) t->decodes[t->decode_count++].kind = DECODE_SPACES;
+    bool fused = false;
+    for (int i = 0; i < t->decode_count; i++) {
+        t->decodes[i].fused = fused;
+        fused |= t->decodes[i].kind == DECODE_FUSE || t->decodes[i].kind == DECODE_BYTES;
+    }
+}
+
+struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name, struct err *err)
+{
+    if (status == 0) return t;
+    err_in(err, "tokenizer '%s'", name);
+    tokenizer_free(t);
+    return NULL;
+}
+
+bool lines_next(struct lines *l)
+{
+    while (l->next < l->end) {
+        l->line = l->next;
+        l->number++;
+        const char *stop = memchr(l->line, '\n', (size_t)(l->end - l->line));
+        l->next = stop ? stop + 1 : l->end;
+        if (!stop) stop = l->end;
+        if (stop > l->line && stop[-1] == '\r') stop--;
+        l->length = (size_t)(stop - l->line);
+        if (l->length) return true;
+    }
+    return false;
+}
+
+void list_put(struct buf *b, const char *text)
+{
+    buf_printf(b, "%s%s", b->length ? ", " : "", text);
+}

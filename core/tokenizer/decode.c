@@ -1,0 +1,327 @@
+// core/tokenizer/decode.c -- ids to text, one token after another.
+//
+// The file's decoder is a chain of stages. A stage gets tokens, or (behind Fuse and ByteLevel) one
+// text in pieces, and hands on what later tokens cannot change; the rest it holds. Decoding all at
+// once is pushing all and finishing, so streaming cannot differ from it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tokenizer/tokenizer_parts.h"
+
+static const char MARK[] = "\xE2\x96\x81"; // U+2581
+
+struct decoding {
+    struct detokenizer *d;
+    struct search search;
+    struct buf *out;
+};
+
+static void stage_push(struct decoding *r, int stage, const char *text, size_t length);
+
+// <0xE4> -> 0xE4; -1 for other tokens.
+static int fallback_byte(const char *text, size_t length)
+{
+    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
+    static const char digits[] = "0123456789abcdef";
+    const char *high = memchr(digits, text[3] | 0x20, 16),
+               *low = memchr(digits, text[4] | 0x20, 16);
+    return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
+}
+
+// A run of byte tokens is text when all of it is valid UTF-8, else one U+FFFD for each byte:
+// nothing is known before the run ends.
+static void fallback_flush(struct decoding *r, int stage)
+{
+    struct buf *held = &r->d->stages[stage].held;
+    if (!held->length) return;
+    struct buf run = *held;
+    *held = (struct buf){ 0 };
+    if (utf8_valid(run.data, run.length))
+        stage_push(r, stage + 1, run.data, run.length);
+    else
+        for (size_t i = 0; i < run.length; i++) stage_push(r, stage + 1, "\xEF\xBF\xBD", 3);
+    buf_release(&run);
+}
+
+// A token of GPT-2's byte alphabet is its bytes; any other token is its own text.
+static void bytes_push(struct decoding *r, int stage, const char *text, size_t length)
+{
+    struct buf *held = &r->d->stages[stage].held;
+    size_t before = held->length;
+    for (size_t i = 0; i < length;) {
+        int32_t c;
+        i += utf8_next(text + i, length - i, &c);
+        int byte = char_byte(c);
+        if (byte < 0) {
+            held->length = before;
+            buf_add(held, text, length);
+            break;
+        }
+        buf_putc(held, (char)byte);
+    }
+    size_t settled = held->data ? utf8_settled(held->data, held->length) : 0;
+    if (!settled) return;
+    struct buf ready = { 0 };
+    utf8_repair(&ready, held->data, settled);
+    memmove(held->data, held->data + settled, held->length - settled);
+    held->length -= settled;
+    stage_push(r, stage + 1, ready.data, ready.length);
+    buf_release(&ready);
+}
+
+static size_t count_at_end(const char *text, size_t length, const char *content, int64_t limit)
+{
+    size_t n = strlen(content), cut = 0;
+    while (limit-- > 0 && length - cut >= n && !memcmp(text + length - cut - n, content, n))
+        cut += n;
+    return cut;
+}
+
+static size_t count_at_start(const char *text, size_t length, const char *content, int64_t limit)
+{
+    size_t n = strlen(content), cut = 0;
+    while (limit-- > 0 && length - cut >= n && !memcmp(text + cut, content, n)) cut += n;
+    return cut;
+}
+
+// One text in pieces: the start is stripped as it comes, what may be the end is held.
+static void strip_pieces(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct decode *s = &r->d->tokenizer->decodes[stage];
+    struct detokenizer_stage *state = &r->d->stages[stage];
+    size_t n = strlen(s->text), cut = 0;
+    if (state->seen < s->start) {
+        cut = count_at_start(text, length, s->text, s->start - state->seen);
+        state->seen = cut < length ? s->start : state->seen + (int64_t)(cut / n);
+    }
+    if (cut == length) return;
+    buf_add(&state->held, text + cut, length - cut);
+    size_t end = count_at_end(state->held.data, state->held.length, s->text, s->stop);
+    size_t ready = state->held.length - end;
+    if (!ready) return;
+    struct buf all = state->held;
+    state->held = (struct buf){ 0 };
+    buf_add(&state->held, all.data + ready, end);
+    stage_push(r, stage + 1, all.data, ready);
+    buf_release(&all);
+}
+
+static void replace_push(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct decode *s = &r->d->tokenizer->decodes[stage];
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    // A pattern that fails on this token leaves it as it is.
+    if (replace_all(&r->search, &s->pattern, s->text, text, length, &b, NULL) < 0) {
+        buf_clear(&b);
+        buf_add(&b, text, length);
+    }
+    stage_push(r, stage + 1, b.data, b.length);
+    buf_release(&b);
+}
+
+// Hands the text on with a space, or nothing, in place of every mark.
+static void push_unmarked(struct decoding *r, int stage, const char *text, size_t length,
+                          const char *mark, const char *space)
+{
+    const size_t n = strlen(mark);
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    for (size_t i = 0; i < length;) {
+        const bool at_mark = length - i >= n && !memcmp(text + i, mark, n);
+        if (at_mark)
+            buf_puts(&b, space);
+        else
+            buf_putc(&b, text[i]);
+        i += at_mark ? n : 1;
+    }
+    stage_push(r, stage + 1, b.data, b.length);
+    buf_release(&b);
+}
+
+// The held bytes as text, as far as it is settled: unlike a fallback run, every character for
+// itself, and one U+FFFD for every byte of none.
+static void pieces_flush(struct decoding *r, int stage, bool all)
+{
+    struct buf *held = &r->d->stages[stage].held;
+    const size_t settled = !held->length ? 0
+                           : all         ? held->length
+                                         : utf8_settled(held->data, held->length);
+    for (size_t i = 0, n; i < settled; i += n) {
+        int32_t c;
+        n = utf8_next(held->data + i, settled - i, &c);
+        if (c < 0) n = 1;
+        if (c < 0)
+            stage_push(r, stage + 1, "\xEF\xBF\xBD", 3);
+        else
+            stage_push(r, stage + 1, held->data + i, n);
+    }
+    if (settled) memmove(held->data, held->data + settled, held->length - settled);
+    held->length -= settled;
+}
+
+// SentencePiece: marks become spaces, but the first token's (the dummy prefix) vanishes; so does,
+// where the normaliser squeezes spaces, that of every token before the first letter.
+static void pieces_push(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct tokenizer *t = r->d->tokenizer;
+    const struct decode *s = &t->decodes[stage];
+    struct detokenizer_stage *state = &r->d->stages[stage];
+    const int byte = t->byte_id[0] < 0 ? -1 : fallback_byte(text, length);
+    if (byte >= 0) {
+        buf_putc(&state->held, (char)byte);
+        pieces_flush(r, stage, false);
+        state->seen = 1;
+        return;
+    }
+    pieces_flush(r, stage, true);
+    if (t->unknown >= 0 && !strcmp(text, tokenizer_token(t, t->unknown))) {
+        stage_push(r, stage + 1, s->text, strlen(s->text));
+        state->seen = 1;
+        return;
+    }
+    const bool marked = length >= 3 && !memcmp(text, MARK, 3);
+    const size_t cut = !state->seen && s->prepend && marked ? 3 : 0;
+    if (length > cut || (cut && !s->squeeze)) state->seen = 1;
+    push_unmarked(r, stage, text + cut, length - cut, MARK, " ");
+}
+
+// A token for the stage.
+static void stage_token(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct decode *s = &r->d->tokenizer->decodes[stage];
+    size_t start, end;
+    int byte;
+    switch (s->kind) {
+    case DECODE_REPLACE: replace_push(r, stage, text, length); break;
+    case DECODE_BYTE_FALLBACK:
+        byte = fallback_byte(text, length);
+        if (byte < 0) fallback_flush(r, stage);
+        if (byte < 0)
+            stage_push(r, stage + 1, text, length);
+        else
+            buf_putc(&r->d->stages[stage].held, (char)byte);
+        break;
+    case DECODE_FUSE: stage_push(r, stage + 1, text, length); break;
+    case DECODE_STRIP:
+        start = count_at_start(text, length, s->text, s->start);
+        end = count_at_end(text + start, length - start, s->text, s->stop);
+        stage_push(r, stage + 1, text + start, length - start - end);
+        break;
+    case DECODE_BYTES: bytes_push(r, stage, text, length); break;
+    case DECODE_METASPACE: // of the first token, where the encoder puts one there, marks vanish
+        push_unmarked(r, stage, text, length, s->text,
+                      r->d->stages[stage].seen++ || !s->prepend ? " " : "");
+        break;
+    case DECODE_PIECES: pieces_push(r, stage, text, length); break;
+    case DECODE_SPACES:
+        if (r->d->stages[stage].seen++) stage_push(r, stage + 1, " ", 1);
+        stage_push(r, stage + 1, text, length);
+        break;
+    }
+}
+
+// Messages are C strings: a NUL byte, which a model may well say, would hide what follows it.
+static void give_out(struct buf *out, const char *text, size_t length)
+{
+    for (const char *nul; length && (nul = memchr(text, 0, length));) {
+        const size_t n = (size_t)(nul - text);
+        buf_add(out, text, n);
+        buf_puts(out, "\xEF\xBF\xBD"); // U+FFFD
+        text += n + 1;
+        length -= n + 1;
+    }
+    buf_add(out, text, length);
+}
+
+// What arrives at a stage; behind the last one it is given out. A stage that works on tokens waits
+// for the whole text when it comes in pieces (no known file has such a decoder).
+static void stage_push(struct decoding *r, int stage, const char *text, size_t length)
+{
+    const struct tokenizer *t = r->d->tokenizer;
+    if (stage == t->decode_count) {
+        give_out(r->out, text, length);
+        return;
+    }
+    const struct decode *s = &t->decodes[stage];
+    if (!s->fused || s->kind == DECODE_FUSE)
+        stage_token(r, stage, text, length);
+    else if (s->kind == DECODE_STRIP)
+        strip_pieces(r, stage, text, length);
+    else
+        buf_add(&r->d->stages[stage].held, text, length);
+}
+
+static void stage_finish(struct decoding *r, int stage)
+{
+    const struct decode *s = &r->d->tokenizer->decodes[stage];
+    struct buf held = r->d->stages[stage].held;
+    if (s->kind == DECODE_BYTE_FALLBACK && !s->fused) {
+        fallback_flush(r, stage);
+        return;
+    }
+    if (s->kind == DECODE_PIECES && !s->fused) {
+        pieces_flush(r, stage, true);
+        return;
+    }
+    r->d->stages[stage].held = (struct buf){ 0 };
+    if (s->fused && s->kind != DECODE_FUSE && s->kind != DECODE_STRIP) {
+        if (held.length) stage_token(r, stage, held.data, held.length);
+        // What the token left is held again: the end of its bytes.
+        if (s->kind == DECODE_BYTE_FALLBACK) fallback_flush(r, stage);
+        buf_release(&held);
+        held = r->d->stages[stage].held;
+        r->d->stages[stage].held = (struct buf){ 0 };
+    }
+    if (s->kind == DECODE_BYTES && held.length) {
+        struct buf rest = { 0 };
+        utf8_repair(&rest, held.data, held.length);
+        stage_push(r, stage + 1, rest.data, rest.length);
+        buf_release(&rest);
+    }
+    buf_release(&held); // of a strip: what it takes from the end
+}
+
+void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)
+{
+    *d = (struct detokenizer){ .tokenizer = t, .skip_special = skip_special };
+}
+
+void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out)
+{
+    const struct tokenizer *t = d->tokenizer;
+    const char *text = tokenizer_token(t, id);
+    if (!text || (d->skip_special && t->flags[id] & TOKEN_SPECIAL)) return;
+    size_t length = t->text_length[id];
+    if (t->flags[id] & TOKEN_NORMAL) {
+        text += length + 1;
+        length = strlen(text);
+    }
+    struct decoding r = { .d = d, .out = out };
+    search_start(&r.search, length);
+    stage_push(&r, 0, text, length);
+    search_release(&r.search);
+}
+
+void detokenizer_finish(struct detokenizer *d, struct buf *out)
+{
+    struct decoding r = { .d = d, .out = out };
+    search_start(&r.search, 0);
+    for (int i = 0; i < d->tokenizer->decode_count; i++) stage_finish(&r, i);
+    search_release(&r.search);
+}
+
+void detokenizer_release(struct detokenizer *d)
+{
+    for (int i = 0; i < DETOKENIZER_STAGES; i++) buf_release(&d->stages[i].held);
+}
+
+void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
+                      bool skip_special, struct buf *text)
+{
+    struct detokenizer d;
+    detokenizer_start(&d, t, skip_special);
+    for (size_t i = 0; i < count; i++) detokenizer_push(&d, ids[i], text);
+    detokenizer_finish(&d, text);
+    detokenizer_release(&d);
+}

@@ -1,0 +1,212 @@
+// core/tokenizer/export.c -- struct tokenizer -> a list of tokens, as GGUF files hold it.
+//
+// How words are cut a list says by a name only (list.c), and of spaces by flags. Which
+// ones fit is found by trying: the list is read again, and must give the ids that the tokenizer
+// gives for texts in which the kinds differ.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tokenizer/tokenizer_parts.h"
+
+// Numbers, signs, contractions, spaces and line ends of all kinds; scripts with and without cases.
+static const char *const sentences[] = {
+    "Hello world! It's 12345678 o'clock, isn't it? I'LL   go\n\n  now.\r\n\tEnd  ",
+    "  x=3.14159; y += foo_bar(a[0], \"two words\")  // $100 <= ^~| ++==\n    return -1;\n\n\n",
+    "Straße Привет café cafe\u0301 你好世界2024年 こんにちは 한국어 مرحبا 😀👍",
+    "CamelCaseWords iPhone HTTPServer don'T we'Re 1,000.50 ½ ٣٤ a/b/c /path",
+};
+// Words are cut between two of these, or are not.
+static const char *const pieces_of_text[] = {
+    " ", "  ",   "\n", "\t", "ing", "the", "_x",   "A",  "The",
+    "7", "2024", "'s", ".",  "$",   "é",   "世界", "한", "😀",
+};
+
+enum {
+    SENTENCES = sizeof sentences / sizeof *sentences,
+    PIECES = sizeof pieces_of_text / sizeof *pieces_of_text
+};
+
+struct token_export {
+    struct token_list list;
+    char pre[TOKEN_PRE_ROOM];
+    struct buf texts, merge_texts;
+    struct token_text *tokens, *merges;
+    uint8_t *types;
+    float *scores;
+};
+
+static bool is_there(const struct tokenizer *t, int32_t id)
+{
+    return id < t->size && t->text_at[id] != NO_TEXT;
+}
+
+static enum token_type type_of(const struct tokenizer *t, int32_t id, bool pieces)
+{
+    const uint8_t flags = id < t->size ? t->flags[id] : 0;
+    if (!is_there(t, id)) return TOKEN_TYPE_UNUSED;
+    if (id == t->unknown) return TOKEN_TYPE_UNKNOWN;
+    if (flags & TOKEN_SPECIAL) return TOKEN_TYPE_CONTROL;
+    if (flags & (TOKEN_ADDED | TOKEN_SYMBOL)) return TOKEN_TYPE_USER;
+    for (int b = 0; pieces && b < 256; b++)
+        if (t->byte_id[b] == id) return TOKEN_TYPE_BYTE;
+    return TOKEN_TYPE_NORMAL;
+}
+
+// Texts of ids; ids that the tokenizer does not have get one that no text gives.
+static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t n, bool pieces)
+{
+    size_t *at = xreallocarray(NULL, n + 1, sizeof *at);
+    e->tokens = xcalloc(n + 1, sizeof *e->tokens);
+    e->types = xcalloc(n + 1, sizeof *e->types);
+    for (size_t i = 0; i < n; i++) {
+        at[i] = e->texts.length;
+        e->types[i] = (uint8_t)type_of(t, (int32_t)i, pieces);
+        if (!is_there(t, (int32_t)i))
+            buf_printf(&e->texts, "[PAD%zu]", i);
+        else
+            buf_add(&e->texts, t->texts.data + t->text_at[i], t->text_length[i]);
+        e->tokens[i].length = e->texts.length - at[i];
+    }
+    for (size_t i = 0; i < n; i++) e->tokens[i].text = e->texts.data + at[i];
+    free(at);
+    e->list.tokens = e->tokens;
+    e->list.types = e->types;
+    e->list.count = n;
+}
+
+// --- merges --------------------------------------------------------------------------------------
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct merge *x = a, *y = b;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static struct merge *sorted_merges(const struct tokenizer *t, size_t *count)
+{
+    struct merge *all = xreallocarray(NULL, (size_t)t->merge_mask + 1, sizeof *all);
+    *count = 0;
+    for (size_t i = 0; t->merges && i <= t->merge_mask; i++)
+        if (t->merges[i].pair != UINT64_MAX) all[(*count)++] = t->merges[i];
+    qsort(all, *count, sizeof *all, by_rank);
+    return all;
+}
+
+// "a b", the first one first.
+static void put_merges(struct token_export *e, const struct tokenizer *t)
+{
+    size_t count;
+    struct buf *texts = &e->merge_texts;
+    struct merge *all = sorted_merges(t, &count);
+    size_t *at = xreallocarray(NULL, count + 1, sizeof *at);
+    for (size_t i = 0; i < count; i++) {
+        at[i] = texts->length;
+        buf_printf(texts, "%s %s", tokenizer_token(t, (int32_t)(all[i].pair >> 32)),
+                   tokenizer_token(t, (int32_t)(uint32_t)all[i].pair));
+    }
+    at[count] = texts->length;
+    e->merges = xcalloc(count + 1, sizeof *e->merges);
+    for (size_t i = 0; i < count; i++)
+        e->merges[i] = (struct token_text){ texts->data + at[i], at[i + 1] - at[i] };
+    e->list.merges = e->merges;
+    e->list.merge_count = count;
+    free(at);
+    free(all);
+}
+
+// SentencePiece joins the two whose result has the highest score.
+static void put_scores(struct token_export *e, const struct tokenizer *t)
+{
+    size_t count;
+    struct merge *all = sorted_merges(t, &count);
+    e->scores = xcalloc(e->list.count + 1, sizeof *e->scores);
+    for (size_t i = count; i-- > 0;) e->scores[all[i].id] = -(float)all[i].rank - 1;
+    e->list.scores = e->scores;
+    free(all);
+}
+
+// --- trying --------------------------------------------------------------------------------------
+
+static bool same_ids_of(const struct tokenizer *a, const struct tokenizer *b, const char *text)
+{
+    struct ids x = { 0 }, y = { 0 };
+    struct err err;
+    const size_t n = strlen(text);
+    const bool same = tokenizer_encode(a, text, n, TOKENIZE_SPECIAL, &x, &err) == 0 &&
+                      tokenizer_encode(b, text, n, TOKENIZE_SPECIAL, &y, &err) == 0 &&
+                      x.count == y.count &&
+                      (!x.count || !memcmp(x.data, y.data, x.count * sizeof *x.data));
+    ids_release(&x);
+    ids_release(&y);
+    return same;
+}
+
+static bool fits(const struct token_list *l, const struct tokenizer *t)
+{
+    struct err err;
+    struct tokenizer *again = tokenizer_from_list(l, "a list", &err);
+    struct buf text = { 0 }; // all sentences, and any three pieces one after another
+    for (int i = 0; i < SENTENCES; i++) buf_puts(&text, sentences[i]);
+    for (int i = 0; i < PIECES * PIECES * PIECES; i++)
+        buf_printf(&text, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
+                   pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
+    // At the start of a text spaces are treated otherwise.
+    bool same = again && same_ids_of(again, t, "") && same_ids_of(again, t, text.data);
+    for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(again, t, sentences[i]);
+    buf_release(&text);
+    tokenizer_free(again);
+    return same;
+}
+
+void token_export_free(struct token_export *e)
+{
+    if (!e) return;
+    buf_release(&e->texts);
+    buf_release(&e->merge_texts);
+    free(e->tokens);
+    free(e->merges);
+    free(e->types);
+    free(e->scores);
+    free(e);
+}
+
+const struct token_list *token_export_list(const struct token_export *e)
+{
+    return &e->list;
+}
+
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err)
+{
+    const bool pieces = t->byte_id[0] >= 0;
+    if (t->word != bpe_word) {
+        err_set(err, "unigram tokenizers are not supported in GGUF files");
+        return NULL;
+    }
+    if (count < t->size) {
+        err_set(err, "the tokenizer has %d tokens, the embedding table %lld", (int)t->size,
+                (long long)count);
+        return NULL;
+    }
+    struct token_export *e = xcalloc(1, sizeof *e);
+    struct token_list *l = &e->list;
+    l->model = pieces ? "llama" : "gpt2";
+    l->add_bos = t->before.count > 0;
+    l->bos = l->add_bos ? t->before.data[0] : -1;
+    l->add_eos = t->after.count > 0;
+    l->eos = l->add_eos ? t->after.data[0] : -1;
+    put_tokens(e, t, (size_t)count, pieces);
+    put_merges(e, t);
+    if (pieces) put_scores(e, t);
+    for (int i = 0; pieces && i < 4; i++) {
+        l->prefix = i % 2 == 0;
+        l->squeeze = i >= 2;
+        if (fits(l, t)) return e;
+    }
+    if (!pieces) l->pre = e->pre;
+    for (int i = 0; !pieces && tokenizer_list_pre(i, e->pre); i++)
+        if (fits(l, t)) return e;
+    err_set(err, pieces ? "its tokenizer treats spaces in a way that GGUF files cannot say"
+                        : "its tokenizer cuts words in a way that has no name in GGUF files");
+    token_export_free(e);
+    return NULL;
+}

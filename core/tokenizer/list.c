@@ -1,0 +1,390 @@
+// core/tokenizer/list.c -- a list of tokens, as GGUF files hold it, vocab.json and merges.txt,
+// tiktoken.model -> struct tokenizer.
+//
+// Byte-level BPE: a tokenizer.json is put together and read as one. What these formats do not say
+// is in a table: how words are cut, by the name of a list's pre-tokenizer or of the tokenizer's
+// class. (Names and patterns of lists are those of llama.cpp's src/llama-vocab.cpp; where its
+// models' own tokenizer.json says more, it is followed.) A tiktoken.model names no merges: encoding
+// joins the pair whose result has the lowest rank, so every split of a token into two is a merge.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base64.h"
+#include "core/base/json.h"
+#include "core/tokenizer/tokenizer_parts.h"
+
+#define GPT2_WORDS \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+
+enum { CUTS_MOST = 4 };
+
+static const struct pre_kind {
+    const char *names; // separated by spaces
+    const char *normalizer;
+    const char *cut[CUTS_MOST + 1]; // one after another; none: GPT-2's own
+    bool whole;                     // a word that is a token is that token, whatever the merges
+    bool begins;                    // with BOS, unless the file says otherwise
+} pre_kinds[] = {
+    { .names = "default",
+      .cut = { "[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2_WORDS, "\\p{N}+", "[0-9][0-9][0-9]" } },
+    { .names = "gpt-2 phi-2 olmo mpt jais trillion granite-docling", .cut = { GPT2_WORDS } },
+    { .names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 lfm2 pixtral midm-2.0",
+      .cut = { WORDS_LLAMA3 },
+      .whole = true,
+      .begins = true },
+    { .names = "glm4 chatglm-bpe dbrx smaug-bpe", .cut = { WORDS_LLAMA3 } },
+    { .names = "qwen2 deepseek-r1-qwen", .normalizer = "NFC", .cut = { WORDS_QWEN2 } },
+    { .names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
+      .cut = { "\\p{N}", GPT2_WORDS } },
+    { .names = "tekken",
+      .cut = { WORDS_CASED(UPPER, LOWER, "", "\\p{N}", "[\\r\\n/]*") },
+      .whole = true,
+      .begins = true },
+    { .names = "gpt-4o llama4",
+      .cut = { WORDS_CASED(UPPER, LOWER, WORDS_SUFFIX "?", "\\p{N}{1,3}", "[\\r\\n/]*") },
+      .whole = true },
+    { .names = "deepseek-v3 hunyuan-dense",
+      .cut = { "\\p{N}{1,3}", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+",
+               "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+               "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*" //
+               WORDS_SPACES } },
+    { .names = "kimi-k2", .cut = { WORDS_KIMI }, .whole = true },
+};
+
+enum { PRE_KINDS = sizeof pre_kinds / sizeof *pre_kinds };
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *p = words; n && (p = strstr(p, word)); p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+    return false;
+}
+
+static const struct pre_kind *find_pre(const char *name, struct err *err)
+{
+    struct buf known = { 0 };
+    for (int i = 0; i < PRE_KINDS; i++) {
+        if (has_word(pre_kinds[i].names, name ? name : "default")) {
+            buf_release(&known);
+            return &pre_kinds[i];
+        }
+        buf_printf(&known, "%s%s", i ? " " : "", pre_kinds[i].names);
+    }
+    err_set(err, "pre-tokenizer '%.40s' is not supported (known: %s)", name, known.data);
+    buf_release(&known);
+    return NULL;
+}
+
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM])
+{
+    if (i >= PRE_KINDS) return false;
+    const char *names = pre_kinds[i].names;
+    snprintf(name, TOKEN_PRE_ROOM, "%.*s", (int)strcspn(names, " "), names);
+    return true;
+}
+
+bool tokenizer_list_begins(const char *model, const char *pre)
+{
+    struct err err;
+    if (model && !strcmp(model, "llama")) return true;
+    const struct pre_kind *kind = find_pre(pre, &err);
+    return kind && kind->begins;
+}
+
+// --- tokenizer.json ------------------------------------------------------------------------------
+
+static cJSON *stage(const char *type)
+{
+    cJSON *s = cJSON_CreateObject();
+    cJSON_AddStringToObject(s, "type", type);
+    return s;
+}
+
+static cJSON *byte_level(bool prefix, bool words)
+{
+    cJSON *s = stage("ByteLevel");
+    cJSON_AddBoolToObject(s, "add_prefix_space", prefix);
+    cJSON_AddBoolToObject(s, "trim_offsets", true);
+    cJSON_AddBoolToObject(s, "use_regex", words);
+    return s;
+}
+
+// All but vocabulary, merges and added tokens of byte-level BPE. `prefix`: a space before words;
+// `post`: the post-processor or NULL.
+static cJSON *bytes_json(const struct pre_kind *kind, bool prefix, cJSON *post)
+{
+    cJSON *json = cJSON_CreateObject(), *all = stage("Sequence");
+    cJSON *list = cJSON_AddArrayToObject(all, "pretokenizers");
+    cJSON_AddArrayToObject(json, "added_tokens");
+    if (kind->normalizer) cJSON_AddItemToObject(json, "normalizer", stage(kind->normalizer));
+    for (int i = 0; kind->cut[i]; i++) {
+        cJSON *split = stage("Split");
+        cJSON_AddStringToObject(cJSON_AddObjectToObject(split, "pattern"), "Regex", kind->cut[i]);
+        cJSON_AddStringToObject(split, "behavior", "Isolated");
+        cJSON_AddBoolToObject(split, "invert", false);
+        cJSON_AddItemToArray(list, split);
+    }
+    cJSON_AddItemToArray(list, byte_level(prefix, !kind->cut[0]));
+    cJSON_AddItemToObject(json, "pre_tokenizer", all);
+    cJSON *model = cJSON_AddObjectToObject(json, "model");
+    if (post) cJSON_AddItemToObject(json, "post_processor", post);
+    cJSON_AddItemToObject(json, "decoder", byte_level(false, false));
+    cJSON_AddStringToObject(model, "type", "BPE");
+    cJSON_AddBoolToObject(model, "ignore_merges", kind->whole);
+    return json;
+}
+
+static void add_piece(cJSON *single, cJSON *tokens, const char *name, int32_t id)
+{
+    cJSON *piece = cJSON_CreateObject();
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(piece, "SpecialToken"), "id", name);
+    cJSON_AddItemToArray(single, piece);
+    cJSON *ids = cJSON_AddArrayToObject(cJSON_AddObjectToObject(tokens, name), "ids");
+    cJSON_AddItemToArray(ids, cJSON_CreateNumber(id));
+}
+
+// NULL: nothing is put around a text.
+static cJSON *post_processor(const struct token_list *l)
+{
+    const bool bos = l->add_bos && l->bos >= 0, eos = l->add_eos && l->eos >= 0;
+    if (!bos && !eos) return NULL;
+    cJSON *post = stage("TemplateProcessing"), *single = cJSON_AddArrayToObject(post, "single");
+    cJSON *tokens = cJSON_AddObjectToObject(post, "special_tokens"), *text = cJSON_CreateObject();
+    if (bos) add_piece(single, tokens, "bos", l->bos);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(text, "Sequence"), "id", "A");
+    cJSON_AddItemToArray(single, text);
+    if (eos) add_piece(single, tokens, "eos", l->eos);
+    return post;
+}
+
+cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
+{
+    cJSON *token = cJSON_CreateObject();
+    cJSON_AddNumberToObject(token, "id", id);
+    cJSON_AddStringToObject(token, "content", text);
+    cJSON_AddBoolToObject(token, "single_word", false);
+    cJSON_AddBoolToObject(token, "lstrip", false);
+    cJSON_AddBoolToObject(token, "rstrip", false);
+    cJSON_AddBoolToObject(token, "normalized", false);
+    cJSON_AddBoolToObject(token, "special", special);
+    return token;
+}
+
+// Tokens into the vocabulary or the added tokens, with `both` into both; unused ones only fill ids.
+// Then the merges. Returns the tokenizer.json, NULL on error.
+static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
+{
+    cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
+    cJSON *added = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
+    cJSON *vocab = cJSON_AddObjectToObject(model, "vocab");
+    cJSON *merges = cJSON_AddArrayToObject(model, "merges");
+    for (size_t i = 0; i < l->merge_count; i++) {
+        char *text = xstrndup(l->merges[i].text, l->merges[i].length);
+        cJSON_AddItemToArray(merges, cJSON_CreateString(text));
+        free(text);
+    }
+    for (size_t i = 0; i < l->count; i++) {
+        const struct token_text *t = &l->tokens[i];
+        const int type = l->types[i];
+        const bool known = type >= TOKEN_TYPE_NORMAL && type <= TOKEN_TYPE_BYTE;
+        if (!known || memchr(t->text, 0, t->length)) {
+            if (!known)
+                err_set(err, "token %zu has the type %d, which is not known", i, type);
+            else
+                err_set(err, "token %zu contains a zero byte", i);
+            cJSON_Delete(json);
+            return NULL;
+        }
+        if (type == TOKEN_TYPE_UNUSED || !t->length) continue;
+        char *text = xstrndup(t->text, t->length);
+        const bool special = type == TOKEN_TYPE_CONTROL || type == TOKEN_TYPE_UNKNOWN;
+        const bool is_added = special || type == TOKEN_TYPE_USER;
+        if (is_added) cJSON_AddItemToArray(added, tokenizer_added_token((int32_t)i, text, special));
+        if (!is_added || both) cJSON_AddNumberToObject(vocab, text, (double)i);
+        free(text);
+    }
+    return json;
+}
+
+static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
+{
+    const struct pre_kind *kind = find_pre(l->pre, err);
+    return kind ? put_tokens(bytes_json(kind, false, post_processor(l)), l, both, err) : NULL;
+}
+
+static cJSON *replace(const char *kind, const char *pattern, const char *content)
+{
+    cJSON *r = stage("Replace");
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(r, "pattern"), kind, pattern);
+    cJSON_AddStringToObject(r, "content", content);
+    return r;
+}
+
+// SentencePiece's spaces: U+2581 stands for one.
+static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddArrayToObject(json, "added_tokens");
+    cJSON *post = post_processor(l), *model = cJSON_AddObjectToObject(json, "model");
+    if (post) cJSON_AddItemToObject(json, "post_processor", post);
+    cJSON *before = stage("Sequence"), *normalizers = cJSON_AddArrayToObject(before, "normalizers");
+    cJSON *after = stage("Sequence"), *decoders = cJSON_AddArrayToObject(after, "decoders");
+    if (l->squeeze) cJSON_AddItemToArray(normalizers, replace("Regex", " {2,}", " "));
+    if (l->prefix) {
+        cJSON *prepend = stage("Prepend");
+        cJSON_AddStringToObject(prepend, "prepend", mark);
+        cJSON_AddItemToArray(normalizers, prepend);
+    }
+    cJSON_AddItemToArray(normalizers, replace("String", " ", mark));
+    cJSON_AddItemToArray(decoders, replace("String", mark, " "));
+    cJSON_AddItemToArray(decoders, stage("ByteFallback"));
+    cJSON_AddItemToArray(decoders, stage("Fuse"));
+    if (l->prefix) {
+        cJSON *strip = stage("Strip");
+        cJSON_AddStringToObject(strip, "content", " ");
+        cJSON_AddNumberToObject(strip, "start", 1);
+        cJSON_AddNumberToObject(strip, "stop", 0);
+        cJSON_AddItemToArray(decoders, strip);
+    }
+    cJSON_AddItemToObject(json, "normalizer", before);
+    cJSON_AddItemToObject(json, "decoder", after);
+    cJSON_AddStringToObject(model, "type", "BPE");
+    cJSON_AddBoolToObject(model, "fuse_unk", true);
+    cJSON_AddBoolToObject(model, "byte_fallback", true);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->types[i] == TOKEN_TYPE_UNKNOWN) {
+            char *text = xstrndup(l->tokens[i].text, l->tokens[i].length);
+            cJSON_AddStringToObject(model, "unk_token", text);
+            free(text);
+            break;
+        }
+    return put_tokens(json, l, true, err);
+}
+
+char *tokenizer_list_json(const struct token_list *l, struct err *err)
+{
+    cJSON *json = !strcmp(l->model, "llama") ? json_of_pieces(l, err) : json_of(l, true, err);
+    char *text = json ? cJSON_PrintUnformatted(json) : NULL;
+    cJSON_Delete(json);
+    return text;
+}
+
+struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name, struct err *err)
+{
+    if (l->model && !strcmp(l->model, "llama")) return tokenizer_list_pieces(l, name, err);
+    if (!l->model || strcmp(l->model, "gpt2") != 0) {
+        err_set(err, "tokenizer '%s': model '%.40s' is not supported (known: gpt2, llama)", name,
+                l->model ? l->model : "");
+        return NULL;
+    }
+    cJSON *json = json_of(l, false, err);
+    struct tokenizer *t =
+        json ? tokenizer_from_json(json, false, name, err) : tokenizer_done(NULL, -1, name, err);
+    cJSON_Delete(json);
+    return t;
+}
+
+// --- vocab.json and merges.txt, tiktoken.model ---------------------------------------------------
+
+// The row of the class that tokenizer_config.json names; of two.
+static const struct pre_kind *find_class(const struct pre_kind *rows, const char *name,
+                                         const char *what, struct err *err)
+{
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(name, rows[i].names)) return &rows[i];
+    err_set(err, "tokenizer_class \"%s\" is not supported for %s, only %s and %s", name, what,
+            rows[0].names, rows[1].names);
+    return NULL;
+}
+
+struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_t size,
+                                         const struct companions *c, const char *name,
+                                         struct err *err)
+{
+    static const struct pre_kind rows[] = {
+        { .names = "Qwen2Tokenizer", .normalizer = "NFC", .cut = { WORDS_QWEN2 } },
+        { .names = "GPT2Tokenizer" },
+    };
+    char class[CLASS_ROOM];
+    const struct pre_kind *kind = companions_class(c->config, class, err) < 0
+                                      ? NULL
+                                      : find_class(rows, class, "vocab.json and merges.txt", err);
+    if (!kind) return tokenizer_done(NULL, -1, name, err);
+    cJSON *json = bytes_json(kind, cJSON_IsTrue(json_get(c->config, "add_prefix_space")), NULL);
+    cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
+    cJSON_AddItemReferenceToObject(model, "vocab", vocab);
+    cJSON *list = cJSON_AddArrayToObject(model, "merges");
+    // A line is two tokens; the first may say the version.
+    for (struct lines l = { .next = merges, .end = merges + size }; lines_next(&l);) {
+        if (l.number == 1 && l.length > 8 && !memcmp(l.line, "#version", 8)) continue;
+        char *text = xstrndup(l.line, l.length);
+        cJSON_AddItemToArray(list, cJSON_CreateString(text));
+        free(text);
+    }
+    struct tokenizer *t = companions_read(json, FROM_MERGES, c, name, err);
+    cJSON_Delete(json);
+    return t;
+}
+
+// A line is a token's bytes in base64, a space, and its rank, which is also its id.
+static int put_line(cJSON *vocab, const struct lines *l, struct buf *bytes, struct buf *text,
+                    struct err *err)
+{
+    const char *space = memchr(l->line, ' ', l->length), *end = l->line + l->length;
+    int64_t id = 0;
+    bool valid = space && space > l->line && space + 1 < end;
+    for (const char *p = valid ? space + 1 : end; valid && p < end; p++) {
+        valid = *p >= '0' && *p <= '9' && id <= INT32_MAX / 10 - 1;
+        id = 10 * id + (*p - '0');
+    }
+    if (!valid) return err_set(err, "line %zu is not a token in base64 and its rank", l->number);
+    buf_clear(bytes);
+    buf_clear(text);
+    if (base64_decode(bytes, l->line, (size_t)(space - l->line)) < 0 || !bytes->length)
+        return err_set(err, "the token of rank %d is not base64", (int)id);
+    if (bytes->length > TOKEN_BYTES_MAX)
+        return err_set(err, "the token of rank %d has %zu bytes; at most %d are supported", (int)id,
+                       bytes->length, TOKEN_BYTES_MAX);
+    bytes_put(text, bytes->data, bytes->length);
+    cJSON_AddNumberToObject(vocab, text->data, (double)id);
+    return 0;
+}
+
+struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const struct companions *c,
+                                        const char *name, struct err *err)
+{
+    // A word that is a token is that token.
+    static const struct pre_kind rows[] = {
+        { .names = "TikTokenTokenizer", .cut = { WORDS_KIMI }, .whole = true }, // Moonlight, Kimi
+        { .names = "ChatGLM4Tokenizer", .cut = { WORDS_LLAMA3 }, .whole = true },
+    };
+    char class[CLASS_ROOM];
+    const struct pre_kind *kind = NULL;
+    if (companions_class(c->config, class, err) == 0) // folders that name no class are Kimi's
+        kind = *class ? find_class(rows, class, "a file of ranks", err) : rows;
+    if (!kind) return tokenizer_done(NULL, -1, name, err);
+    cJSON *json = bytes_json(kind, false, NULL);
+    cJSON *vocab =
+        cJSON_AddObjectToObject(cJSON_GetObjectItemCaseSensitive(json, "model"), "vocab");
+    struct buf bytes = { 0 }, text = { 0 };
+    bool alone[256] = { false }; // bytes that are tokens
+    int status = 0;
+    for (struct lines l = { .next = file, .end = file + size }; status == 0 && lines_next(&l);) {
+        status = put_line(vocab, &l, &bytes, &text, err);
+        if (bytes.length == 1) alone[(uint8_t)bytes.data[0]] = true;
+    }
+    if (status == 0 && !vocab->child) status = err_set(err, "it is empty");
+    for (int i = 0; status == 0 && i < 256; i++)
+        if (!alone[i]) status = err_set(err, "the byte 0x%02X has no token", (unsigned)i);
+    struct tokenizer *t = status == 0 ? companions_read(json, FROM_RANKS, c, name, err)
+                                      : tokenizer_done(NULL, -1, name, err);
+    buf_release(&bytes);
+    buf_release(&text);
+    cJSON_Delete(json);
+    return t;
+}

@@ -1,0 +1,549 @@
+// core/tokenizer/pieces.c -- SentencePiece's tokenizer.model -> struct tokenizer.
+//
+// The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, what the
+// trainer was told, and the normaliser. A piece's place is its id.
+//   BPE      pairs are merged whose text together is a piece, the highest score first; every split
+//            of a piece into two is thus a merge, ranked by the score of the whole
+//   unigram  scores are log-probabilities
+// BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/tokenizer/tokenizer_parts.h"
+
+enum model_type { UNIGRAM = 1, BPE, WORD, CHAR };
+
+struct piece {
+    struct token_text text;
+    float score;
+    int32_t type; // enum token_type
+};
+
+struct proto {
+    struct piece *pieces;
+    size_t count, room;
+    // trainer_spec
+    int32_t model, bos, eos, byte_fallback, suffix;
+    struct token_text unknown_surface;
+    // normalizer_spec
+    struct token_text charsmap;
+    int32_t dummy, squeeze, escape;
+    struct token_text denormalizer;
+};
+
+// --- protocol buffer ---------------------------------------------------------------------------
+
+enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };
+
+struct field {
+    uint64_t number, value; // of numbers
+    enum wire wire;
+    const char *bytes; // of texts and messages
+    size_t length;
+};
+
+struct message {
+    const char *at, *end;
+};
+
+static int read_varint(struct message *m, uint64_t *value)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 64 && m->at < m->end; shift += 7) {
+        const uint8_t byte = (uint8_t)*m->at++;
+        *value |= (uint64_t)(byte & 0x7F) << shift;
+        if (byte < 0x80) return 0;
+    }
+    return -1;
+}
+
+// 1 and the next field, 0 at the end, -1 where the message is broken.
+static int read_field(struct message *m, struct field *f)
+{
+    uint64_t key;
+    if (m->at == m->end) return 0;
+    if (read_varint(m, &key) < 0) return -1;
+    *f = (struct field){ .number = key >> 3, .wire = (enum wire)(key & 7) };
+    if (f->wire == VARINT) return read_varint(m, &f->value) < 0 ? -1 : 1;
+    f->length = f->wire == FIXED64 ? 8 : 4;
+    uint64_t length;
+    if (f->wire == BYTES) {
+        if (read_varint(m, &length) < 0 || length > (uint64_t)(m->end - m->at)) return -1;
+        f->length = (size_t)length;
+    } else if (f->wire != FIXED64 && f->wire != FIXED32) {
+        return -1;
+    }
+    if (f->length > (size_t)(m->end - m->at)) return -1;
+    f->bytes = m->at;
+    m->at += f->length;
+    return 1;
+}
+
+// A field that is kept: a token_text, int32_t or (FIXED32) float at an offset. The last one's
+// number is 0.
+struct kept {
+    uint64_t number;
+    enum wire wire;
+    size_t offset;
+};
+
+static int read_message(const struct field *message, const struct kept *kept, void *out)
+{
+    struct message m = { message->bytes, message->bytes + message->length };
+    struct field f;
+    int more;
+    while ((more = read_field(&m, &f)) > 0)
+        for (const struct kept *k = kept; k->number; k++) {
+            if (k->number != f.number || k->wire != f.wire) continue;
+            const struct token_text text = { f.bytes, f.length };
+            const uint32_t number = f.wire == VARINT    ? (uint32_t)f.value
+                                    : f.wire == FIXED32 ? little_endian(f.bytes)
+                                                        : 0;
+            if (f.wire == BYTES)
+                memcpy((char *)out + k->offset, &text, sizeof text);
+            else
+                memcpy((char *)out + k->offset, &number, sizeof number);
+        }
+    return more;
+}
+
+static int read_proto(struct proto *p, const char *file, size_t size, struct err *err)
+{
+    static const struct kept of_piece[] = {
+        { 1, BYTES, offsetof(struct piece, text) },
+        { 2, FIXED32, offsetof(struct piece, score) },
+        { 3, VARINT, offsetof(struct piece, type) },
+        { 0 },
+    };
+    static const struct kept of_trainer[] = {
+        { 3, VARINT, offsetof(struct proto, model) },
+        { 24, VARINT, offsetof(struct proto, suffix) },
+        { 35, VARINT, offsetof(struct proto, byte_fallback) },
+        { 41, VARINT, offsetof(struct proto, bos) },
+        { 42, VARINT, offsetof(struct proto, eos) },
+        { 44, BYTES, offsetof(struct proto, unknown_surface) },
+        { 0 },
+    };
+    static const struct kept of_normalizer[] = {
+        { 2, BYTES, offsetof(struct proto, charsmap) },
+        { 3, VARINT, offsetof(struct proto, dummy) },
+        { 4, VARINT, offsetof(struct proto, squeeze) },
+        { 5, VARINT, offsetof(struct proto, escape) },
+        { 0 },
+    };
+    static const struct kept of_denormalizer[] = {
+        { 2, BYTES, offsetof(struct proto, denormalizer) },
+        { 0 },
+    };
+    struct message m = { file, file + size };
+    struct field f;
+    int more;
+    *p = (struct proto){
+        .model = UNIGRAM, .bos = 1, .eos = 2, .dummy = true, .squeeze = true, .escape = true
+    };
+    while ((more = read_field(&m, &f)) > 0) {
+        if (f.wire != BYTES) continue;
+        switch (f.number) {
+        case 1:
+            if (p->count == p->room) {
+                p->room = p->room ? 2 * p->room : 1024;
+                p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
+            }
+            p->pieces[p->count] = (struct piece){ .type = TOKEN_TYPE_NORMAL };
+            more = read_message(&f, of_piece, &p->pieces[p->count++]);
+            break;
+        case 2: more = read_message(&f, of_trainer, p); break;
+        case 3: more = read_message(&f, of_normalizer, p); break;
+        case 5: more = read_message(&f, of_denormalizer, p); break;
+        }
+        if (more < 0) break;
+    }
+    if (more < 0)
+        return err_set(err, "it is not a SentencePiece model, or damaged (near byte %zu of %zu)",
+                       (size_t)(m.at - file), size);
+    return p->count ? 0 : err_set(err, "it is not a SentencePiece model: it has no pieces");
+}
+
+// --- what is supported -------------------------------------------------------------------------
+
+static int check_piece(const struct piece *p, bool byte_fallback, struct err *err)
+{
+    if (!p->text.length) return err_set(err, "it is empty");
+    if (p->text.length > TOKEN_BYTES_MAX)
+        return err_set(err, "it has %zu bytes; at most %d are supported", p->text.length,
+                       TOKEN_BYTES_MAX);
+    if (memchr(p->text.text, 0, p->text.length)) return err_set(err, "it contains a zero byte");
+    if (p->type < TOKEN_TYPE_NORMAL || p->type > TOKEN_TYPE_BYTE)
+        return err_set(err, "type %d is not known", p->type);
+    if (!isfinite(p->score)) return err_set(err, "its score is not a number");
+    if (p->type == TOKEN_TYPE_BYTE && !byte_fallback)
+        return err_set(err, "it is a byte, but the model has no byte fallback");
+    return 0;
+}
+
+// `kind`: NULL if the class is not of transformers.
+static int check_proto(const struct proto *p, const struct companions *c,
+                       const struct class_kind *kind, struct err *err)
+{
+    static const char *const models[] = {
+        [UNIGRAM] = "unigram", [BPE] = "BPE", [WORD] = "word", [CHAR] = "char"
+    };
+    const bool known = p->model >= UNIGRAM && p->model <= CHAR;
+    if (p->model != UNIGRAM && p->model != BPE)
+        return err_set(err, "model type \"%s\" is not supported, only BPE and unigram",
+                       known ? models[p->model] : "unknown");
+    if (p->denormalizer.length) return err_set(err, "its denormalizer is not supported");
+    size_t unknown = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        if (check_piece(&p->pieces[i], p->byte_fallback, err) < 0)
+            return err_in(err, "piece %zu", i);
+        unknown += p->pieces[i].type == TOKEN_TYPE_UNKNOWN;
+    }
+    if (unknown != 1) return err_set(err, "it must have one unknown piece, not %zu", unknown);
+    char name[CLASS_ROOM];
+    if (companions_class(c->config, name, err) < 0) return -1;
+    if (!kind || kind->pieces) return 0;
+    return err_set(err,
+                   "tokenizer_class \"%s\" changes what the SentencePiece model gives; only a "
+                   "tokenizer.json is supported for it",
+                   name);
+}
+
+// --- tokens ------------------------------------------------------------------------------------
+
+// Pieces that a configuration gave another text are no longer there.
+static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
+{
+    return t->text_length[id] != p->text.length ||
+           memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
+}
+
+// Control pieces are special, and the unknown one but in a class that names its own; user-defined
+// symbols are found in every text, unless the configuration makes them special.
+static int put_symbols(struct tokenizer *t, const struct proto *p, const struct class_kind *kind,
+                       struct err *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct piece *piece = &p->pieces[i];
+        struct added a = { .id = (int32_t)i };
+        if (overwritten(t, piece, i)) continue;
+        if (piece->type == TOKEN_TYPE_USER && !(t->flags[i] & TOKEN_SPECIAL)) {
+            added_list_put(&t->symbols, a, piece->text.text, piece->text.length);
+            if (p->model == BPE)
+                added_list_put(&t->added_normal, a, piece->text.text, piece->text.length);
+            t->flags[i] |= TOKEN_SYMBOL;
+        }
+        if (piece->type == TOKEN_TYPE_BYTE ||
+            (piece->type == TOKEN_TYPE_UNUSED && p->model == UNIGRAM))
+            t->flags[i] |= TOKEN_APART;
+        a.special =
+            piece->type == TOKEN_TYPE_CONTROL || (piece->type == TOKEN_TYPE_UNKNOWN && !kind);
+        if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
+        char *text = xstrndup(piece->text.text, piece->text.length);
+        const int status = added_put(t, a, text, false, err);
+        free(text);
+        if (status < 0) return -1;
+    }
+    added_sort(&t->added);
+    added_sort(&t->added_normal);
+    added_sort(&t->symbols);
+    return 0;
+}
+
+// --- models ------------------------------------------------------------------------------------
+
+static int compare_score(const void *a, const void *b)
+{
+    const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+// Ranks by score; UINT32_MAX for pieces that no merge touches. Equal scores are equal ranks: then
+// the leftmost pair goes first.
+static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
+{
+    const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
+    uint32_t *rank = xreallocarray(NULL, (size_t)t->size, sizeof *rank), next = 0;
+    memset(rank, 0xFF, (size_t)t->size * sizeof *rank);
+    for (size_t i = 0; i < p->count; i++) order[i] = &p->pieces[i];
+    qsort(order, p->count, sizeof *order, compare_score);
+    for (size_t i = 0; i < p->count; i++) {
+        if (i && order[i]->score != order[i - 1]->score) next++;
+        const size_t id = (size_t)(order[i] - p->pieces);
+        const int type = order[i]->type;
+        if ((type == TOKEN_TYPE_NORMAL || type == TOKEN_TYPE_USER || type == TOKEN_TYPE_UNUSED) &&
+            !overwritten(t, order[i], id))
+            rank[id] = next;
+    }
+    free(order);
+    return rank;
+}
+
+// When the later part of a merge comes about; single characters are there from the start.
+static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
+{
+    int32_t c;
+    const int32_t id[2] = { h.left, h.right };
+    uint32_t latest = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *text = tokenizer_token(t, id[i]);
+        if (utf8_next(text, t->text_length[id[i]], &c) == t->text_length[id[i]]) continue;
+        if (rank[id[i]] > latest) latest = rank[id[i]];
+    }
+    return latest;
+}
+
+// An unused piece takes part in merging, but what is left of it falls apart again: into the parts
+// whose merge comes first.
+static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->pieces[i].type != TOKEN_TYPE_UNUSED || rank[i] == UINT32_MAX) continue;
+        if (!t->unused) t->unused = xcalloc((size_t)t->size, sizeof *t->unused);
+        uint32_t best = UINT32_MAX;
+        struct buf parts = { 0 };
+        merges_of(t, (int32_t)i, rank, &parts);
+        for (size_t k = 0; k < parts.length; k += sizeof(struct merge)) {
+            struct merge m;
+            memcpy(&m, parts.data + k, sizeof m);
+            const struct halves h = { (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX) };
+            if (later_part(t, rank, h) > best) continue; // of equals the longest left part
+            best = later_part(t, rank, h);
+            t->unused[i] = h;
+        }
+        buf_release(&parts);
+    }
+}
+
+static int fill_model(struct tokenizer *t, const struct proto *p, struct err *err)
+{
+    bytes_find(t, p->byte_fallback);
+    for (int i = 0; p->byte_fallback && i < 256; i++)
+        if (t->byte_id[i] < 0)
+            return err_set(err, "it has byte fallback, but no piece <0x%02X>", (unsigned)i);
+    t->fuse_unknown = true;
+    if (p->model == BPE) {
+        uint32_t *rank = rank_pieces(t, p);
+        merges_derive(t, rank);
+        fill_unused(t, p, rank);
+        free(rank);
+        t->word = bpe_word;
+        return 0;
+    }
+    struct unigram *u = &t->unigram;
+    u->score = xcalloc((size_t)t->size, sizeof *u->score);
+    u->single = true;
+    float least = FLT_MAX;
+    for (size_t i = 0; i < p->count; i++) {
+        u->score[i] = (double)p->pieces[i].score;
+        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && p->pieces[i].score < least)
+            least = p->pieces[i].score;
+    }
+    u->least = (double)(least - (float)UNKNOWN_PENALTY);
+    t->word = unigram_word;
+    return unigram_fill(t, err);
+}
+
+// --- stages ------------------------------------------------------------------------------------
+
+// Llama's tokenizer puts the dummy prefix before every text between special tokens, unless
+// "legacy" is false: then only before the first.
+static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                       const struct class_kind *kind, struct err *err)
+{
+    bool legacy, prefix;
+    if (json_bool(c->config, "legacy", true, &legacy, err) < 0 ||
+        json_bool(c->config, "add_prefix_space", true, &prefix, err) < 0)
+        return -1;
+    if (!kind || !kind->around) prefix = true; // only Llama's relatives know it
+    struct normal *n = &t->normals[t->normal_count++];
+    n->kind = NORMAL_PIECES;
+    n->spaces = (struct space_rules){
+        .dummy = !p->dummy || !prefix ? PREPEND_NEVER
+                 : legacy             ? PREPEND_ALWAYS
+                                      : PREPEND_FIRST,
+        .suffix = p->suffix,
+        .squeeze = p->squeeze,
+        .escape = p->escape,
+    };
+    struct decode *d = &t->decodes[t->decode_count++];
+    d->kind = DECODE_PIECES;
+    d->prepend = (p->dummy && prefix) || p->squeeze;
+    d->squeeze = p->squeeze;
+    const struct token_text *surface = &p->unknown_surface;
+    d->text = surface->text ? xstrndup(surface->text, surface->length) : xstrdup(" \xE2\x81\x87 ");
+    if (!utf8_valid(d->text, strlen(d->text))) return err_set(err, "unk_surface: invalid UTF-8");
+    return p->charsmap.length ? charsmap_read(&n->map, p->charsmap.text, p->charsmap.length, err)
+                              : 0;
+}
+
+static int add_around(struct tokenizer *t, const struct companions *c, const char *key,
+                      int32_t otherwise, struct ids *ids, struct err *err)
+{
+    const char *text = companions_token(c, key);
+    int32_t id = text ? tokenizer_id(t, text) : otherwise;
+    if (text && id < 0)
+        return err_set(err, "tokenizer_config.json: %s \"%.40s\" is not a token", key, text);
+    if (id >= 0 && tokenizer_is_special(t, id)) ids_add(ids, id);
+    return 0;
+}
+
+static int fill_around(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                       const struct class_kind *kind, struct err *err)
+{
+    bool bos, eos;
+    if (companions_flag(c->config, "add_bos_token", !kind || kind->bos, &bos, err) < 0 ||
+        companions_flag(c->config, "add_eos_token", kind && kind->eos, &eos, err) < 0)
+        return -1;
+    if (bos && add_around(t, c, "bos_token", p->bos, &t->before, err) < 0) return -1;
+    return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
+}
+
+// --- where transformers differs ----------------------------------------------------------------
+
+// Its LlamaTokenizer makes a tokenizer.json of the model, which leaves out some of what it says.
+static void tell_rules(struct tokenizer *t, const struct proto *p)
+{
+    struct buf rules = { 0 };
+    size_t symbols = 0;
+    for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == TOKEN_TYPE_USER;
+    if (p->charsmap.length) list_put(&rules, "its normaliser");
+    if (p->squeeze) list_put(&rules, "one space for several");
+    if (!p->dummy) list_put(&rules, "no space before a text");
+    if (p->model == UNIGRAM) list_put(&rules, "unigram scores");
+    if (symbols) list_put(&rules, "user-defined pieces inside words");
+    if (rules.length)
+        tokenizer_add_notice(t,
+                             "the SentencePiece model's own rules are kept, which transformers' "
+                             "fast LlamaTokenizer does not know: %s",
+                             rules.data);
+    buf_release(&rules);
+}
+
+// Names the flags that the files do not set, with the values used.
+static void tell_open(struct tokenizer *t, const struct companions *c,
+                      const struct class_kind *kind)
+{
+    struct buf open = { 0 };
+    if (!cJSON_GetObjectItemCaseSensitive(c->config, "add_bos_token"))
+        list_put(&open,
+                 t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
+    if (kind && kind->around && !json_get(c->config, "legacy"))
+        list_put(&open, "legacy (true here)");
+    if (kind && kind->around &&
+        cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
+        list_put(&open, "add_prefix_space (null is true here, as in 5)");
+    if (kind && kind->around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
+        tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
+                                "transformers 5 does not look at that for some models (LLaVA)");
+    if (open.length)
+        tokenizer_add_notice(t,
+                             "tokenizer_config.json does not say, and transformers 4, as here, "
+                             "and 5 suppose differently: %s",
+                             open.data);
+    buf_release(&open);
+}
+
+// Text does not become a special token by merging.
+static void tell_words(struct tokenizer *t, const struct proto *p)
+{
+    struct buf words = { 0 };
+    for (size_t i = 0; i < p->count && words.length < 200; i++)
+        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && t->flags[i] & TOKEN_SPECIAL &&
+            !overwritten(t, &p->pieces[i], i))
+            buf_printf(&words, "%s%.40s", words.length ? ", " : "", tokenizer_token(t, (int32_t)i));
+    if (words.length)
+        tokenizer_add_notice(t,
+                             "words of the vocabulary that the files make special, so that other "
+                             "text is not put together to them as in transformers: %s",
+                             words.data);
+    buf_release(&words);
+}
+
+static void tell_differences(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                             const struct class_kind *kind)
+{
+    const cJSON *name = json_get(c->config, "tokenizer_class");
+    tell_words(t, p);
+    if (kind && kind->around) tell_rules(t, p);
+    if (kind ? !kind->eos : !name) tell_open(t, c, kind);
+    if (kind && kind->eos && !json_get(c->config, "extra_ids"))
+        tokenizer_add_notice(t,
+                             "the 100 tokens <extra_id_0> ... that transformers adds to a "
+                             "%s without \"extra_ids\" are not added",
+                             kind->name);
+    if (kind) return;
+    int32_t holes = 0;
+    for (int32_t id = (int32_t)p->count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
+    if (holes)
+        tokenizer_add_notice(t,
+                             "the added tokens' ids leave out %d, as the files say; transformers "
+                             "without the model's own code gives the next free ids",
+                             holes);
+}
+
+static int fill(struct tokenizer *t, const struct proto *p, const struct companions *c,
+                struct err *err)
+{
+    const struct class_kind *kind = companions_kind(c->config);
+    t->unknown = -1;
+    t->size = (int32_t)p->count;
+    if (check_proto(p, c, kind, err) < 0) return -1;
+    tables_make(t, p->count);
+    for (size_t i = 0; i < p->count; i++) {
+        char text[TOKEN_BYTES_MAX + 1];
+        snprintf(text, sizeof text, "%.*s", (int)p->pieces[i].text.length, p->pieces[i].text.text);
+        if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
+        if (p->pieces[i].type == TOKEN_TYPE_UNKNOWN) t->unknown = (int32_t)i;
+    }
+    if (companions_added(t, c, p->count, !kind, err) < 0 || put_symbols(t, p, kind, err) < 0 ||
+        fill_model(t, p, err) < 0 || fill_stages(t, p, c, kind, err) < 0 ||
+        fill_around(t, p, c, kind, err) < 0)
+        return -1;
+    mark_fused(t);
+    tell_differences(t, p, c, kind);
+    return 0;
+}
+
+struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
+                                         const char *name, struct err *err)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    struct proto p = { 0 };
+    int status = read_proto(&p, file, size, err);
+    if (status == 0) status = fill(t, &p, c, err);
+    free(p.pieces);
+    return tokenizer_done(t, status, name, err);
+}
+
+// --- a list of tokens ----------------------------------------------------------------------------
+
+struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
+                                        struct err *err)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    struct companions c = { .config = cJSON_CreateObject() };
+    cJSON_AddBoolToObject(c.config, "add_bos_token", l->add_bos);
+    cJSON_AddBoolToObject(c.config, "add_eos_token", l->add_eos);
+    struct proto p = { .model = BPE,
+                       .bos = l->bos,
+                       .eos = l->eos,
+                       .byte_fallback = true,
+                       .dummy = l->prefix,
+                       .squeeze = l->squeeze,
+                       .escape = true,
+                       .count = l->count,
+                       .pieces = xcalloc(l->count + 1, sizeof *p.pieces) };
+    for (size_t i = 0; i < l->count; i++)
+        p.pieces[i] = (struct piece){ l->tokens[i], l->scores[i], l->types[i] };
+    const int status = fill(t, &p, &c, err);
+    cJSON_Delete(c.config);
+    free(p.pieces);
+    return tokenizer_done(t, status, name, err);
+}

@@ -1,0 +1,410 @@
+// core/tokenizer/special.c -- tokens that only the small files beside a tokenizer name.
+//
+// As in transformers (4 and 5): added tokens of tokenizer_config.json ("added_tokens_decoder"), or
+// else of added_tokens.json, in the order of their ids; then special tokens with a name
+// ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
+// text is known keeps its id, and gets the file's flags; a new one gets the next free id, whatever
+// the file says. Only classes that transformers does not have (of the code beside a model) keep the
+// file's ids.
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/base/names.h"
+#include "core/base/text.h"
+#include "core/tokenizer/tokenizer_parts.h"
+
+// Tokens of a notice: the first few.
+struct told {
+    struct buf text;
+    size_t count;
+};
+
+struct merging {
+    cJSON *list;               // "added_tokens"
+    cJSON **items;             // its members, by their number in `known`
+    size_t room;               // of `items`
+    struct names known;        // their texts
+    bool whole;                // of a tokenizer.json, which should have all added tokens
+    bool own;                  // new tokens get the files' ids, where these give one, and are
+                               // found in the text as it is
+    const struct tokenizer *t; // its vocabulary, or NULL:
+    const cJSON *vocab;        // of the model
+    struct names words;        // texts of the vocabulary, read when one is first looked up
+    double *word_ids;          // of these
+    double word_count;         // of the vocabulary
+    double last;               // largest id in the list, -1: none
+    struct buf ids;            // in the list at first, sorted: doubles
+    struct names special;      // texts that the files call special
+    struct told added, changed, moved;
+};
+
+struct extra {
+    const char *text;
+    struct added flags; // with the id that the file gives; -1: none
+    bool normalized;
+    bool five;    // only transformers 5 adds it
+    size_t order; // in the file
+};
+
+enum { TOLD_MOST = 4 };
+
+__attribute__((format(printf, 2, 3))) static void tell(struct told *t, const char *format, ...)
+{
+    va_list args;
+    if (t->count++ >= TOLD_MOST) return;
+    if (t->text.length) buf_puts(&t->text, ", ");
+    va_start(args, format);
+    buf_vprintf(&t->text, format, args);
+    va_end(args);
+}
+
+// --- what tokenizer.json has ---------------------------------------------------------------------
+
+static void know(struct merging *m, cJSON *item, const char *text)
+{
+    const size_t number = names_add(&m->known, text, NULL);
+    const cJSON *id = json_get(item, "id");
+    if (number >= m->room) {
+        m->room = m->room ? 2 * m->room : 64;
+        m->items = xreallocarray(m->items, m->room, sizeof *m->items);
+    }
+    m->items[number] = item;
+    if (cJSON_IsNumber(id) && id->valuedouble > m->last) m->last = id->valuedouble;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void know_all(struct merging *m)
+{
+    cJSON *item;
+    cJSON_ArrayForEach(item, m->list)
+    {
+        const cJSON *text = json_get(item, "content"), *id = json_get(item, "id");
+        if (cJSON_IsString(text)) know(m, item, text->valuestring);
+        if (cJSON_IsNumber(id)) buf_add(&m->ids, &id->valuedouble, sizeof id->valuedouble);
+    }
+    const size_t count = m->ids.length / sizeof(double);
+    if (count) qsort(m->ids.data, count, sizeof(double), compare_ids);
+}
+
+// The id of a text of the vocabulary, -1: none. BPE: {"text": id}. Unigram: ["text", score] in the
+// order of the ids.
+static double word_id(struct merging *m, const char *text)
+{
+    size_t number;
+    if (m->t) return vocabulary_find(m->t, text, strlen(text));
+    const cJSON *item = m->vocab && !m->word_ids ? m->vocab->child : NULL;
+    if (!m->word_ids) m->word_ids = xcalloc((size_t)m->word_count + 1, sizeof *m->word_ids);
+    for (size_t place = 0; item; item = item->next, place++) {
+        const char *word = item->string;
+        if (!word && cJSON_IsString(item->child)) word = item->child->valuestring;
+        if (!word) continue;
+        number = names_add(&m->words, word, NULL);
+        m->word_ids[number] = item->string ? item->valuedouble : (double)place;
+    }
+    return names_find(&m->words, text, &number) ? m->word_ids[number] : -1;
+}
+
+// --- one token -----------------------------------------------------------------------------------
+
+static bool set_flag(cJSON *item, const char *key, bool value, bool otherwise)
+{
+    const cJSON *former = json_get(item, key);
+    if ((former ? cJSON_IsTrue(former) : otherwise) == value) return false;
+    if (former)
+        cJSON_ReplaceItemInObjectCaseSensitive(item, key, cJSON_CreateBool(value));
+    else
+        cJSON_AddBoolToObject(item, key, value);
+    return true;
+}
+
+static bool set_flags(cJSON *item, const struct extra *x)
+{
+    const bool special = cJSON_IsTrue(json_get(item, "special"));
+    bool changed = set_flag(item, "normalized", x->normalized, !special);
+    changed |= set_flag(item, "special", x->flags.special, false);
+    changed |= set_flag(item, "lstrip", x->flags.lstrip, false);
+    changed |= set_flag(item, "rstrip", x->flags.rstrip, false);
+    return changed | set_flag(item, "single_word", x->flags.single_word, false);
+}
+
+static void put(struct merging *m, const struct extra *x)
+{
+    size_t number;
+    double id;
+    if (!*x->text) return;
+    if (names_find(&m->known, x->text, &number)) {
+        const cJSON *own = json_get(m->items[number], "id");
+        id = cJSON_IsNumber(own) ? own->valuedouble : -1;
+        if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->text);
+    } else {
+        // The id of the vocabulary, else the file's, else the next free one.
+        id = word_id(m, x->text);
+        if (id < 0 && m->own) id = x->flags.id;
+        if (id < 0) id = m->last >= m->word_count ? m->last + 1 : m->word_count;
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "id", id);
+        cJSON_AddStringToObject(item, "content", x->text);
+        cJSON_AddBoolToObject(item, "normalized", x->normalized);
+        set_flags(item, x);
+        cJSON_AddItemToArray(m->list, item);
+        know(m, item, x->text);
+        if (m->whole || (x->flags.id < 0 && id >= m->word_count))
+            tell(&m->added, "%.40s (%.0f%s)", x->text, id, x->five ? ", in 5 only" : "");
+    }
+    if (x->flags.id >= 0 && x->flags.id != id)
+        tell(&m->moved, "%.40s (%.0f, not %d)", x->text, id, x->flags.id);
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
+
+const char *const companions_names[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
+                                         "pad_token", "cls_token", "mask_token", NULL };
+
+enum { NAMES = sizeof companions_names / sizeof *companions_names - 1, OTHERS_MOST = 1024 };
+
+// A special token: a text or an object with its "content" and flags. 0, or -1.
+static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
+{
+    struct extra x = { .flags = { .special = true }, .five = five };
+    bool normalized;
+    size_t number;
+    if (cJSON_IsString(value))
+        x.text = value->valuestring;
+    else if (!cJSON_IsObject(value) || !cJSON_IsString(json_get(value, "content")))
+        return 0;
+    else if (added_read(value, &x.flags, &x.text, &normalized, err) < 0)
+        return err_in(err, "tokenizer_config.json");
+    if (!utf8_valid(x.text, strlen(x.text)))
+        return err_set(err, "tokenizer_config.json: a special token is invalid UTF-8");
+    names_add(&m->special, x.text, NULL);
+    if (!add || names_find(&m->known, x.text, &number)) return 0;
+    x.normalized = !m->own && cJSON_IsTrue(json_get(value, "normalized"));
+    x.flags.special = true;
+    x.flags.id = -1;
+    put(m, &x);
+    return 0;
+}
+
+// All special tokens of the config, those with standard names first. `add`: to the list.
+static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
+{
+    const cJSON *item, *extra = json_get(config, lists[1]);
+    const struct class_kind *kind = companions_kind(config);
+    const bool infill = kind && kind->infill;
+    int most = OTHERS_MOST;
+    for (int i = 0; i < NAMES; i++)
+        if (visit(m, json_get(config, companions_names[i]), false, add, err) < 0) return -1;
+    cJSON_ArrayForEach(item, config)
+    {
+        if (!item->string || !text_ends(item->string, "_token") ||
+            text_listed(companions_names, item->string))
+            continue;
+        if (!most--)
+            return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
+                           OTHERS_MOST);
+        if (json_get(extra, item->string)) continue; // that one counts
+        // CodeLlama's are visited below; a text is cut at its fill_token, which is no token.
+        if (infill &&
+            (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
+            continue;
+        if (visit(m, item, true, add, err) < 0) return -1;
+    }
+    for (int i = 0; i < 2; i++)
+        cJSON_ArrayForEach(item, json_get(config, lists[i])) // texts, or {"name": text}
+        {
+            if (visit(m, item, false, add, err) < 0) return -1;
+        }
+    for (int i = 0; infill && companions_infill[i]; i++)
+        if (visit(m, json_get(config, companions_infill[i]), false, add, err) < 0) return -1;
+    return 0;
+}
+
+static int compare_extras(const void *a, const void *b)
+{
+    const struct extra *x = a, *y = b;
+    if (x->flags.id != y->flags.id) return x->flags.id < y->flags.id ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+// {"id": {token}} of tokenizer_config.json, or else {"text": id} of added_tokens.json.
+static int put_extras(struct merging *m, const struct companions *c, struct err *err)
+{
+    const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
+    const cJSON *items = decoder ? decoder : c->added, *item;
+    const char *where =
+        decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
+    const size_t taken_count = m->ids.length / sizeof(double); // by tokenizer.json itself
+    struct names special = { 0 };
+    struct buf all = { 0 };
+    size_t number;
+    int status = 0;
+    if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", where);
+    // added_tokens.json does not say which of its tokens are special.
+    for (int i = 0; !decoder && companions_names[i]; i++)
+        if (companions_token(c, companions_names[i]))
+            names_add(&special, companions_token(c, companions_names[i]), NULL);
+    cJSON_ArrayForEach(item, json_get(c->config, "additional_special_tokens"))
+    {
+        if (!decoder && token_content(item)) names_add(&special, token_content(item), NULL);
+    }
+    cJSON_ArrayForEach(item, items)
+    {
+        struct extra x = { .text = item->string, .order = all.length };
+        double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!decoder) {
+            x.flags.special = names_find(&special, x.text, &number);
+            x.normalized = !x.flags.special;
+            if (!utf8_valid(x.text, strlen(x.text))) status = err_set(err, "invalid UTF-8");
+        } else if (!cJSON_IsObject(item)) {
+            status = err_set(err, "\"%.40s\" is not an object", item->string);
+        } else {
+            char *end;
+            id = strtod(item->string, &end);
+            if (end == item->string || *end) id = -1;
+            status = added_read(item, &x.flags, &x.text, &x.normalized, err);
+        }
+        if (status < 0 || (status = check_id(id, INT32_MAX / 8, &x.flags.id, err)) < 0) break;
+        x.normalized &= !m->own;
+        x.flags.special |= names_find(&m->special, x.text, &number);
+        // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
+        const bool taken =
+            taken_count && bsearch(&id, m->ids.data, taken_count, sizeof id, compare_ids);
+        if (decoder || !taken) buf_add(&all, &x, sizeof x);
+    }
+    names_release(&special);
+    const size_t count = all.length / sizeof(struct extra);
+    struct extra *list = (struct extra *)(void *)all.data;
+    if (status == 0 && count) qsort(list, count, sizeof *list, compare_extras);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        if (i + 1 == count || list[i].flags.id != list[i + 1].flags.id) put(m, &list[i]);
+    buf_release(&all);
+    return status < 0 ? err_in(err, "%s", where) : 0;
+}
+
+// What other files say that does not count, because tokenizer_config.json says all.
+static void tell_unread(const struct merging *m, const struct companions *c, struct told *t)
+{
+    const cJSON *item;
+    if (!json_get(c->config, "added_tokens_decoder")) return;
+    cJSON_ArrayForEach(item, c->added)
+    {
+        size_t number;
+        if (!cJSON_IsNumber(item) || !item->string) continue;
+        const bool known = m->items && names_find(&m->known, item->string, &number);
+        const cJSON *id = known ? json_get(m->items[number], "id") : NULL;
+        if (!id || id->valuedouble != item->valuedouble)
+            tell(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        const char *mine = companions_token(c, companions_names[i]);
+        const struct companions map = { .config = c->special };
+        const char *other = companions_token(&map, companions_names[i]);
+        if (other && (!mine || strcmp(mine, other) != 0))
+            tell(t, "%s (%.40s, not %.40s of special_tokens_map.json)", companions_names[i],
+                 mine ? mine : "none", other);
+    }
+}
+
+static void report(struct buf *notice, struct told *t, const char *what)
+{
+    if (t->count) {
+        buf_printf(notice, "%s%s: %s", notice->length ? "; " : "", what, t->text.data);
+        if (t->count > TOLD_MOST) buf_printf(notice, " and %zu more", t->count - TOLD_MOST);
+    }
+    buf_release(&t->text);
+}
+
+static int merge(struct merging *m, const struct companions *c, struct buf *notice, struct err *err)
+{
+    struct told unread = { 0 };
+    m->last = -1;
+    know_all(m);
+    const int status = visit_all(m, c->config, false, err) == 0 && put_extras(m, c, err) == 0
+                           ? visit_all(m, c->config, true, err)
+                           : -1;
+    tell_unread(m, c, &unread);
+    report(notice, &m->added,
+           "the tokenizer's file lacks tokens that those beside it name; added as transformers "
+           "adds them");
+    report(notice, &m->changed,
+           "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
+           "(5 may keep those)");
+    report(notice, &m->moved,
+           "the files give tokens different ids; those of transformers are used");
+    report(
+        notice, &unread,
+        "other files differ from tokenizer_config.json, which alone is used, as in transformers");
+    names_release(&m->known);
+    names_release(&m->words);
+    names_release(&m->special);
+    buf_release(&m->ids);
+    free(m->word_ids);
+    free(m->items);
+    return status;
+}
+
+int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
+                     struct buf *notice, struct err *err)
+{
+    struct merging m = { .whole = source == FROM_FILE, .own = source == FROM_RANKS };
+    m.list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
+    if (!cJSON_IsObject(json) || (m.list && !cJSON_IsArray(m.list))) return 0; // refused later
+    if (!m.list) m.list = cJSON_AddArrayToObject(json, "added_tokens");
+    m.vocab = json_get(json_get(json, "model"), "vocab");
+    for (const cJSON *item = m.vocab ? m.vocab->child : NULL; item; item = item->next)
+        m.word_count++;
+    return merge(&m, c, notice, err);
+}
+
+// --- beside other files --------------------------------------------------------------------------
+
+int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
+                     struct err *err)
+{
+    struct buf notice = { 0 };
+    struct told after_space = { 0 };
+    struct merging m = {
+        .list = cJSON_CreateArray(), .t = t, .own = own, .word_count = (double)words
+    };
+    const cJSON *item;
+    int status = merge(&m, c, &notice, err);
+    int32_t size = t->size, id;
+    const size_t entries = words + (size_t)cJSON_GetArraySize(m.list);
+    cJSON_ArrayForEach(item, m.list)
+    {
+        if (status < 0 ||
+            (status = check_id(json_get(item, "id")->valuedouble, entries, &id, err)) < 0)
+            break;
+        if (id >= size) size = id + 1;
+    }
+    if (status == 0) tables_grow(t, size);
+    cJSON_ArrayForEach(item, m.list)
+    {
+        struct added token;
+        const char *text;
+        bool normalized;
+        if (status < 0 || (status = added_read(item, &token, &text, &normalized, err)) < 0) break;
+        token.id = (int32_t)json_get(item, "id")->valuedouble;
+        status = added_put(t, token, text, false, err);
+        // It is looked for in the text as it is; transformers 4 would look in the normalised one.
+        if (status == 0 && normalized && vocabulary_find(t, text, strlen(text)) < 0)
+            tell(&after_space, "%.40s", text);
+    }
+    if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
+    report(&notice, &after_space,
+           "added tokens with \"normalized\" are found in every text; transformers 4 finds them "
+           "after a space only");
+    if (status >= 0 && notice.length) tokenizer_add_notice(t, "%s", notice.data);
+    buf_release(&notice);
+    cJSON_Delete(m.list);
+    return status < 0 ? -1 : 0;
+}

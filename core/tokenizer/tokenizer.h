@@ -1,0 +1,159 @@
+// core/tokenizer/tokenizer.h -- text to token ids and back, as a model's tokenizer file says.
+//
+// tokenizer.json: byte-level BPE (Llama 3, Qwen2, GLM-4, Kimi), SentencePiece-style BPE (Llama 2,
+// Gemma) and unigram models; tiktoken.model (Kimi); SentencePiece's tokenizer.model (InternLM2,
+// Llama 2), BPE and unigram; vocab.json with merges.txt (Qwen2). Unsupported features of a file
+// give an error that names them.
+//
+// Room core/tokenizer/: a library of its own (README.md), which uses base only.
+#ifndef CORE_TOKENIZER_TOKENIZER_H
+#define CORE_TOKENIZER_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/json.h"
+#include "core/base/mem.h"
+
+struct tokenizer;
+
+// A file: tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
+// the files beside it); or a folder.
+struct tokenizer *tokenizer_open(const char *path, struct err *err);
+// That of a model folder: the first of these.
+struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
+// Its name ("vocab.json": with merges.txt beside it); NULL: there is none.
+const char *tokenizer_folder_file(const char *folder);
+// A tokenizer.json in memory.
+struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
+void tokenizer_free(struct tokenizer *t);
+
+// What a person should know about its files; NULL: nothing.
+const char *tokenizer_notice(const struct tokenizer *t);
+// Adds to that.
+__attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
+                                                                const char *format, ...);
+
+// Adds the special tokens of special_tokens_map.json to tokenizer_config.json (NULL: absent).
+void tokenizer_config_complete(cJSON **config, const cJSON *map);
+
+// A tokenizer as a list of tokens, which GGUF files hold in their metadata.
+enum token_type {
+    TOKEN_TYPE_NORMAL = 1,
+    TOKEN_TYPE_UNKNOWN,
+    TOKEN_TYPE_CONTROL,
+    TOKEN_TYPE_USER,
+    TOKEN_TYPE_UNUSED,
+    TOKEN_TYPE_BYTE
+};
+
+struct token_text {
+    const char *text; // not terminated
+    size_t length;
+};
+
+struct token_list {
+    const char *model; // "gpt2": byte-level BPE; "llama": SentencePiece's BPE
+    const char *pre;   // how gpt2 cuts words: "qwen2"; NULL: "default"
+    size_t count;      // of tokens
+    const struct token_text *tokens;
+    const uint8_t *types; // enum token_type
+    const float *scores;  // of llama
+    size_t merge_count;
+    const struct token_text *merges; // "a b", the first one first; GGUF files have gpt2's only
+    int32_t bos, eos;                // -1: none
+    bool add_bos, add_eos;           // to a text
+    bool prefix, squeeze;            // of llama: a space before the text; one of several spaces
+};
+
+// The texts are copied.
+struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name,
+                                      struct err *err);
+// Does a list of this model and pre-tokenizer begin texts with BOS where nothing is said?
+bool tokenizer_list_begins(const char *model, const char *pre);
+
+// The other way: a list of `count` tokens that gives the same ids. NULL with the reason where there
+// is none.
+struct token_export;
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
+const struct token_list *token_export_list(const struct token_export *e);
+void token_export_free(struct token_export *e);
+// The tokenizer.json of an exported list; the caller frees it.
+char *tokenizer_list_json(const struct token_list *l, struct err *err);
+// A token of its "added_tokens".
+cJSON *tokenizer_added_token(int32_t id, const char *text, bool special);
+
+enum tokenize_flags {
+    TOKENIZE_SPECIAL = 1,      // the post-processor adds its tokens (BOS)
+    TOKENIZE_CONTINUATION = 2, // the text follows earlier tokens: no leading U+2581
+    TOKENIZE_PLAIN = 4,        // user text: special tokens spelled in it stay text
+};
+
+// A composite text: parts were typed by the user, and holes stand for ids of other origin (visual
+// tokens, a generated answer).
+struct text_range {
+    size_t start, end; // bytes
+};
+
+struct text_hole {
+    size_t at;      // between which bytes
+    bool continues; // the text after it continues: no leading U+2581 (after a generated answer)
+};
+
+struct marked_text {
+    const char *text;
+    size_t length;
+    const struct text_range *typed; // in order, disjoint; special tokens that overlap
+    size_t typed_count;             // one of them stay text
+    const struct text_hole *holes;  // in order
+    size_t hole_count;
+    size_t most; // ids: more are an error, found before all are computed; 0: no limit
+};
+
+// Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
+                     struct ids *ids, struct err *err);
+// The same for a composite text. Hole number i gives the id -1 - i; text is cut there, as by a
+// special token, and no token crosses it.
+int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
+                            struct ids *ids, struct err *err);
+// Special tokens that a text spells.
+size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length);
+// Appends what TOKENIZE_SPECIAL puts before a text (usually BOS).
+void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
+// Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
+// nothing.
+void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
+                      bool skip_special, struct buf *text);
+
+// Decodes a stream of generated tokens: returns only complete UTF-8 characters that later tokens
+// cannot change. The concatenation equals tokenizer_decode of all ids. Costs are proportional to
+// the new token's length.
+enum { DETOKENIZER_STAGES = 16 };
+
+struct detokenizer {
+    const struct tokenizer *tokenizer;
+    bool skip_special;
+    struct detokenizer_stage { // of the file's decoder
+        struct buf held;       // what a later token may still change
+        int64_t seen;          // tokens or characters so far
+    } stages[DETOKENIZER_STAGES];
+};
+
+void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special);
+// Adds the new text to `out` (perhaps nothing).
+void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out);
+// The rest; incomplete bytes become U+FFFD.
+void detokenizer_finish(struct detokenizer *d, struct buf *out);
+void detokenizer_release(struct detokenizer *d);
+
+// Id of a token by its exact text (added tokens first), -1 if there is none.
+int32_t tokenizer_id(const struct tokenizer *t, const char *token);
+// Text of an id as in the file, NULL if there is none.
+const char *tokenizer_token(const struct tokenizer *t, int32_t id);
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+// Largest id + 1.
+int32_t tokenizer_size(const struct tokenizer *t);
+
+#endif

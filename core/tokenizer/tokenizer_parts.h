@@ -1,0 +1,493 @@
+// core/tokenizer/tokenizer_parts.h -- shared by the files of the tokenizer only.
+//
+//   folder.c     which file of a folder holds the tokenizer; the small files beside it
+//   special.c    tokens that these add
+//   class.c      what the tokenizer's class adds
+//   json.c       tokenizer.json -> struct tokenizer
+//   pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
+//   list.c       a list of tokens (of a GGUF file), vocab.json and merges.txt, or a tiktoken.model,
+//                as if they were a tokenizer.json
+//   export.c     struct tokenizer -> such a list
+//   build.c      what all of them fill it with
+//   tokenizer.c  a text through all stages: added tokens, the three below, post-processor
+//   words.c      normaliser and pre-tokenizer: text -> words
+//   pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
+//   charsmap.c   SentencePiece's normaliser: table of replacements, rules for spaces
+//   bpe.c        word -> ids, by merging
+//   unigram.c    word -> ids, the likeliest split
+//   decode.c     ids -> text, at once and streaming
+#ifndef CORE_TOKENIZER_TOKENIZER_PARTS_H
+#define CORE_TOKENIZER_TOKENIZER_PARTS_H
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <cjson/cJSON.h>
+#include <pcre2.h>
+
+#include "core/base/names.h"
+#include "core/base/utf8.h"
+#include "core/tokenizer/tokenizer.h"
+
+// --- bytes -------------------------------------------------------------------------------------
+
+// GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
+int32_t byte_char(uint8_t byte);
+int char_byte(int32_t c);
+// Appends the text in that alphabet.
+void bytes_put(struct buf *out, const char *text, size_t length);
+
+// --- patterns ----------------------------------------------------------------------------------
+
+// A search pattern: a regular expression or (code NULL) a literal text.
+struct pattern {
+    pcre2_code *code;
+    char *literal;
+    size_t literal_length;
+};
+
+// `where` names the part of the file in messages.
+int pattern_compile(struct pattern *p, const char *regex, const char *where, struct err *err);
+void pattern_literal(struct pattern *p, const char *text);
+void pattern_release(struct pattern *p);
+
+// Search state, one per call of the tokenizer (which threads share).
+struct search {
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+    pcre2_jit_stack *stack; // allocated when a match first needs it
+    double began, seconds;  // of the thread: since when, and how many it may take
+    size_t work;            // since the last look at the clock
+    size_t last;            // where the last callout was
+    size_t most;            // bytes that replacements may make of the text
+    bool late;              // it took too long, or was cancelled
+};
+
+void search_start(struct search *s, size_t text_length);
+void search_release(struct search *s);
+// Next match in text at or after `from`: 1 and its position, 0 if there is none, -1 on error.
+int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
+                size_t from, size_t *start, size_t *end, struct err *err);
+
+// --- the parts of the file ---------------------------------------------------------------------
+
+// A "precompiled_charsmap": a trie (double array, as darts-clone lays it out) from texts to the
+// places of their replacements.
+struct charsmap {
+    uint32_t *units;
+    size_t count;
+    char *texts; // NUL-terminated, one behind another
+    size_t length;
+};
+
+enum normal_kind {
+    NORMAL_UNICODE, // `form`
+    NORMAL_PREPEND, // `text`
+    NORMAL_REPLACE, // `pattern` by `text`
+    NORMAL_LOWERCASE,
+    NORMAL_STRIP,    // white space at `left`, `right`
+    NORMAL_BYTES,    // ByteLevel
+    NORMAL_CHARSMAP, // `map`, grapheme by grapheme
+    NORMAL_PIECES,   // SentencePiece's: `map` and `spaces`
+};
+
+enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
+
+// What SentencePiece does about spaces.
+struct space_rules {
+    enum prepend dummy; // one is put before the text
+    bool suffix;        // or behind it
+    bool squeeze;       // of several one is left, at the ends none
+    bool escape;        // they become U+2581
+};
+
+enum unicode_form { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
+
+struct normal {
+    enum normal_kind kind;
+    enum unicode_form form;
+    struct pattern pattern;
+    char *text;
+    bool left, right;
+    struct charsmap map;
+    struct space_rules spaces;
+};
+
+enum split_kind {
+    SPLIT_PATTERN,   // by `pattern` and `behaviour`
+    SPLIT_METASPACE, // spaces become `text`, one is prepended
+    SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
+    SPLIT_PREFIX,    // a space is prepended (ByteLevel's add_prefix_space)
+};
+
+enum behaviour { KEEP_ISOLATED, KEEP_REMOVED, KEEP_PREVIOUS, KEEP_NEXT, KEEP_CONTIGUOUS };
+
+struct split {
+    enum split_kind kind;
+    struct pattern pattern;
+    enum behaviour behaviour;
+    bool invert;
+    char *text;
+    enum prepend prepend;
+};
+
+enum decode_kind {
+    DECODE_REPLACE, // `pattern` by `text`, token by token
+    DECODE_BYTE_FALLBACK,
+    DECODE_FUSE,
+    DECODE_STRIP, // up to `start`, `stop` times `text` at the ends
+    DECODE_BYTES, // ByteLevel
+    DECODE_METASPACE,
+    DECODE_PIECES, // SentencePiece's; `text` for the unknown token
+    DECODE_SPACES, // no decoder: tokens are joined by spaces
+};
+
+struct decode {
+    enum decode_kind kind;
+    struct pattern pattern;
+    char *text;
+    int64_t start, stop;
+    bool prepend; // DECODE_METASPACE, DECODE_PIECES: the first token's mark is dropped
+    bool squeeze; // DECODE_PIECES: and every mark before the first letter
+    bool fused;   // from here on the pieces are one text, no longer tokens
+};
+
+enum { STAGES_MAX = 16 };
+
+enum token_flags {
+    TOKEN_ADDED = 1,
+    TOKEN_SPECIAL = 2,
+    TOKEN_SYMBOL = 4,  // user-defined in a SentencePiece model
+    TOKEN_APART = 8,   // never what a unigram model makes of a text
+    TOKEN_NORMAL = 16, // behind its text in `texts` lies its normalised one, to which it decodes
+};
+
+struct added {
+    char *text; // pattern to match: for `normalized` tokens after the normaliser
+    size_t length;
+    int32_t id;
+    bool special, lstrip, rstrip, single_word;
+};
+
+// Added tokens to find in a text, sorted by their bytes.
+struct added_list {
+    struct added *tokens;
+    size_t count, room;
+    bool special;        // some are
+    uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
+};
+
+// The longest of a list that stands at the start of a text; NULL if there is none.
+const struct added *added_longest(const struct added_list *list, const char *text, size_t length);
+
+struct vocabulary_slot {
+    uint32_t hash;
+    int32_t id; // -1: empty
+};
+
+struct merge {
+    uint64_t pair; // left id << 32 | right id; UINT64_MAX: empty
+    uint32_t rank;
+    int32_t id; // of both together
+};
+
+// Texts by their bytes. Node 0 is the root.
+struct trie_edge {
+    uint32_t from; // node << 8 | byte
+    uint32_t to;   // 0: empty
+};
+
+struct trie {
+    struct trie_edge *edges; // open addressing
+    uint32_t mask;
+    int32_t *value; // [nodes] of the text that ends here, -1 if none does
+    uint32_t nodes, room;
+};
+
+enum { TRIE_NODES = 1 << 24 };
+
+void trie_release(struct trie *trie);
+
+struct unigram {
+    struct trie trie;
+    double *score; // [size] log-probability
+    double least;  // score of a character that no token has
+    bool single;   // sums are rounded to float, as SentencePiece's
+};
+
+// An unknown character is so much less likely than the least likely token.
+#define UNKNOWN_PENALTY 10.0
+
+enum { NO_TEXT = -1 };
+
+struct encoder;
+
+struct tokenizer {
+    // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
+    int32_t size; // largest id + 1
+    struct buf texts;
+    int64_t *text_at; // [size], NO_TEXT for a missing id
+    uint32_t *text_length;
+    uint8_t *flags; // [size] TOKEN_*
+
+    // Texts to ids, of the model's vocabulary only; open addressing.
+    struct vocabulary_slot *slots;
+    uint32_t slot_mask;
+
+    // Appends the ids of a word: bpe_word or unigram_word.
+    void (*word)(struct encoder *e, const char *word, size_t length);
+    struct unigram unigram;
+    struct halves { // both 0: none
+        int32_t left, right;
+    } * unused;           // [size] what a token that may only be passed through falls into, or NULL
+    struct merge *merges; // open addressing
+    uint32_t merge_mask;
+    int32_t *char_id;     // [65536] id of a one-character token, -1 if there is none
+    int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
+    int32_t unknown;      // unk_token, -1 without
+    bool fuse_unknown, ignore_merges;
+    bool marks_apart; // no token has U+2581 after another character: words end before it
+
+    struct added_list added, added_normal;
+    struct added_list symbols; // user-defined: the normaliser leaves them as they are
+    struct normal normals[STAGES_MAX];
+    struct split splits[STAGES_MAX];
+    struct decode decodes[STAGES_MAX];
+    int normal_count, split_count, decode_count;
+    struct ids before, after; // what the post-processor adds
+    struct buf notice;        // for a person; empty: nothing
+    double normalising;       // when the first added token was: all have one budget
+};
+
+// Id in the model's vocabulary, -1 if there is none.
+int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
+// Adds a text of the vocabulary (already in text_at) to the hash table, which has room. It takes
+// the place of `former`, an id of the same text; -1: none.
+void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former);
+uint64_t merge_pair(int32_t left, int32_t right);
+void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
+
+// --- building ----------------------------------------------------------------------------------
+
+// Tables for t->size ids, of which `words` are in the vocabulary.
+void tables_make(struct tokenizer *t, size_t words);
+// Makes room for more ids.
+void tables_grow(struct tokenizer *t, int32_t size);
+// Enters a text of the vocabulary; the id is in range. `again`: the last of several ids of a text
+// is what it encodes to.
+int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
+// Id limit of a file with so many entries: ids may have gaps, but tables stay of the file's size.
+int check_id(double id, size_t entries, int32_t *checked, struct err *err);
+// Finds the byte tokens <0x00> .. <0xFF>.
+void bytes_find(struct tokenizer *t, bool fallback);
+// An empty table with room for `count` merges.
+void merges_make(struct tokenizer *t, size_t count);
+// All ways to put a token together of two others are merges, ranked by the rank of the result
+// (UINT32_MAX: a token takes no part). For formats that list tokens in place of merges.
+void merges_derive(struct tokenizer *t, const uint32_t *rank);
+// Appends those that give token `id`, as struct merge.
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
+// What a reader returns: the tokenizer, or NULL and the file's name in the message.
+struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
+                                 struct err *err);
+// Fills the trie of a unigram model whose scores are known: all texts but special tokens.
+int unigram_fill(struct tokenizer *t, struct err *err);
+// What every added token says of itself.
+int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
+               struct err *err);
+// Enters an added token, whose id is in range. `normalized`: it is looked for in normalised text.
+int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
+              struct err *err);
+void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
+// Once all are there.
+void added_sort(struct added_list *list);
+int stages_full(int count, struct err *err);
+// Behind Fuse and ByteLevel there are no tokens any more: marks the decoder's stages so.
+void mark_fused(struct tokenizer *t);
+
+void list_put(struct buf *b, const char *text); // "a, b"
+
+// Lines of a text that are not empty, without what ends them.
+struct lines {
+    const char *next, *end;
+    const char *line;
+    size_t length, number; // of the line, from 1
+};
+
+bool lines_next(struct lines *l);
+
+// --- folders -----------------------------------------------------------------------------------
+
+// The files beside a tiktoken.model or tokenizer.model; NULL where there is none.
+struct companions {
+    cJSON *config;  // tokenizer_config.json
+    cJSON *special; // special_tokens_map.json
+    cJSON *added;   // added_tokens.json
+    bool pieces;    // there is a tokenizer.model
+};
+
+// What a tokenizer.json was: a file, which should have all added tokens; vocab.json and merges.txt;
+// a tiktoken.model, of a class that transformers does not have: its new tokens get the files' ids.
+enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
+
+// Adds to a tokenizer.json the tokens of the files beside it, as transformers does, and to `notice`
+// what they change.
+int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
+                     struct buf *notice, struct err *err);
+// The tokenizer of a tokenizer.json and of the files beside it.
+struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
+                                  const char *name, struct err *err);
+
+// Beside another file of `words` tokens.
+// Enters the added tokens, once the vocabulary is there. `own`: their ids are those of the files,
+// as in a class that transformers does not have; else a new token gets the next free one.
+int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
+                     struct err *err);
+
+// The text of a special token, which is a text or {"content": text}; NULL: neither.
+const char *token_content(const cJSON *token);
+// Keys of special tokens, NULL-terminated.
+extern const char *const companions_names[];
+// Text of "bos_token" and the like, NULL if it is not said.
+const char *companions_token(const struct companions *c, const char *key);
+
+// --- the tokenizer's class ---------------------------------------------------------------------
+
+enum { CLASS_ROOM = 64, CLASS_TOKENS = 4 };
+
+// A class of transformers.
+struct class_kind {
+    const char *name;                 // without "Fast"
+    bool pieces;                      // may have a SentencePiece model
+    bool around;                      // puts BOS and EOS around texts, whatever tokenizer.json says
+    bool bos, eos;                    // does so where add_bos_token and add_eos_token are not said
+    const char *tokens[CLASS_TOKENS]; // bos, eos, unk, pad where none is said; NULL: none
+    bool infill;                      // has the tokens of companions_infill
+};
+
+// Keys of CodeLlama's special tokens for infilling, NULL-terminated.
+extern const char *const companions_infill[];
+
+// The class's name without "Fast", "" if none of its own is named.
+int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err);
+// Names the class that transformers 4 takes by the model's config.json where tokenizer_config.json
+// names none; not one with special tokens of its own that `json`, the tokenizer.json, lacks. NULL:
+// another file holds the tokenizer.
+void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
+// NULL: it is not of transformers, or none is named.
+const struct class_kind *companions_kind(const cJSON *config);
+// "add_bos_token" or "add_eos_token": null is false.
+int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
+                    struct err *err);
+// Adds the special tokens of the class that the config does not name.
+void companions_defaults(cJSON *config);
+// Where a tokenizer's file differs from those beside it, these are followed, or named in a
+// notice. `companions_prefix`: in a tokenizer.json before it is read; true if it was changed.
+bool companions_prefix(cJSON *json, const struct companions *c);
+int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
+
+// `ranked`: no merges are named; ids are ranks, by which they are derived.
+struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,
+                                      struct err *err);
+// `vocab`: vocab.json; `merges`: merges.txt.
+struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_t size,
+                                         const struct companions *c, const char *name,
+                                         struct err *err);
+struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const struct companions *c,
+                                        const char *name, struct err *err);
+struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
+                                         const char *name, struct err *err);
+
+// Name number i of those that a list may have for how words are cut; false past the end.
+enum { TOKEN_PRE_ROOM = 32 };
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM]);
+// SentencePiece's BPE of such a list.
+struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
+                                        struct err *err);
+
+// How words are cut, where files do not say it: the patterns of tiktoken's relatives.
+#define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORDS_SPACES "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define WORDS_BY(numbers)                                  \
+    WORDS_SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers \
+                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WORDS_SPACES
+#define WORDS_QWEN2  WORDS_BY("\\p{N}")
+#define WORDS_LLAMA3 WORDS_BY("\\p{N}{1,3}") // and GLM-4
+// Capitals begin words (GPT-4o).
+#define WORDS_CASED(upper, lower, suffix, numbers, rest)                                          \
+    "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower \
+    "*" suffix "|" numbers "| ?[^\\s\\p{L}\\p{N}]+" rest WORDS_SPACES
+// Kimi's words are cut where Chinese characters begin and end.
+#define WORDS_NOT_HAN "&&[^\\p{Han}]]"
+#define WORDS_KIMI                                                                             \
+    "[\\p{Han}]+|" WORDS_CASED("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN,            \
+                               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, WORDS_SUFFIX "?", \
+                               "\\p{N}{1,3}", "[\\r\\n]*")
+
+// A token of these formats has at most so many bytes: keeps reading and encoding near-linear.
+enum { TOKEN_BYTES_MAX = 1024 };
+
+// --- one call of the tokenizer -----------------------------------------------------------------
+
+// A symbol of a long word; a word is a linked list of them.
+struct symbol {
+    int32_t id;
+    int32_t before, after; // neighbours, -1 at the ends
+    uint32_t rank;         // of the merge with `after`, NO_MERGE if there is none
+    int32_t merged;        // what that merge gives
+};
+
+// The best way to a place in a unigram word.
+struct path {
+    double score;
+    int32_t id;     // of the token that ends here; -1: an unknown character, -2: no way here
+    uint32_t start; // of that token
+    uint32_t end;   // of the token that starts here, on the best way
+};
+
+struct encoder {
+    const struct tokenizer *t;
+    struct ids *ids; // result
+    struct err *err;
+    struct search search;
+    size_t most;    // ids; 0: no limit
+    bool begins;    // the text begins the whole input
+    bool continues; // the text follows other tokens: nothing is prepended
+    struct buf normal[2], split[STAGES_MAX];
+    struct path *paths; // room of unigram words
+    size_t path_room;
+    struct symbol *symbols; // room of long words
+    uint64_t *heap;
+    size_t symbol_room, heap_room;
+    struct word_cache *cache;
+};
+
+void encoder_release(struct encoder *e);
+
+// Runs the normaliser; *out points into the text or into the encoder.
+int normal_run(struct encoder *e, const char *text, size_t length, const char **out,
+               size_t *out_length);
+// Runs the pre-tokenizer and passes every word to t->word. `first`: at the start of the text.
+int split_run(struct encoder *e, const char *text, size_t length, bool first);
+void bpe_word(struct encoder *e, const char *word, size_t length);
+void unigram_word(struct encoder *e, const char *word, size_t length);
+// An unknown character: its bytes' tokens or the unknown one. `pending`: the last id was that.
+void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
+                  struct ids *out);
+// Cache of words for long texts.
+void bpe_start(struct encoder *e, size_t text_length);
+void bpe_release(struct encoder *e);
+
+uint32_t little_endian(const char *bytes); // of four
+int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err);
+void charsmap_release(struct charsmap *m);
+// NORMAL_CHARSMAP and NORMAL_PIECES.
+int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
+                 struct buf *out);
+int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
+               struct buf *out);
+// -1 once a normaliser has made a text too long.
+int normal_limit(const struct search *s, const struct buf *out, struct err *err);
+
+// Replaces every match of p, appending to `out`.
+int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,
+                size_t length, struct buf *out, struct err *err);
+#endif

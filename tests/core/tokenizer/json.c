@@ -1,0 +1,97 @@
+// tests/core/tokenizer/json.c -- core/tokenizer/json.c: files that are wrong or odd.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/core/tokenizer/tokenizers.h"
+
+// A word listed twice encodes to the last id, and both decode to it, as in tokenizers 0.23.
+static void test_word_listed_twice(void **state)
+{
+    static const char text[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":["
+                               "[\"<unk>\",0],[\"a\",-5],[\"b\",-2],[\"a\",-3],"
+                               "[\"ab\",-4],[\"ab\",-9]]}}";
+    struct err err;
+    struct tokenizer *t = tokenizer_parse(text, strlen(text), "twice.json", &err);
+    if (!t) fail_msg("%s", err.text);
+    struct ids ids = encode(t, "aab", 3, 0);
+    assert_int_equal(ids.count, 3); // "ab" costs 9, "a" and "b" 5
+    assert_int_equal(ids.data[0], 3);
+    assert_int_equal(ids.data[1], 3);
+    assert_int_equal(ids.data[2], 2);
+    assert_string_equal(tokenizer_token(t, 1), "a");
+    ids_release(&ids);
+    tokenizer_free(t);
+}
+
+static void check_refused(const char *members, const char *model, const char *why)
+{
+    struct err err = { "" };
+    struct tokenizer *t = small(members, model, &err);
+    assert_null(t);
+    if (!strstr(err.text, why)) fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+}
+
+static void check_bad_file(const char *text, const char *why)
+{
+    struct err err = { "" };
+    assert_null(tokenizer_parse(text, strlen(text), "bad.json", &err));
+    if (!strstr(err.text, why) || !strstr(err.text, "bad.json"))
+        fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+}
+
+static void test_wrong_files(void **state)
+{
+    check_refused(PRE("\"BertPreTokenizer\""), "", "BertPreTokenizer");
+    check_refused(NORM("\"Precompiled\""), "", "Precompiled");
+    check_refused(",\"decoder\":{\"type\":\"CTC\"}", "", "CTC");
+    check_refused(",\"post_processor\":{\"type\":\"BertProcessing\"}", "", "BertProcessing");
+    check_refused(",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}", "",
+                  "text");
+    check_refused(
+        ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
+        "{\"id\":\"q\"}}],\"special_tokens\":{\"q\":{\"ids\":[9999]}}}",
+        "", "\"q\"");
+    check_refused(SPLIT("\"Regex\":\"(a\"", "Isolated"), "", "pattern");
+    check_refused(SPLIT("\"Regex\":\"[a\"", "Isolated"), "", "pattern");
+    check_refused(SPLIT("\"Regex\":\"a\"", "Sideways"), "", "Sideways");
+    check_refused("", ",\"continuing_subword_prefix\":\"##\"", "continuing_subword_prefix");
+    check_refused("", ",\"unk_token\":\"nope\"", "nope");
+    check_refused(",\"added_tokens\":[{\"content\":\"x\"}]", "", "added_tokens");
+    check_refused(",\"added_tokens\":[{\"id\":2000000000,\"content\":\"x\"}]", "", "added_tokens");
+    check_bad_file("{", "JSON");
+    check_bad_file("[]", "tokenizer.json");
+    check_bad_file("{}", "model");
+    check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "Unigram");
+    check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]],\"unk_id\":3}}",
+                   "unk_id");
+    check_bad_file("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}}", "unk_id");
+    check_bad_file("{\"model\":{\"vocab\":[[\"a\"]],\"unk_id\":0}}", "entry 0");
+    check_bad_file("{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "WordPiece");
+    check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AB!=\""), "", "base64");
+    check_refused(NORM("\"Precompiled\",\"precompiled_charsmap\":\"AAAA\""), "", "broken");
+    check_refused("", ",\"dropout\":0.1", "dropout");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":0}}}", "merges");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "id");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "same id");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":1.5},\"merges\":[]}}", "id");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", "merge 0");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", "\"aa\"");
+    check_bad_file("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", "two tokens");
+    check_bad_file("{\"model\":{\"vocab\":{\"\xFF\":0},\"merges\":[]}}", "UTF-8");
+    struct err err;
+    assert_null(tokenizer_open("tests/goldens/no-such-file.json", &err));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_word_listed_twice),
+        cmocka_unit_test(test_wrong_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
