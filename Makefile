@@ -185,7 +185,7 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 # tests whose numbers depend on it, but for those that go through all sets themselves, forecasts, and
 # long comparisons within wide bounds.
 # ISA_TESTS=all: all tests, under the best one too.
-ISA_ROOMS := methods model model/families engine probes talk eval jobs train compare adapter
+ISA_ROOMS := methods model model/families engine probes talk eval jobs train adapter
 ISA_TESTS := $(filter-out $(addprefix $(B)/tests/core/,talk/lookahead model/families/goldens model/linear_rows model/gram model/attend \
                train/plan model/families/downsample model/families/limits),$(filter $(foreach r,$(ISA_ROOMS),$(patsubst %.c,$(B)/%,$(wildcard tests/core/$(r)/*.c))),$(UNIT_BIN))) \
              $(addprefix $(B)/tests/sessions/,replay resume) $(addprefix tests/commands/,arithmetic.sh eval.sh turns.sh weights.sh)

@@ -4,7 +4,7 @@
 #define COMMANDS_CHANGED_H
 
 #include "commands/command.h"
-#include "core/compare/compare_data.h"
+#include "core/eval/compare_data.h"
 #include "core/sets/set.h"
 
 // Which of the questions, as event_changed names them: all, those that the second side answers

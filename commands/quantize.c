@@ -10,7 +10,7 @@
 #include "core/adapter/model_mmproj.h"
 #include "core/base/file_in.h"
 #include "core/base/text.h"
-#include "core/compare/compare_text.h"
+#include "core/eval/compare_text.h"
 #include "core/files/checkpoint.h"
 #include "core/files/content.h"
 #include "core/files/whole_file.h"

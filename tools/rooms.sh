@@ -3,7 +3,7 @@
 # it in this list only, by its #includes and by the symbols of its objects; commands/ and tui/ see public headers only.
 # `make lint` runs it, after all of the program was built.
 rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
-       engine scenes draw new jobs eval train compare lists"
+       engine scenes draw new jobs eval train lists"
 
 set -o pipefail
 library=$1
@@ -30,8 +30,8 @@ fi
 
 # commands/ and tui/ see the core through these headers, and in them models, passes and conversations as pointers alone:
 # how far their #includes reach is read from the lists of dependencies beside the objects.
-public="(base|settings|picture|draw|data|sets|scenes|new|compare)/[a-z0-9_]*|lists|engine/(engine|device|presets)
-    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|evaluate_job|grid)|files/(checkpoint|content|whole_file)
+public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
+    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
     |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|out|roles|select)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |

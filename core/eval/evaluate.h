@@ -19,8 +19,9 @@
 // consecutive samples that show it, and their common prompt prefix is computed once, unless a
 // method is on (what it keeps of a picture may depend on the question).
 //
-// Room core/eval/: questions about a data set, their answers and scores, the loss of samples, and
-// calibration. Uses jobs, engine, sets, metrics and what they use.
+// Room core/eval/: questions about a data set, their answers and scores, the loss of samples, two
+// sets of settings side by side, and calibration. Uses jobs, engine, sets, probes, metrics and what
+// they use.
 #ifndef CORE_EVAL_EVALUATE_H
 #define CORE_EVAL_EVALUATE_H
 

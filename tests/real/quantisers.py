@@ -47,8 +47,8 @@ def tensor(path, name):
 
 
 def sample_text():
-    """The text of core/compare/sample_text.c."""
-    source = open(f"{HERE}/../../core/compare/sample_text.c").read()
+    """The text of core/eval/sample_text.c."""
+    source = open(f"{HERE}/../../core/eval/sample_text.c").read()
     return "".join(ast.literal_eval(piece) for piece in re.findall(r'^ +("(?:[^"\\]|\\.)*")', source, re.M))
 
 

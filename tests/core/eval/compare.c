@@ -1,8 +1,8 @@
-// tests/core/compare/compare.c -- core/compare/compare.c, core/compare/compare_data.c,
+// tests/core/eval/compare.c -- core/eval/compare.c, core/eval/compare_data.c,
 // core/probes/hellinger.c: distances against the reference, what a comparison leaves alone,
 // statistics against numbers made by hand.
 #include "core/adapter/adapters.h"
-#include "core/compare/compare_data.h"
+#include "core/eval/compare_data.h"
 #include "core/eval/grid.h"
 #include "core/probes/hellinger.h"
 #include "tests/core/model/families/golden.h"

@@ -1,4 +1,4 @@
-// core/compare/compare_results.h -- comparison results as tables, shown and stored.
+// core/eval/compare_results.h -- comparison results as tables, shown and stored.
 //
 //   struct results r = { 0 };
 //   compare_results(&r, (const char *const[]){ "off", "prune.score=contribution" }, &comparison);

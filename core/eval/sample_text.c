@@ -1,6 +1,6 @@
-// core/compare/sample_text.c -- the text of compare_text where none is given: prose, numbers, a
+// core/eval/sample_text.c -- the text of compare_text where none is given: prose, numbers, a
 // dialogue, code and a table.
-#include "core/compare/compare_text.h"
+#include "core/eval/compare_text.h"
 
 const char compare_sample_text[] =
     "The lighthouse keeper wrote in his book every evening. On the first of March he wrote that "

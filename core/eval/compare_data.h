@@ -1,4 +1,4 @@
-// core/compare/compare_data.h -- a data set under two sets of settings: both scores, the confidence
+// core/eval/compare_data.h -- a data set under two sets of settings: both scores, the confidence
 // interval of their difference, and the distance of the answers.
 //
 //   struct compare_work w = { .options = options };          // a plan of a grid of two cells
@@ -7,7 +7,7 @@
 //   compared_data_release(&w.result);
 //
 // The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each generated
-// answer of the first is then fed to the second as in core/compare/compare.h. Differences are
+// answer of the first is then fed to the second as in core/eval/compare.h. Differences are
 // paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
 // (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
 // also McNemar's exact test on the questions where the sides disagree.
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "core/compare/compare.h"
+#include "core/eval/compare.h"
 #include "core/eval/evaluate_job.h"
 
 // A question that both sides scored.

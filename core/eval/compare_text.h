@@ -1,4 +1,4 @@
-// core/compare/compare_text.h -- how much two forms of one model differ on a text: what was lost by
+// core/eval/compare_text.h -- how much two forms of one model differ on a text: what was lost by
 // writing it with smaller weights.
 #ifndef CORE_COMPARE_COMPARE_TEXT_H
 #define CORE_COMPARE_COMPARE_TEXT_H

@@ -1,10 +1,10 @@
-// core/compare/compare_state.c -- samples that were compared, as lines of a file that a resumed job
+// core/eval/compare_state.c -- samples that were compared, as lines of a file that a resumed job
 // reads.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/compare/compare_parts.h"
+#include "core/eval/compare_parts.h"
 
 // --- writing -------------------------------------------------------------------------------------
 

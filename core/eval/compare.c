@@ -1,6 +1,6 @@
-// core/compare/compare.c -- two answers to one question, and the distance between them step by
+// core/eval/compare.c -- two answers to one question, and the distance between them step by
 // step.
-#include "core/compare/compare.h"
+#include "core/eval/compare.h"
 
 #include <math.h>
 #include <stdio.h>

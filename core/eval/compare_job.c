@@ -1,4 +1,4 @@
-// core/compare/compare_job.c -- the job `compare`: a data set under two sets of settings.
+// core/eval/compare_job.c -- the job `compare`: a data set under two sets of settings.
 //
 // Its words are KEY=VALUE ... | KEY=VALUE ... | DATA options: presets are written out by whoever
 // starts it. Each sample that both sides have gone through is a line of STATE/compare.jsonl; a
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "core/base/event.h"
-#include "core/compare/compare_data.h"
-#include "core/compare/compare_results.h"
 #include "core/engine/presets.h"
 #include "core/engine/proposal.h"
+#include "core/eval/compare_data.h"
+#include "core/eval/compare_results.h"
 #include "core/eval/evaluate_job.h"
 #include "core/eval/grid.h"
 #include "core/jobs/job.h"

@@ -1,4 +1,4 @@
-// core/compare/compare.h -- one question under two sets of settings: where the answers differ, the
+// core/eval/compare.h -- one question under two sets of settings: where the answers differ, the
 // distance of their distributions, and the cost of each.
 //
 //   struct grid g = grid_of_engine(e);                       // two cells: the sides
@@ -12,9 +12,6 @@
 // Each side answers on its own, starting from the pictures. Then the second side is fed the first
 // side's tokens (teacher forcing): step t compares the distributions for token t after the same t
 // tokens. The original conversation is not changed.
-//
-// Room core/compare/: compares two sets of settings on one question or a data set. Uses eval,
-// engine, probes and what they use.
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H
 

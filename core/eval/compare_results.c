@@ -1,5 +1,5 @@
-// core/compare/compare_results.c -- the tables of /compare.
-#include "core/compare/compare_results.h"
+// core/eval/compare_results.c -- the tables of /compare.
+#include "core/eval/compare_results.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/compare/compare.h"
-#include "core/compare/compare_data.h"
 #include "core/engine/presets.h"
+#include "core/eval/compare.h"
+#include "core/eval/compare_data.h"
 #include "core/eval/cut.h"
 #include "core/eval/evaluate.h"
 #include "core/probes/results.h"

@@ -1,5 +1,5 @@
-// core/compare/compare_text.c -- two forms of one model on a text, token by token.
-#include "core/compare/compare_text.h"
+// core/eval/compare_text.c -- two forms of one model on a text, token by token.
+#include "core/eval/compare_text.h"
 
 #include <math.h>
 #include <stdlib.h>

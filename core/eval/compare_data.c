@@ -1,5 +1,5 @@
-// core/compare/compare_data.c -- two evaluations side by side, question by question.
-#include "core/compare/compare_parts.h"
+// core/eval/compare_data.c -- two evaluations side by side, question by question.
+#include "core/eval/compare_parts.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-// core/compare/compare_parts.h -- shared by the files of core/compare/compare_data.h.
+// core/eval/compare_parts.h -- shared by the files of core/eval/compare_data.h.
 #ifndef CORE_COMPARE_COMPARE_PARTS_H
 #define CORE_COMPARE_COMPARE_PARTS_H
 
 #include "core/base/json.h"
-#include "core/compare/compare_data.h"
+#include "core/eval/compare_data.h"
 #include "core/probes/hellinger.h"
 
 // A question as one side processed it.
