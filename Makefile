@@ -54,7 +54,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $@;)
 B := build/$(if $(filter 1,$(SAN)),san,opt)
 
 WARN   := -Wall -Wextra -Wshadow -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
-# Under the sanitizers the lines of a stack are enough: 155 tests are linked in half of the time.
+# Under the sanitizers line numbers are enough: linking takes half of the time.
 COMMON := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(if $(filter 1,$(SAN)),-g1,-g) $(WARN) -fopenmp -pthread -MMD -MP
 ifeq ($(SAN),1)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -135,16 +135,30 @@ endef
 $(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,CC) $(CC) $(CFLAGS_CORE) -c -o $@ $<
+	$(call say,CC) $(CC) $(CFLAGS_CORE) $(TEST_MAIN) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
-# Its engine is a played one: the first definition counts.
-$(B)/tests/sessions/resume: LIBS += -Wl,--allow-multiple-definition
 
-# One of each kind that can be added, beside the test alone.
+# The unit tests of a folder are one program, FOLDER/tests; a hard link per test selects it by name (tests/room.sh).
+# resume.c includes the sources that it tests, so it cannot share a program with others that use them.
+ROOM_BIN    := $(filter-out $(B)/tests/sessions/resume,$(UNIT_BIN))
+# One of each kind that can be added, beside the tests of that folder alone.
 TOY_OBJ     := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOYS),$(wildcard tests/toys/*.c)))
-$(TOYS:%.c=$(B)/%): $(B)/tests/toys/%: $(B)/tests/toys/%.o $(TOY_OBJ) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
+$(ROOM_BIN:%=%.o): TEST_MAIN = -Dmain=$(*F)_main
+# $(1): the folder in $(B), $(2): its tests there, $(3): their sources
+define TEST_ROOM
+$(2): $(1)/tests
+	@ln -f $$< $$@
+$(1)/tests.c: tests/room.sh $(3)
+	@mkdir -p $$(@D)
+	@tests/room.sh $(3) >$$@
+$(1)/tests.o: $(1)/tests.c
+	@$$(CC) $$(CFLAGS_CORE) -c -o $$@ $$<
+$(1)/tests: $(1)/tests.o $(2:%=%.o) $(if $(filter %/toys,$(1)),$(TOY_OBJ)) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
+	$$(call say,LINK) $$(CC) $$(COMMON) -o $$@ $$^ $$(LIBS) -lcmocka
+endef
+tests_in = $(foreach t,$(ROOM_BIN),$(if $(filter $(1),$(dir $(t))),$(t)))
+$(foreach d,$(sort $(dir $(ROOM_BIN))),$(eval $(call TEST_ROOM,$(d:%/=%),$(call tests_in,$(d)),$(patsubst $(B)/%,%.c,$(call tests_in,$(d))))))
 
 # --- packages: installed only when missing, and said beforehand --------------------------------------
 deps-run:  ; @tools/packages.sh $(PACKAGES)

@@ -1,8 +1,8 @@
 // tests/sessions/resume.c -- sessions/resume.c and saved.c: a kept session comes back as it was, or
 // nothing changes.
 //
-// The engine here is a small one that notes what it is told, so that every failure can be made to
-// happen; the whole way with a model is tested in tests/sessions/replay.c.
+// Both are compiled here with a fake engine, which records its calls and can be made to fail at
+// each step. tests/sessions/replay.c tests the same with a real model.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/settings/changes.h"
@@ -27,7 +27,7 @@ struct engine {
     struct buf calls;
 };
 
-int engine_load(struct engine *e, const char *name, struct err *err)
+static int fake_load(struct engine *e, const char *name, struct err *err)
 {
     if (e->fails) return err_set(err, "load %s: no such folder", name);
     buf_printf(&e->calls, "load %s\n", name);
@@ -41,51 +41,51 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     return 0;
 }
 
-int engine_identify(struct engine *e, struct err *err)
+static int fake_identify(struct engine *e, struct err *err)
 {
     return e->lost ? err_set(err, "cannot read 'model.safetensors'") : 0;
 }
 
-bool engine_cancelled(const struct engine *e)
+static bool fake_cancelled(const struct engine *e)
 {
     return false;
 }
 
-const struct model *engine_model(const struct engine *e)
+static const struct model *fake_model(const struct engine *e)
 {
     return e->loaded ? &e->model : NULL;
 }
 
-const struct conversation *engine_conversation(const struct engine *e)
+static const struct conversation *fake_conversation(const struct engine *e)
 {
     return &e->c;
 }
 
-const char *engine_arithmetic(const struct engine *e)
+static const char *fake_arithmetic(const struct engine *e)
 {
     return e->loaded ? "f32" : NULL;
 }
 
-const struct settings *engine_settings(const struct engine *e)
+static const struct settings *fake_settings(const struct engine *e)
 {
     return e->settings;
 }
 
-struct sinks *engine_sinks(struct engine *e)
+static struct sinks *fake_sinks(struct engine *e)
 {
     return &sinks;
 }
 
-int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
+static int fake_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
     if (settings_set(e->settings, key, value, err) < 0) return -1;
     set(key, settings_text(e->settings, key));
     return 0;
 }
 
-void engine_restore(struct engine *e, const struct change *list, size_t count)
+static void fake_restore(struct engine *e, const struct change *list, size_t count)
 {
-    for (size_t i = 0; i < count; i++) engine_set(e, list[i].key, list[i].value, NULL);
+    for (size_t i = 0; i < count; i++) fake_set(e, list[i].key, list[i].value, NULL);
 }
 
 static void told(struct engine *e, const struct message *m)
@@ -93,37 +93,55 @@ static void told(struct engine *e, const struct message *m)
     tell(&(struct event){ .kind = EVENT_MESSAGE, .message = m, .pictures = e->c.pictures });
 }
 
-int engine_add_message(struct engine *e, const struct message *m, struct err *err)
+static int fake_add_message(struct engine *e, const struct message *m, struct err *err)
 {
     conversation_append(&e->c, m, 1);
     told(e, m);
     return 0;
 }
 
-int engine_system(struct engine *e, const char *text, struct err *err)
+static int fake_system(struct engine *e, const char *text, struct err *err)
 {
     struct message m = { .role = ROLE_SYSTEM };
     message_add_text(&m, text);
-    engine_add_message(e, &m, err);
+    fake_add_message(e, &m, err);
     message_release(&m);
     return 0;
 }
 
-const struct backend *engine_backend(const struct engine *e)
+static const struct backend *fake_backend(const struct engine *e)
 {
     return backend_cpu();
 }
 
-void engine_adopt_pictures(struct engine *e, struct conversation *from)
+static void fake_adopt_pictures(struct engine *e, struct conversation *from)
 {
     conversation_adopt_pictures(&e->c, from);
 }
 
-void engine_clear(struct engine *e)
+static void fake_clear(struct engine *e)
 {
     conversation_clear(&e->c);
     tell(&(struct event){ .kind = EVENT_CLEAR });
 }
+
+#define engine_add_message    fake_add_message
+#define engine_adopt_pictures fake_adopt_pictures
+#define engine_arithmetic     fake_arithmetic
+#define engine_backend        fake_backend
+#define engine_cancelled      fake_cancelled
+#define engine_clear          fake_clear
+#define engine_conversation   fake_conversation
+#define engine_identify       fake_identify
+#define engine_load           fake_load
+#define engine_model          fake_model
+#define engine_restore        fake_restore
+#define engine_set            fake_set
+#define engine_settings       fake_settings
+#define engine_sinks          fake_sinks
+#define engine_system         fake_system
+#include "sessions/resume.c"
+#include "sessions/saved.c"
 
 static void engine_begin(struct engine *e)
 {
@@ -137,7 +155,7 @@ static void engine_begin(struct engine *e)
 
 static void engine_end(struct engine *e)
 {
-    engine_clear(e);
+    fake_clear(e);
     settings_free(e->settings);
     buf_release(&e->calls);
 }
@@ -189,7 +207,7 @@ static void test_resumes(void **state)
     make_session("/gone/tiny.png");
     struct store *s = open_store();
     engine_begin(&e);
-    engine_set(&e, "sample.min_p", "0.25", &err);
+    fake_set(&e, "sample.min_p", "0.25", &err);
     say(ROLE_USER, "something else");
     assert_int_equal(store_use(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /m\n");
@@ -231,7 +249,7 @@ static void test_models(void **state)
     make_session("/gone/tiny.png");
     struct store *s = open_store();
     engine_begin(&e);
-    assert_int_equal(engine_load(&e, "/moved", &err), 0);
+    assert_int_equal(fake_load(&e, "/moved", &err), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\n");
     assert_null(notices.length ? notices.data : NULL);
@@ -348,10 +366,10 @@ static void test_failures(void **state)
     struct store *s = open_store();
     engine_begin(&e);
     e.identity = "0000";
-    assert_int_equal(engine_load(&e, "/other", &err), 0);
+    assert_int_equal(fake_load(&e, "/other", &err), 0);
     struct message m = { .role = ROLE_USER };
     message_add_text(&m, "before");
-    engine_add_message(&e, &m, &err);
+    fake_add_message(&e, &m, &err);
     message_release(&m);
 
     assert_int_equal(store_resume(s, &e, "none", &err), -1);
@@ -424,7 +442,7 @@ static void test_picture_from_file(void **state)
     assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = NULL", ""), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.c.pictures[0].path, copy);
-    engine_clear(&e);
+    fake_clear(&e);
     FILE *f = fopen(copy, "ab");
     assert_non_null(f);
     fputs("more", f);

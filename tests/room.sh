@@ -1,0 +1,21 @@
+#!/bin/bash
+# Writes the main function of a folder's unit tests as one program: tests/room.sh FILE.c... The program runs the test
+# that it is called by (its links have the tests' names). Each FILE is compiled with -Dmain=FILE_main.
+echo '#include <stdio.h>'
+echo '#include <string.h>'
+for file; do
+    name=$(basename "$file" .c)
+    arguments=$(grep -o '^int main([^)]*)' "$file" | sed 's/^int main//')
+    echo "int ${name}_main${arguments};"
+done
+echo 'int main(int argc, char **argv)'
+echo '{'
+echo '    const char *slash = strrchr(argv[0], 47), *name = slash ? slash + 1 : argv[0];'
+for file; do
+    name=$(basename "$file" .c)
+    grep -q '^int main(void)' "$file" && call='()' || call='(argc, argv)'
+    echo "    if (!strcmp(name, \"$name\")) return ${name}_main$call;"
+done
+echo '    fprintf(stderr, "%s: call the program by the name of one of its tests\n", argv[0]);'
+echo '    return 2;'
+echo '}'
