@@ -155,7 +155,7 @@ static int show_file(struct shell *shell, const char *path, struct err *err)
                "%s: kind %s, weights %.12s, data %.12s, %" PRId64 " samples, arithmetic %s", path,
                calibration_kind_of(&c)->name, c.model ? c.model : "unknown",
                c.data ? c.data : "unknown", c.count, c.arithmetic ? c.arithmetic : "unknown");
-    calibration_kind_of(&c)->show(&c, shell->sinks);
+    calibration_show(&c, shell->sinks);
     calibration_close(&c);
     return 0;
 }

@@ -85,7 +85,7 @@ struct running {
     const struct settings *settings; // without methods that would change the measured tokens
     struct method_tensors tensors;
     struct conversation c;
-    void *sums;
+    struct calibration_sums *sums;
     char hash[65], *state;
     char pictures[HASH_HEX]; // of the samples gone through
     struct data_notices notices;
@@ -160,14 +160,15 @@ static int resume(struct running *r, struct err *err)
             "the job started with matrix products in %s, but this device uses %s: start a new one",
             c.arithmetic, arithmetic_of(r));
     if (status == 0 && place) status = check_source(r, strchr(place, ' '), err);
-    void *sums = status == 0 ? r->o.kind->read(&c, err) : NULL;
+    struct calibration_sums *sums = status == 0 ? calibration_read(&c, err) : NULL;
     if (sums && place) {
-        r->o.kind->add(r->sums, sums);
-        r->o.kind->release(sums);
+        calibration_add(r->sums, sums);
         r->used = c.count > 0 ? c.count : 0;
     }
     calibration_close(&c);
-    return sums ? 0 : -1;
+    status = sums ? 0 : -1;
+    calibration_free(sums);
+    return status;
 }
 
 static int write_sums(struct running *r, bool whole, struct err *err)
@@ -180,13 +181,14 @@ static int write_sums(struct running *r, bool whole, struct err *err)
                                                .count = r->used,
                                                .arithmetic = arithmetic_of(r),
                                                .files = r->job->model->checkpoint->files };
-    int status = r->o.kind->write(r->sums, &source, whole ? r->o.out : r->state, err);
+    int status = calibration_write(r->sums, &source, whole ? r->o.out : r->state, err);
     free(place);
     free(from);
     return status;
 }
 
-static int run_sample(struct running *r, int64_t index, void *sums, struct err *err)
+static int run_sample(struct running *r, int64_t index, struct calibration_sums *sums,
+                      struct err *err)
 {
     struct sample s;
     struct hooks hooks;
@@ -198,7 +200,7 @@ static int run_sample(struct running *r, int64_t index, void *sums, struct err *
         status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
     if (status == 0) status = conversation_hooks(&r->c, r->settings, r->tensors, &hooks, err);
     if (status == 0) {
-        const struct hook hook = r->o.kind->hook(sums), finite = finite_hook();
+        const struct hook hook = calibration_hook(sums), finite = finite_hook();
         hooks_add(&hooks, &finite);
         hooks_add(&hooks, &hook);
         job_hooks(r->job, &hooks);
@@ -211,20 +213,13 @@ static int run_sample(struct running *r, int64_t index, void *sums, struct err *
 
 // A sample's sums, and whether they may be used: those of a failed pass are discarded.
 struct measured {
-    struct running *r;
-    void *sums;
+    struct calibration_sums *sums;
     int from; // rank that measured it
     struct {
         int status;
         struct err why;
     } end;
 };
-
-static void share_numbers(void *self, void *data, size_t bytes)
-{
-    const struct measured *m = self;
-    ranks_share(m->r->job->ranks, data, bytes, m->from);
-}
 
 // Each rank runs one sample. All have the sums of all samples, and add them in their order: the
 // bits are those of one rank.
@@ -235,12 +230,12 @@ static void add_round(struct running *r, struct measured *mine)
     for (int k = 0; k < count && r->next < r->data.count && r->used < r->o.limit; k++, r->next++) {
         struct measured one = *mine;
         one.from = k;
-        if (k != mine->from) one.sums = r->o.kind->start(r->job->model);
+        if (k != mine->from) one.sums = calibration_start(r->o.kind, r->job->model);
         ranks_share(ranks, &one.end, sizeof one.end, k);
         if (ranks_number(ranks) == 0) note_sample(r, r->next);
         if (one.end.status == 0) {
-            if (ranks) r->o.kind->each(one.sums, share_numbers, &one);
-            r->o.kind->add(r->sums, one.sums);
+            ranks_share(ranks, one.sums->data, one.sums->count * sizeof *one.sums->data, k);
+            calibration_add(r->sums, one.sums);
             r->used++;
         } else { // an unusable sample is skipped
             if (!r->broken) r->why = one.end.why;
@@ -248,23 +243,23 @@ static void add_round(struct running *r, struct measured *mine)
                 job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next,
                         one.end.why.text);
         }
-        if (k != mine->from) r->o.kind->release(one.sums);
+        if (k != mine->from) calibration_free(one.sums);
     }
 }
 
 // 0, or JOB_STOPPED.
 static int run_round(struct running *r)
 {
-    struct measured mine = { .r = r, .from = ranks_number(r->job->ranks) };
+    struct measured mine = { .from = ranks_number(r->job->ranks) };
     const int64_t index = r->next + mine.from;
-    mine.sums = r->o.kind->start(r->job->model);
+    mine.sums = calibration_start(r->o.kind, r->job->model);
     if (index < r->data.count) {
         mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
         ranks_did(r->job->ranks, 1);
     }
     const bool cancelled = atomic_load(&r->job->cancel);
     if (!cancelled) add_round(r, &mine);
-    r->o.kind->release(mine.sums);
+    calibration_free(mine.sums);
     return cancelled ? JOB_STOPPED : 0;
 }
 
@@ -280,7 +275,7 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     const struct provenance_env env = { j->model, g->adapters.active, j->backend, r->settings };
     provenance_of_job(&r->from, &env);
     r->state = xasprintf("%s/sums.safetensors", j->state);
-    r->sums = r->o.kind->start(j->model);
+    r->sums = calibration_start(r->o.kind, j->model);
     conversation_set_model(&r->c, j->model);
     if (resume(r, err) < 0 || job_data_same(j->ranks, r->o.data, NULL, err) < 0) return -1;
 
@@ -322,7 +317,7 @@ static int run(struct job *j, struct err *err)
         if (m->replaces) status = settings_set(settings, m->toggle.key, m->toggle.off, err);
     if (status == 0) status = grid_run(&g, &plan, err);
     conversation_release(&r.c);
-    if (r.sums) r.o.kind->release(r.sums);
+    calibration_free(r.sums);
     dataset_close(&r.data);
     provenance_release(&r.from);
     data_notices_release(&r.notices);

@@ -232,6 +232,214 @@ struct safetensors_writer *calibration_writer(const char *path,
     return w;
 }
 
+// --- sums ----------------------------------------------------------------------------------------
+
+// Returns how many numbers the tensor has for these sizes.
+static int64_t shape_of(const struct calibration_sums *s, const struct calibration_tensor *t,
+                        int *rank, int64_t *shape)
+{
+    const int64_t sizes[] = { [-OF_LAYERS] = s->layers,
+                              [-OF_WIDTH] = s->width,
+                              [-OF_STATES] = s->layers + 1 };
+    int64_t count = 1;
+    for (*rank = 0; t->shape[*rank]; ++*rank) {
+        const int n = t->shape[*rank];
+        count *= shape[*rank] = n < 0 ? sizes[-n] : n;
+    }
+    return count;
+}
+
+static struct calibration_sums *sums_new(const struct calibration_kind *kind, int64_t layers,
+                                         int64_t width)
+{
+    struct calibration_sums *s = xcalloc(1, sizeof *s);
+    int64_t count[CALIBRATION_TENSORS], shape[4];
+    int rank;
+    *s = (struct calibration_sums){ .kind = kind, .layers = layers, .width = width };
+    for (int i = 0; kind->sums[i].name; i++)
+        s->count += (size_t)(count[i] = shape_of(s, &kind->sums[i], &rank, shape));
+    double *at = s->data = xcalloc(s->count, sizeof *s->data);
+    for (int i = 0; kind->sums[i].name; at += count[i++]) s->part[i] = at;
+    return s;
+}
+
+struct calibration_sums *calibration_start(const struct calibration_kind *kind,
+                                           const struct model *m)
+{
+    struct calibration_sums *s = sums_new(kind, m->decoder.config.layers, m->decoder.config.hidden);
+    s->model = m;
+    return s;
+}
+
+void calibration_free(struct calibration_sums *s)
+{
+    if (!s) return;
+    free(s->data);
+    free(s->rows);
+    free(s->there);
+    free(s);
+}
+
+static bool wants(void *self, const struct site *site, int layer)
+{
+    const struct calibration_sums *s = self;
+    for (const struct site *const *at = s->kind->sites; *at; at++)
+        if (*at == site) return true;
+    return false;
+}
+
+struct hook calibration_hook(struct calibration_sums *s)
+{
+    return (struct hook){ .wants = wants, .take = s->kind->take, .self = s };
+}
+
+void calibration_rows(struct calibration_sums *s, int64_t rows)
+{
+    if (rows <= s->capacity) return;
+    s->capacity = rows;
+    s->rows = xreallocarray(s->rows, (size_t)(rows * s->width), sizeof *s->rows);
+    s->there = xreallocarray(s->there, (size_t)rows, sizeof *s->there);
+}
+
+void calibration_add(struct calibration_sums *s, const struct calibration_sums *other)
+{
+    if (s->kind->merge) {
+        s->kind->merge(s, other);
+        return;
+    }
+    for (size_t i = 0; i < s->count; i++) s->data[i] += other->data[i];
+}
+
+// A count of tokens in the metadata; -1 when it is missing.
+static int64_t read_count(const struct calibration *c, const char *key)
+{
+    const char *text = safetensors_metadata(c->file, key);
+    char *end;
+    if (!text || !*text) return -1;
+    const long long count = strtoll(text, &end, 10);
+    return *end || count < 0 || count > CALIBRATION_MOST ? -1 : count;
+}
+
+static int read_sums(struct calibration_sums *s, const struct calibration *c, struct err *err)
+{
+    const char *path = c->file->path;
+    if (s->kind->former && safetensors_find(c->file, s->kind->former))
+        return err_set(
+            err,
+            "'%s' was written by an earlier version, whose sums cannot be merged: calibrate again",
+            path);
+    for (int i = 0; s->kind->sums[i].name; i++) {
+        const struct calibration_tensor *t = &s->kind->sums[i];
+        int64_t shape[4];
+        int rank;
+        const int64_t count = shape_of(s, t, &rank, shape);
+        if (!rank) {
+            const int64_t tokens = read_count(c, t->name);
+            *s->part[i] = (double)tokens;
+            if (tokens >= 0) continue;
+            return err_set(err, "'%s' does not say how many tokens it was made from", path);
+        }
+        double *numbers = calibration_doubles(c, t->name, rank, shape, err);
+        if (!numbers) return -1;
+        memcpy(s->part[i], numbers, (size_t)count * sizeof *numbers);
+        free(numbers);
+    }
+    if (!s->kind->valid || s->kind->valid(s)) return 0;
+    return err_set(err, "%s of '%s' is damaged: calibrate again", s->kind->sums->name, path);
+}
+
+// Sums, still 0, of the sizes that the file's first result has.
+static struct calibration_sums *sums_for(const struct calibration *c, struct err *err)
+{
+    const struct calibration_kind *kind = calibration_kind_of(c);
+    const struct calibration_tensor *first = kind->results;
+    const struct safetensor *t = safetensors_find(c->file, first->name);
+    const bool states = first->shape[0] == OF_STATES;
+    const int64_t least = states ? 2 : 1;
+    if (t && t->rank == (states ? 1 : 2) && t->shape[0] >= least && (states || t->shape[1] >= 1))
+        return sums_new(kind, t->shape[0] - states, states ? 0 : t->shape[1]);
+    err_set(err, "'%s' has no tensor %s %s", c->file->path, first->name,
+            states ? "[layers + 1]" : "[layers, hidden size]");
+    return NULL;
+}
+
+struct calibration_sums *calibration_read(const struct calibration *c, struct err *err)
+{
+    struct calibration_sums *s = sums_for(c, err);
+    if (!s || read_sums(s, c, err) == 0) return s;
+    calibration_free(s);
+    return NULL;
+}
+
+int calibration_write(const struct calibration_sums *s, const struct calibration_source *source,
+                      const char *path, struct err *err)
+{
+    const struct calibration_tensor *results = s->kind->results, *sums = s->kind->sums;
+    struct safetensors_writer *w = calibration_writer(path, source);
+    float *numbers[CALIBRATION_TENSORS];
+    int64_t shape[4];
+    int rank, status = 0;
+    for (int i = 0; sums[i].name; i++) {
+        char count[32];
+        snprintf(count, sizeof count, "%.0f", *s->part[i]);
+        if (!sums[i].shape[0]) safetensors_writer_metadata(w, sums[i].name, count);
+    }
+    for (int i = 0; results[i].name; i++) {
+        const int64_t count = shape_of(s, &results[i], &rank, shape);
+        numbers[i] = xcalloc((size_t)count, sizeof *numbers[i]);
+        safetensors_writer_declare(w, results[i].name, DTYPE_F32, rank, shape);
+    }
+    for (int i = 0; sums[i].name; i++) {
+        shape_of(s, &sums[i], &rank, shape);
+        if (sums[i].shape[0]) calibration_declare_doubles(w, sums[i].name, rank, shape);
+    }
+
+    s->kind->compute(s, numbers);
+    for (int i = 0; results[i].name; i++) {
+        const int64_t count = shape_of(s, &results[i], &rank, shape);
+        if (status == 0)
+            status = safetensors_writer_data(w, numbers[i], (size_t)count * sizeof(float), err);
+        free(numbers[i]);
+    }
+    for (int i = 0; sums[i].name && status == 0; i++)
+        if (sums[i].shape[0])
+            status =
+                calibration_give_doubles(w, s->part[i], shape_of(s, &sums[i], &rank, shape), err);
+    if (status == 0) return safetensors_writer_finish(w, err);
+    safetensors_writer_abandon(w);
+    return -1;
+}
+
+void calibration_show(const struct calibration *c, const struct sinks *sinks)
+{
+    struct err err;
+    float *results[CALIBRATION_TENSORS];
+    bool numeric[CALIBRATION_TENSORS];
+    struct table_builder b;
+    int columns = 0, rank;
+    int64_t shape[4];
+    struct calibration_sums *s = sums_for(c, &err);
+    if (!s) {
+        sinks_notice(sinks, "%s", err.text);
+        return;
+    }
+    for (; s->kind->columns[columns]; columns++) numeric[columns] = true;
+    table_begin(&b, "calibration", columns, s->kind->columns, numeric);
+    for (int i = 0; s->kind->results[i].name; i++) {
+        shape_of(s, &s->kind->results[i], &rank, shape);
+        results[i] = calibration_numbers(c, s->kind->results[i].name, rank, shape, &err);
+    }
+    for (int64_t l = 0; l < s->layers + s->kind->states; l++) {
+        table_add(&b, "%lld", (long long)l);
+        s->kind->show(s, results, l, &b);
+    }
+    table_emit(&b, sinks);
+    for (int i = 0; s->kind->results[i].name; i++) free(results[i]);
+    calibration_free(s);
+}
+
+// --- merging -------------------------------------------------------------------------------------
+
 // Names and shapes of the kind's tensors, which must be equal in files that are merged.
 static char *form_of(const struct calibration *c, const struct calibration_kind *kind)
 {
@@ -250,7 +458,7 @@ static char *form_of(const struct calibration *c, const struct calibration_kind 
 struct merging {
     const struct calibration_kind *kind;
     char *form;
-    void *sums;
+    struct calibration_sums *sums;
     char *model, *files; // of the first
     char *data;          // hashes of the data sets, joined by "+"
     char *arithmetic;    // NULL: one does not say
@@ -258,25 +466,6 @@ struct merging {
 };
 
 // Adds one more file to the merge.
-static void join_arithmetic(struct merging *m, const char *one)
-{
-    const char *all = !m->kind || (m->arithmetic && one && !strcmp(m->arithmetic, one)) ? one
-                      : m->arithmetic && one                                            ? "mixed"
-                                                                                        : NULL;
-    char *copy = all ? xstrdup(all) : NULL;
-    free(m->arithmetic);
-    m->arithmetic = copy;
-}
-
-static int other_model(const struct merging *m, const char *path, const char *files,
-                       struct err *err)
-{
-    char *which = files_in_brackets(m->files, files);
-    err_set(err, "'%s' was made with a different model than the others%s", path, which);
-    free(which);
-    return -1;
-}
-
 static int merge_file(struct merging *m, const char *path, struct err *err)
 {
     struct calibration c;
@@ -284,11 +473,15 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
     const struct calibration_kind *kind = calibration_kind_of(&c);
     const char *model = c.model ? c.model : "", *data = c.data ? c.data : "?";
     int status = 0;
-    if (m->kind && kind != m->kind)
+    if (m->kind && kind != m->kind) {
         status = err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
                          kind->name, m->kind->name);
-    else if (m->kind && strcmp(model, m->model) != 0)
-        status = other_model(m, path, c.files, err);
+    } else if (m->kind && strcmp(model, m->model) != 0) {
+        char *which = files_in_brackets(m->files, c.files);
+        status =
+            err_set(err, "'%s' was made with a different model than the others%s", path, which);
+        free(which);
+    }
     char *form = form_of(&c, kind);
     if (status == 0 && m->form && strcmp(form, m->form) != 0)
         status = err_set(
@@ -297,7 +490,7 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
         free(form);
     else
         m->form = form;
-    void *sums = status == 0 ? kind->read(&c, err) : NULL;
+    struct calibration_sums *sums = status == 0 ? calibration_read(&c, err) : NULL;
     if (!sums) {
         calibration_close(&c);
         return -1;
@@ -307,10 +500,18 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
     m->data = joined;
     if (!m->kind) m->model = xstrdup(model);
     if (!m->kind && c.files) m->files = xstrdup(c.files);
-    join_arithmetic(m, c.arithmetic);
+    if (m->kind && m->arithmetic && c.arithmetic && strcmp(m->arithmetic, c.arithmetic) != 0) {
+        free(m->arithmetic);
+        m->arithmetic = xstrdup("mixed");
+    } else if (m->kind && !c.arithmetic) {
+        free(m->arithmetic);
+        m->arithmetic = NULL;
+    } else if (!m->kind && c.arithmetic) {
+        m->arithmetic = xstrdup(c.arithmetic);
+    }
     if (m->kind) {
-        kind->add(m->sums, sums);
-        kind->release(sums);
+        calibration_add(m->sums, sums);
+        calibration_free(sums);
     } else {
         m->sums = sums;
     }
@@ -327,8 +528,8 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
     for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
     const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic, m.files };
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first file gave it
-    if (status == 0) status = m.kind->write(m.sums, &source, out, err);
-    if (m.sums) m.kind->release(m.sums);
+    if (status == 0) status = calibration_write(m.sums, &source, out, err);
+    calibration_free(m.sums);
     free(m.form);
     free(m.model);
     free(m.files);

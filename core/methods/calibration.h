@@ -7,8 +7,8 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct with what it
-// accumulates at the sites of a pass, in its own file, and a line in core/lists.h.
+// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct in its own file: its
+// tensors, what it adds up at the sites of a pass; and a line in core/lists.h.
 //
 // A safetensors file; kind by kind the tensors are (methods page, section 3)
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
@@ -29,6 +29,7 @@
 
 #include "core/base/err.h"
 #include "core/base/event.h"
+#include "core/graph/hooks.h"
 
 struct model;
 
@@ -64,26 +65,64 @@ struct calibration_source {
     const char *files;        // of the model; NULL: unknown
 };
 
+enum { CALIBRATION_TENSORS = 8, OF_LAYERS = -1, OF_WIDTH = -2, OF_STATES = -3 };
+
+// A tensor of a kind, or, without a shape, a count of tokens in the file's metadata.
+struct calibration_tensor {
+    const char *name;
+    int shape[4]; // OF_LAYERS: L, OF_WIDTH: D, OF_STATES: L + 1; ended by 0
+};
+
+// The sums of some samples.
+struct calibration_sums {
+    const struct calibration_kind *kind;
+    const struct model *model;                // NULL: read from a file
+    int64_t layers, width;                    // L, D
+    double *data, *part[CALIBRATION_TENSORS]; // [count], and where each of kind->sums begins in it
+    size_t count;
+    // Of a pass, for `take`: rows of one site that the next one needs.
+    float *rows; // [capacity, D]
+    bool *there; // [capacity]
+    int64_t capacity;
+};
+
 struct calibration_kind {
     const char *name;   // "ffn"
     const char *prefix; // prefix of its tensors: "ffn."
     const char *help;   // one sentence
-    void *(*start)(const struct model *m);
-    void (*release)(void *sums);
-    struct hook (*hook)(void *sums); // accumulates during passes over prompts
-    // Adds the sums of another worker, or of an earlier process, for the same model.
-    void (*add)(void *sums, const void *other);
-    // Calls with every number that add() reads: the sums of another process can be put there.
-    void (*each)(void *sums, void (*numbers)(void *self, void *data, size_t bytes), void *self);
-    // Writes all tensors and further metadata of a file; 0 or -1.
-    int (*write)(const void *sums, const struct calibration_source *source, const char *path,
-                 struct err *err);
-    // Restores the state that a file was made from. NULL with a message if the file lacks it.
-    void *(*read)(const struct calibration *c, struct err *err);
-    // Its numbers by layer as a table.
-    void (*show)(const struct calibration *c, const struct sinks *sinks);
-    const struct result_kind *results; // what the table holds (core/probes/results.h)
+    // Tensors of the file, each list ended by a row without a name: the f32 results, the first of
+    // which gives L and D, then the doubles that they are computed from.
+    const struct calibration_tensor *results, *sums;
+    const char *former;          // a tensor of earlier versions, whose sums cannot be merged
+    const struct site *sites[3]; // where passes over prompts call take; ended by NULL
+    look_fn take;                // adds to its `self`, a struct calibration_sums
+    void (*compute)(const struct calibration_sums *s, float *const *results);
+    // Adds the sums of other samples; NULL: number by number.
+    void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
+    bool (*valid)(const struct calibration_sums *s); // Can sums be so? NULL: always.
+    // A table with a row for each layer (`states`: and the last layer's output) of the results,
+    // which are NULL where the file lacks them.
+    const char *const *columns; // ended by NULL
+    bool states;
+    void (*show)(const struct calibration_sums *s, float *const *results, int64_t layer,
+                 struct table_builder *b);
+    const struct result_kind *units; // of that table (core/probes/results.h)
 };
+
+struct calibration_sums *calibration_start(const struct calibration_kind *kind,
+                                           const struct model *m);
+void calibration_free(struct calibration_sums *s); // NULL is allowed
+struct hook calibration_hook(struct calibration_sums *s);
+// Makes room for that many rows of a pass.
+void calibration_rows(struct calibration_sums *s, int64_t rows);
+// Adds the sums of another worker, or of an earlier process, for the same model.
+void calibration_add(struct calibration_sums *s, const struct calibration_sums *other);
+int calibration_write(const struct calibration_sums *s, const struct calibration_source *source,
+                      const char *path, struct err *err);
+// The sums that a file was made from. NULL with a message if the file lacks them.
+struct calibration_sums *calibration_read(const struct calibration *c, struct err *err);
+// Emits the results by layer as a table.
+void calibration_show(const struct calibration *c, const struct sinks *sinks);
 
 // All kinds, ended by NULL; they must last as long as the program.
 void calibration_kinds_hand_over(const struct calibration_kind *const *all);

@@ -23,7 +23,7 @@ static const struct result_kind *kinds_at(int index, const char **command)
     *command = p ? p->name : NULL;
     if (index > probes + calibrations) return NULL;
     if (!p && !c) return others;
-    return p && p->results ? p->results : c && c->results ? c->results : none;
+    return p && p->results ? p->results : c && c->units ? c->units : none;
 }
 
 // The row of the name, or of the longest name that it continues ("curvature.degrees").

@@ -2,24 +2,25 @@
 // 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
 //
 // FFNs that are approximated are seen as the settings make them.
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "core/probes/ffn_sums.h"
 #include "core/probes/kit.h"
 
 struct redundancy {
-    struct ffn_sums *sums;
-    struct stats {
-        int64_t visual, text;
-    } * count; // [L] tokens of each layer: pruning leaves fewer
+    const struct probe_env *env;
+    struct layer_cosines {
+        double sum[2];    // of visual tokens, of text tokens
+        int64_t count[2]; // pruning leaves fewer
+    } * layer;            // [L]
+    float *x;             // [N,D] of the current layer
 };
 
 static void redundancy_release(void *state)
 {
     struct redundancy *s = state;
-    ffn_sums_free(s->sums);
-    free(s->count);
+    free(s->layer);
+    free(s->x);
     free(s);
 }
 
@@ -27,18 +28,27 @@ static void *redundancy_start(const struct probe_env *env, struct err *err)
 {
     struct redundancy *s = xcalloc(1, sizeof *s);
     const struct decoder_config *c = &env->model->decoder.config;
-    s->sums = ffn_sums_new(c->layers, c->hidden);
-    s->count = xcalloc((size_t)c->layers, sizeof *s->count);
+    s->env = env;
+    s->layer = xcalloc((size_t)c->layers, sizeof *s->layer);
+    s->x = xreallocarray(NULL, (size_t)(env->sequence->n * c->hidden) + 1, sizeof *s->x);
     return s;
 }
 
+// x is kept until y comes, which is of the same rows.
 static int redundancy_take(void *state, const struct site *site, const struct site_args *args,
                            struct err *err)
 {
     struct redundancy *s = state;
-    for (int64_t i = 0; site == SITE_FFN_OUT && i < args->x->shape[0]; i++)
-        (*(site_visual(args, i) ? &s->count[args->layer].visual : &s->count[args->layer].text))++;
-    return ffn_sums_take(s->sums, site, args, err);
+    const int64_t width = args->x->shape[1];
+    const float *y = args->x->data;
+    struct layer_cosines *at = &s->layer[args->layer];
+    if (site == SITE_FFN_IN) memcpy(s->x, y, tensor_bytes(args->x));
+    for (int64_t i = 0; site == SITE_FFN_OUT && i < args->x->shape[0]; i++) {
+        const bool text = !site_visual(args, i);
+        at->sum[text] += rows_cosine(s->x + i * width, y + i * width, width);
+        at->count[text]++;
+    }
+    return 0;
 }
 
 static int redundancy_finish(void *state, struct results *r, struct err *err)
@@ -46,10 +56,10 @@ static int redundancy_finish(void *state, struct results *r, struct err *err)
     const struct redundancy *s = state;
     struct result_table *t = results_table(r, "redundancy", "layer|visual|text");
     t->curve = true;
-    for (int64_t l = 0; l < s->sums->layers; l++) {
-        double *v = result_row(t, "%d", (int)l);
-        v[0] = s->sums->visual[l] / (double)s->count[l].visual; // NaN without any
-        v[1] = s->sums->text[l] / (double)s->count[l].text;
+    for (int l = s->env->from; l <= s->env->to; l++) {
+        double *v = result_row(t, "%d", l);
+        for (int k = 0; k < 2; k++)
+            v[k] = s->layer[l].sum[k] / (double)s->layer[l].count[k]; // NaN without any
     }
     return 0;
 }

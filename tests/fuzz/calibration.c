@@ -20,11 +20,9 @@ static void read_file(const char *path, const struct model *m)
     struct calibration c;
     struct err err;
     if (calibration_open(&c, path, &err) < 0) return;
-    const struct calibration_kind *kind = calibration_kind_of(&c);
     (void)calibration_fits(&c, m, &err);
-    void *sums = kind->read(&c, &err);
-    if (sums) kind->release(sums);
-    kind->show(&c, &nobody);
+    calibration_free(calibration_read(&c, &err));
+    calibration_show(&c, &nobody);
     calibration_close(&c);
 }
 

@@ -1,17 +1,15 @@
-// tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c and
-// core/probes/ffn_sums.c: alpha and redundancy against the reference, files that add up, files that
-// lie.
+// tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c:
+// alpha and redundancy against the reference, files that add up, files that lie.
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
 #include "core/methods/calibration.h"
-#include "core/probes/ffn_sums.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
 
 // Adds up one prompt.
-static void measure(struct golden *g, const char *chat, void *sums)
+static void measure(struct golden *g, const char *chat, struct calibration_sums *sums)
 {
     struct err err = { 0 };
     struct conversation c;
@@ -20,7 +18,7 @@ static void measure(struct golden *g, const char *chat, void *sums)
     const struct answer_options options = { .forward_only = true, .whole = true };
     atomic_bool cancel = false;
     bool answered;
-    const struct hook hook = calibration_kind_find("ffn", &err)->hook(sums);
+    const struct hook hook = calibration_hook(sums);
     engine_clear(g->engine);
     say(g, chat_named(g, chat));
     const struct conversation *from = engine_conversation(g->engine);
@@ -46,13 +44,13 @@ static void write_file(struct golden *g, const char *path, const char *first, co
     struct err err = { 0 };
     const struct calibration_kind *kind = calibration_kind_find("ffn", &err);
     const struct model *m = engine_model(g->engine);
-    void *sums = kind->start(m);
+    struct calibration_sums *sums = calibration_start(kind, m);
     measure(g, first, sums);
     if (second) measure(g, second, sums);
     const struct calibration_source source = { m->checkpoint->weights, first, second ? 2 : 1,
                                                "bf16", NULL };
-    must(kind->write(sums, &source, path, &err), &err);
-    kind->release(sums);
+    must(calibration_write(sums, &source, path, &err), &err);
+    calibration_free(sums);
 }
 
 static void compare_file(struct golden *g, const char *path)
@@ -136,7 +134,7 @@ static void strange_files_are_refused(void **state)
             write_tensors(names, count, layers);
             must(calibration_open(&c, paths[0], &err), &err);
             assert_int_equal(c.count, -1);
-            assert_null(calibration_kind_of(&c)->read(&c, &err));
+            assert_null(calibration_read(&c, &err));
             assert_non_null(strstr(err.text, layers ? "ffn.sum" : "ffn.alpha"));
             calibration_close(&c);
         }

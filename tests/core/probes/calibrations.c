@@ -6,8 +6,8 @@
 
 static char paths[3][256];
 
-// One prompt through the hook of a kind.
-static void add_prompt(struct golden *g, const struct calibration_kind *kind, void *sums)
+// Adds up one prompt.
+static void add_prompt(struct golden *g, struct calibration_sums *sums)
 {
     struct err err = { 0 };
     struct hooks hooks = { 0 };
@@ -18,7 +18,7 @@ static void add_prompt(struct golden *g, const struct calibration_kind *kind, vo
     bool answered;
     engine_clear(g->engine);
     say(g, chat_named(g, "single"));
-    const struct hook hook = kind->hook(sums);
+    const struct hook hook = calibration_hook(sums);
     hooks_add(&hooks, &hook);
     must(answer_run(c, engine_settings(g->engine), &hooks, &cancel, &options, &nobody, &answered,
                     &err),
@@ -32,11 +32,11 @@ static void write_file(struct golden *g, const char *name, const char *path, int
     const struct model *m = engine_model(g->engine);
     const struct calibration_source source = { m->checkpoint->weights, "data", prompts, "f32",
                                                NULL };
-    void *sums = kind->start(m);
-    for (int i = 0; i < prompts; i++) add_prompt(g, kind, sums);
+    struct calibration_sums *sums = calibration_start(kind, m);
+    for (int i = 0; i < prompts; i++) add_prompt(g, sums);
     unlink(path);
-    must(kind->write(sums, &source, path, &err), &err);
-    kind->release(sums);
+    must(calibration_write(sums, &source, path, &err), &err);
+    calibration_free(sums);
 }
 
 static float *numbers(const char *path, const char *name, int64_t *count)
@@ -189,12 +189,12 @@ static void files_of_other_shapes_are_refused(void **state)
         const struct calibration_source source = { "same", "data", 1, "f32", NULL },
                                         own = { engine_model(g.engine)->checkpoint->weights, "data",
                                                 1, "f32", NULL };
-        void *sums = kind->start(engine_model(g.engine));
-        add_prompt(&g, kind, sums);
+        struct calibration_sums *sums = calibration_start(kind, engine_model(g.engine));
+        add_prompt(&g, sums);
         unlink(paths[i]);
-        must(kind->write(sums, &source, paths[i], &err), &err);
+        must(calibration_write(sums, &source, paths[i], &err), &err);
         if (i == 0) {
-            kind->release(sums);
+            calibration_free(sums);
             golden_close(&g);
             continue;
         }
@@ -207,8 +207,8 @@ static void files_of_other_shapes_are_refused(void **state)
         struct results r = { 0 };
         assert_int_equal(engine_set(g.engine, "sinks.calibration", paths[0], &err), -1);
         assert_non_null(strstr(err.text, "other weights"));
-        must(kind->write(sums, &own, paths[2], &err), &err);
-        kind->release(sums);
+        must(calibration_write(sums, &own, paths[2], &err), &err);
+        calibration_free(sums);
         must(engine_set(g.engine, "sinks.calibration", paths[2], &err), &err);
         assert_int_equal(rename(paths[0], paths[2]), 0);
         assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
