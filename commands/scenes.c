@@ -151,8 +151,8 @@ const struct command command_scenes = {
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
         "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in\n"
-        "LLaVA format to DIR, which must be new, empty, or left by a /scenes that was killed:\n"
-        "that is removed, and all is drawn again. `vlmsh scenes` does the same.\n"
+        "LLaVA format to DIR, which must be new or empty and gets its name when it is complete.\n"
+        "`vlmsh scenes` does the same.\n"
         "--seed S       random seed (default 42); seeds that differ modulo 16 share no scene:\n"
         "               train on one, test on another\n"
         "--size PIXELS  side of a picture (default 96)\n"

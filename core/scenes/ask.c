@@ -1,5 +1,6 @@
-// core/scenes/ask.c -- short questions with one right answer. What is asked about is never in the
-// question, and what the question names is in the picture once.
+// core/scenes/ask.c -- questions about a scene: short ones, and those whose answer gives a reason.
+//
+// A question never contains its answer, and names only what the picture shows once.
 #include <stdlib.h>
 
 #include "core/scenes/scene.h"
@@ -10,55 +11,40 @@ static void put_the(struct buf *b, const struct query *q)
     put_query(b, q, false);
 }
 
-static bool ask_colour(struct turns *t, const struct scene *s, int i, struct dice *d)
+// "BEGINNING the red circle?"
+static struct turn *ask_about(struct turns *t, const char *kind, const char *beginning,
+                              const struct query *q)
 {
-    static const char *const forms[] = { "What colour is ", "What color is ", "Which colour is " };
-    struct query q;
-    if (!referent(s, i, HAS_COLOUR, d, &q)) return false;
-    struct turn *turn = turns_add(t, "colour", "exact");
-    buf_puts(&turn->question, forms[dice_roll(d, 3)]);
-    put_the(&turn->question, &q);
+    struct turn *turn = turns_add(t, kind, "exact");
+    buf_puts(&turn->question, beginning);
+    put_the(&turn->question, q);
     buf_putc(&turn->question, '?');
-    buf_puts(&turn->answer, colour_names[s->objects[i].is.colour]);
-    return true;
+    return turn;
 }
 
-static bool ask_shape(struct turns *t, const struct scene *s, int i, struct dice *d)
-{
-    static const char *const forms[] = { "What shape is ", "Which shape is " };
-    struct query q;
-    if (s->objects[i].is.glyph || !referent(s, i, HAS_SHAPE, d, &q)) return false;
-    struct turn *turn = turns_add(t, "shape", "exact");
-    buf_puts(&turn->question, forms[dice_roll(d, 2)]);
-    put_the(&turn->question, &q);
-    buf_putc(&turn->question, '?');
-    buf_puts(&turn->answer, shape_names[s->objects[i].is.shape]);
-    return true;
-}
+enum { COLOUR, SHAPE, SIZE, PLACE, TRAITS };
 
-static bool ask_size(struct turns *t, const struct scene *s, int i, struct dice *d)
+static bool ask_trait(struct turns *t, const struct scene *s, int i, int trait, struct dice *d)
 {
-    static const char *const forms[] = { "How big is ", "What size is " };
+    static const struct {
+        const char *kind;
+        unsigned has;
+        int forms;
+        const char *form[3];
+    } questions[TRAITS] = {
+        { "colour", HAS_COLOUR, 3, { "What colour is ", "What color is ", "Which colour is " } },
+        { "shape", HAS_SHAPE, 2, { "What shape is ", "Which shape is " } },
+        { "size", HAS_SIZE, 2, { "How big is ", "What size is " } },
+        { "place", HAS_PLACE, 2, { "Where is ", "In which place is " } },
+    };
+    const struct traits *is = &s->objects[i].is;
+    const char *const answers[TRAITS] = { colour_names[is->colour], shape_names[is->shape],
+                                          size_names[is->size], place_names[is->place] };
     struct query q;
-    if (!referent(s, i, HAS_SIZE, d, &q)) return false;
-    struct turn *turn = turns_add(t, "size", "exact");
-    buf_puts(&turn->question, forms[dice_roll(d, 2)]);
-    put_the(&turn->question, &q);
-    buf_putc(&turn->question, '?');
-    buf_puts(&turn->answer, size_names[s->objects[i].is.size]);
-    return true;
-}
-
-static bool ask_place(struct turns *t, const struct scene *s, int i, struct dice *d)
-{
-    static const char *const forms[] = { "Where is ", "In which place is " };
-    struct query q;
-    if (!referent(s, i, HAS_PLACE, d, &q)) return false;
-    struct turn *turn = turns_add(t, "place", "exact");
-    buf_puts(&turn->question, forms[dice_roll(d, 2)]);
-    put_the(&turn->question, &q);
-    buf_putc(&turn->question, '?');
-    buf_puts(&turn->answer, place_names[s->objects[i].is.place]);
+    if (trait == SHAPE && is->glyph) return false;
+    if (!referent(s, i, questions[trait].has, d, &q)) return false;
+    const char *form = questions[trait].form[dice_roll(d, questions[trait].forms)];
+    buf_puts(&ask_about(t, questions[trait].kind, form, &q)->answer, answers[trait]);
     return true;
 }
 
@@ -69,10 +55,8 @@ static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice
     for (int k = 0; k < s->count && !s->objects[i].is.glyph; k++) i = (i + 1) % s->count;
     const struct object *o = &s->objects[i];
     if (!o->is.glyph || !referent(s, i, HAS_GLYPH, d, &q)) return false;
-    struct turn *turn = turns_add(t, "read", "exact");
-    buf_printf(&turn->question, "Which %s is ", shape_names[o->is.shape]);
-    put_the(&turn->question, &q);
-    buf_putc(&turn->question, '?');
+    const bool digit = o->is.shape == SHAPE_DIGIT;
+    struct turn *turn = ask_about(t, "read", digit ? "Which digit is " : "Which letter is ", &q);
     buf_putc(&turn->answer, o->is.glyph);
     return true;
 }
@@ -145,10 +129,9 @@ static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice 
         if (abs(dx) + abs(dy) != 1) continue;
         if (!referent(s, i, HAS_PLACE, d, &q)) return false;
         const char *side = dx ? (dx < 0 ? "left of" : "right of") : (dy < 0 ? "above" : "below");
-        struct turn *turn = turns_add(t, "next", "exact");
-        buf_printf(&turn->question, "What is directly %s ", side);
-        put_the(&turn->question, &q);
-        buf_putc(&turn->question, '?');
+        char *beginning = xasprintf("What is directly %s ", side);
+        struct turn *turn = ask_about(t, "next", beginning, &q);
+        free(beginning);
         q = object_query(o, HAS_SHAPE | HAS_GLYPH | HAS_COLOUR);
         put_query(&turn->answer, &q, false);
         return true;
@@ -167,13 +150,103 @@ static bool ask_background(struct turns *t, const struct scene *s, int i, struct
 
 void ask_questions(struct turns *t, const struct scene *s, struct dice *d)
 {
-    static bool (*const kinds[])(struct turns *, const struct scene *, int, struct dice *) = {
-        ask_colour, ask_shape, ask_size, ask_place,      ask_glyph,
-        ask_count,  ask_side,  ask_next, ask_background,
+    static bool (*const others[])(struct turns *, const struct scene *, int, struct dice *) = {
+        ask_glyph, ask_count, ask_side, ask_next, ask_background,
     };
-    enum { KINDS = sizeof kinds / sizeof *kinds, WANTED = 6 };
+    enum { KINDS = TRAITS + sizeof others / sizeof *others, WANTED = 6 };
     int order[KINDS], asked = 0;
     dice_shuffle(d, order, KINDS);
-    for (int k = 0; k < KINDS && asked < WANTED; k++)
-        asked += kinds[order[k]](t, s, dice_roll(d, s->count), d);
+    for (int k = 0; k < KINDS && asked < WANTED; k++) {
+        const int kind = order[k], i = dice_roll(d, s->count);
+        asked += kind < TRAITS ? ask_trait(t, s, i, kind, d) : others[kind - TRAITS](t, s, i, d);
+    }
+}
+
+// --- reasons
+// -----------------------------------------------------------------------------------------
+
+// Comparisons and sums. The reason comes first, "so" and the verdict last: a small model can then
+// read the verdict off its own words. The metric searches for "so VERDICT".
+static void conclude(struct turn *turn, const char *verdict)
+{
+    buf_printf(&turn->answer, ", so %s", verdict);
+    buf_printf(&turn->key, "so %s", verdict);
+}
+
+// Two kinds that are told apart by one trait: objects of the scene, sometimes one that is absent.
+static void draw_two(const struct scene *s, unsigned has, struct query two[2], struct dice *d)
+{
+    for (int k = 0; k < 2; k++) two[k] = object_query(&s->objects[dice_roll(d, s->count)], has);
+    for (int tries = 0; tries < 6 && two[0].is.shape == two[1].is.shape && has == HAS_SHAPE;
+         tries++)
+        two[1] = object_query(&s->objects[dice_roll(d, s->count)], has);
+    if (has == HAS_SHAPE && two[0].is.shape == two[1].is.shape)
+        two[1].is.shape = (two[0].is.shape + 1 + dice_roll(d, SHAPES - 1)) % SHAPES;
+    if (has == HAS_COLOUR && two[0].is.colour == two[1].is.colour)
+        two[1].is.colour = (two[0].is.colour + 1 + dice_roll(d, COLOURS - 1)) % COLOURS;
+}
+
+static void compare(struct turns *t, const struct scene *s, unsigned has, struct dice *d)
+{
+    struct query two[2];
+    draw_two(s, has, two, d);
+    const bool swapped = dice_roll(d, 2);
+    const struct query *first = &two[swapped], *second = &two[!swapped];
+    const int a = query_count(first, s), b = query_count(second, s);
+    struct turn *turn = turns_add(t, "reasoning", "contains");
+    buf_puts(&turn->question, "Are there more ");
+    put_query(&turn->question, first, true);
+    buf_puts(&turn->question, " than ");
+    put_query(&turn->question, second, true);
+    buf_putc(&turn->question, '?');
+    put_counted(&turn->answer, first, a);
+    buf_puts(&turn->answer, " and ");
+    put_counted(&turn->answer, second, b);
+    conclude(turn, a > b ? "yes" : "no");
+}
+
+static void take_away(struct turns *t, const struct scene *s, struct dice *d)
+{
+    const struct query any = { 0 };
+    const unsigned has = dice_roll(d, 2) ? HAS_SHAPE : HAS_COLOUR;
+    const struct query q = object_query(&s->objects[dice_roll(d, s->count)], has);
+    const int count = query_count(&q, s);
+    struct turn *turn = turns_add(t, "reasoning", "contains");
+    buf_puts(&turn->question, "How many objects are left without the ");
+    put_query(&turn->question, &q, true);
+    buf_putc(&turn->question, '?');
+    put_counted(&turn->answer, &any, s->count);
+    buf_puts(&turn->answer, " and ");
+    put_counted(&turn->answer, &q, count);
+    const char verdict[] = { (char)('0' + s->count - count), 0 };
+    conclude(turn, verdict);
+}
+
+static void larger(struct turns *t, const struct scene *s, struct dice *d)
+{
+    int order[OBJECTS_MAX];
+    struct query q[2];
+    dice_shuffle(d, order, s->count);
+    const struct object *a = &s->objects[order[0]], *b = NULL;
+    for (int i = 1; i < s->count && !b; i++)
+        if (s->objects[order[i]].is.size != a->is.size) {
+            b = &s->objects[order[i]];
+            if (!referent(s, order[i], HAS_SIZE, d, &q[1])) b = NULL;
+        }
+    if (!b || !referent(s, order[0], HAS_SIZE, d, &q[0])) return;
+    struct turn *turn = turns_add(t, "reasoning", "contains");
+    buf_puts(&turn->question, "Is ");
+    put_the(&turn->question, &q[0]);
+    buf_puts(&turn->question, " larger than ");
+    put_the(&turn->question, &q[1]);
+    buf_putc(&turn->question, '?');
+    buf_printf(&turn->answer, "%s and %s", size_names[a->is.size], size_names[b->is.size]);
+    conclude(turn, a->is.size > b->is.size ? "yes" : "no");
+}
+
+void ask_reasons(struct turns *t, const struct scene *s, struct dice *d)
+{
+    compare(t, s, dice_roll(d, 2) ? HAS_SHAPE : HAS_COLOUR, d);
+    take_away(t, s, d);
+    larger(t, s, d);
 }

@@ -62,11 +62,6 @@ void put_counted(struct buf *b, const struct query *q, int number)
     put_query(b, q, number != 1);
 }
 
-struct query object_query(const struct object *o, unsigned has)
-{
-    return (struct query){ .has = has, .is = o->is };
-}
-
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q)
 {
     static const unsigned ways[] = { HAS_SHAPE | HAS_GLYPH,
@@ -108,11 +103,6 @@ struct turn *turns_add(struct turns *t, const char *kind, const char *metric)
     buf_clear(&turn->answer);
     buf_clear(&turn->key);
     return turn;
-}
-
-void turns_clear(struct turns *t)
-{
-    t->count = 0;
 }
 
 void turns_release(struct turns *t)

@@ -2,8 +2,7 @@
 // core/scenes/.
 //
 //   world.c generates a random scene, raster.c paints it, names.c names its objects;
-//   describe.c, find.c, ask.c, exist.c, reason.c generate turns (a question and its answer) about
-//   it.
+//   describe.c, ask.c, exist.c generate turns (a question and its answer) about it.
 #ifndef CORE_SCENES_SCENE_H
 #define CORE_SCENES_SCENE_H
 
@@ -92,7 +91,6 @@ struct raster {
 void raster_init(struct raster *r, int size);
 void raster_release(struct raster *r);
 void raster_paint(struct raster *r, const struct scene *s);
-bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius); // font.c
 enum { DIGITS = 10, LETTERS = 15 };
 extern const char glyph_digits[DIGITS + 1], glyph_letters[LETTERS + 1];
 
@@ -111,18 +109,13 @@ void put_query(struct buf *b, const struct query *q, bool plural);
 void put_article(struct buf *b, const struct query *q); // "a red circle", "an orange ..."
 void put_counted(struct buf *b, const struct query *q, int number); // "2 red circles"
 void put_place(struct buf *b, int place);                           // "at the top left"
-struct query object_query(const struct object *o, unsigned has);
+static inline struct query object_query(const struct object *o, unsigned has)
+{
+    return (struct query){ .has = has, .is = o->is };
+}
 // A query that matches only object `index`, without the traits of `hidden`. False: there is none.
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
-
-// --- exist.c ------------------------------------------------------------------------------------
-
-// Names of shape, digit or letter, and colour that no object has: any; one that is common in this
-// world; the shape of one object in the colour of another.
-struct query absent_random(const struct scene *s, struct dice *d);
-struct query absent_popular(const struct scene *s, struct dice *d);
-struct query absent_adversarial(const struct scene *s, struct dice *d);
 
 // --- turns -------------------------------------------------------------------------------------
 
@@ -139,7 +132,6 @@ struct turns {
 };
 
 struct turn *turns_add(struct turns *t, const char *kind, const char *metric);
-void turns_clear(struct turns *t);
 void turns_release(struct turns *t);
 
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d);

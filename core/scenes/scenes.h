@@ -57,7 +57,7 @@ enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 
 enum { SCENES_WORLDS = 16, SCENES_FILES = 11, SCENES_OBJECTS_MAX = 7 };
 
 struct scenes_request {
-    const char *folder; // absent, empty, or what a killed scenes_write has left
+    const char *folder; // absent or empty
     int64_t count;      // 1..SCENES_COUNT_MAX
     uint64_t seed;
     int size;       // pixels a side

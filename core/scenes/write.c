@@ -1,16 +1,11 @@
 // core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes/scenes.h).
 //
-// Every file is written as NAME.part and renamed; the lists get their names last, so a folder that
-// has them is whole.
-// On failure and on cancel all of it goes away; what a killed run has left, the next one removes.
-// Our texts need no JSON escapes.
-#include <dirent.h>
+// The folder gets its name when it is complete (core/base/folder.h). Our texts need no JSON
+// escapes.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,19 +46,19 @@ static const struct {
     [LIST_LISTED] = { "listed.json", SCENES_LISTED },
 };
 
+// Turns about one scene. AGAIN: questions for a lesson, drawn separately from QUESTIONS.
+enum { CAPTION, DENSE, DETAIL, QUESTIONS, YESNO, REASONS, FINDS, AGAIN, WHOLE, TOPICS };
+
 enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
 
 struct job {
     const struct scenes_request *request;
     struct scenes_report *report;
-    bool made_folder, made_pictures;
-    int lock;                  // the folder, locked while it is written; -1: none
-    FILE *files[SCENES_FILES]; // NULL: not asked for
-    bool renamed[SCENES_FILES];
-    int64_t pictures; // begun
+    const char *folder;        // unfinished
+    FILE *files[SCENES_FILES]; // NULL: not requested
     struct raster raster;
     struct buf text; // of one scene for one file
-    struct turns caption, dense, detail, questions, again, yesno, reasons, finds, whole;
+    struct turns turns[TOPICS];
 };
 
 static bool wanted(const struct scenes_request *r, int list)
@@ -71,172 +66,55 @@ static bool wanted(const struct scenes_request *r, int list)
     return !lists[list].part || lists[list].part & r->parts;
 }
 
-static char *list_path(const struct scenes_request *r, int list, bool whole)
-{
-    return xasprintf("%s/%s%s", r->folder, lists[list].name, whole ? "" : ".part");
-}
-
 bool scenes_written(const struct scenes_request *request)
 {
     bool whole = true;
     for (int i = 0; i < SCENES_FILES && whole; i++) {
-        char *path = list_path(request, i, true);
+        char *path = xasprintf("%s/%s", request->folder, lists[i].name);
         whole = !wanted(request, i) || access(path, F_OK) == 0;
         free(path);
     }
     return whole;
 }
 
-// --- folder and files ----------------------------------------------------------------------------
+// --- files
+// -----------------------------------------------------------------------------------------
 
-// Where a file system has no such locks, it goes without.
-static int lock_folder(struct job *j, struct err *err)
+static int open_files(struct job *j, struct err *err)
 {
-    const char *folder = j->request->folder;
-    j->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (j->lock < 0) return err_set(err, "cannot write into '%s': %s", folder, strerror(errno));
-    if (flock(j->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        return err_set(err, "another process is writing scenes to '%s'", folder);
-    return 0;
-}
-
-// A run that was killed has left lists without their names.
-static bool interrupted(const struct scenes_request *r)
-{
-    bool left = false;
-    for (int i = 0; i < SCENES_FILES && !left; i++) {
-        char *path = list_path(r, i, false);
-        left = access(path, F_OK) == 0;
-        free(path);
-    }
-    return left;
-}
-
-static void remove_lists(const struct scenes_request *r, bool whole)
-{
-    for (int i = 0; i < SCENES_FILES; i++) {
-        char *path = list_path(r, i, whole);
-        unlink(path);
-        free(path);
-    }
-}
-
-static void remove_pictures(const char *folder)
-{
-    char *pictures = xasprintf("%s/pictures", folder);
-    const int fd = open(pictures, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const size_t digits = strspn(entry->d_name, "0123456789");
-        const char *ending = entry->d_name + digits;
-        if (digits >= 6 && (!strcmp(ending, ".png") || !strcmp(ending, ".png.part")))
-            unlinkat(fd, entry->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
-    rmdir(pictures);
+    char *pictures = xasprintf("%s/pictures", j->folder);
+    const bool made = mkdir(pictures, 0777) == 0;
+    if (!made) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));
     free(pictures);
-}
-
-static int prepare_folder(struct job *j, struct err *err)
-{
-    const char *folder = j->request->folder;
-    const bool made = mkdir(folder, 0777) == 0;
-    if (!made && errno != EEXIST)
-        return err_set(err, "cannot create '%s': %s", folder, strerror(errno));
-    if (lock_folder(j, err) < 0) return -1;
-    j->made_folder = made;
-    if (interrupted(j->request)) {
-        remove_lists(j->request, true);
-        remove_pictures(folder);
-        remove_lists(j->request, false); // last: they tell that the rest may go
-    }
-    char *pictures = xasprintf("%s/pictures", folder);
-    rmdir(pictures); // of a run that had just begun
-    if (!folder_is_empty(folder)) {
-        free(pictures);
-        return err_set(err, "'%s' is not empty: choose a new or empty folder", folder);
-    }
-    j->made_pictures = mkdir(pictures, 0777) == 0;
-    if (!j->made_pictures) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));
-    free(pictures);
-    return j->made_pictures ? 0 : -1;
-}
-
-static int open_lists(struct job *j, struct err *err)
-{
-    for (int i = 0; i < SCENES_FILES; i++) {
+    for (int i = 0; made && i < SCENES_FILES; i++) {
         if (!wanted(j->request, i)) continue;
-        char *part = list_path(j->request, i, false);
-        j->files[i] = fopen(part, "wbe");
-        if (!j->files[i]) err_set(err, "cannot create '%s': %s", part, strerror(errno));
-        free(part);
-        if (!j->files[i]) return -1;
+        if (!(j->files[i] = folder_create(j->folder, lists[i].name, err))) return -1;
         j->report->files[i].name = lists[i].name;
     }
-    return 0;
+    return made ? 0 : -1;
 }
 
-static int report_write(const struct job *j, int list, struct err *err)
+// Writes the text of a scene to its file.
+static int flush_text(struct job *j, int list, struct err *err)
 {
+    const size_t written = fwrite(j->text.data, 1, j->text.length, j->files[list]);
+    const bool good = written == j->text.length;
+    buf_clear(&j->text);
+    if (good) return 0;
     return err_set(err, "cannot write '%s/%s': %s", j->request->folder, lists[list].name,
                    strerror(errno));
 }
 
-// The text of a scene goes to its file; what is left in the buffers is written by close_lists.
-static int flush_text(struct job *j, int list, struct err *err)
-{
-    const bool good = !j->text.length ||
-                      fwrite(j->text.data, 1, j->text.length, j->files[list]) == j->text.length;
-    buf_clear(&j->text);
-    return good ? 0 : report_write(j, list, err);
-}
-
-static int close_lists(struct job *j, struct err *err)
+static int close_files(struct job *j, struct err *err)
 {
     for (int i = 0; i < SCENES_FILES; i++) {
         FILE *f = j->files[i];
         if (!f) continue;
-        if (i != LIST_OBJECTS) buf_puts(&j->text, j->report->files[i].samples ? "\n]\n" : "[]\n");
-        if (flush_text(j, i, err) < 0) return -1;
-        if (fflush(f) != 0 || fsync(fileno(f)) < 0) return report_write(j, i, err);
+        if (i != LIST_OBJECTS) fputs(j->report->files[i].samples ? "\n]\n" : "[]\n", f);
         j->files[i] = NULL;
-        if (fclose(f) != 0) return report_write(j, i, err);
-    }
-    for (int i = 0; i < SCENES_FILES; i++) {
-        if (!wanted(j->request, i)) continue;
-        char *path = list_path(j->request, i, true), *part = list_path(j->request, i, false);
-        j->renamed[i] = rename(part, path) == 0;
-        free(path);
-        free(part);
-        if (!j->renamed[i]) return report_write(j, i, err);
+        if (folder_close(f, j->folder, lists[i].name, err) < 0) return -1;
     }
     return 0;
-}
-
-static char *picture_path(const struct job *j, int64_t index)
-{
-    return xasprintf("%s/pictures/%06lld.png", j->request->folder, (long long)index);
-}
-
-static void undo(struct job *j)
-{
-    for (int64_t i = 0; i < j->pictures; i++) {
-        char *path = picture_path(j, i);
-        unlink(path);
-        free(path);
-    }
-    for (int i = 0; j->made_pictures && i < SCENES_FILES; i++) {
-        char *path = list_path(j->request, i, j->renamed[i]);
-        if (wanted(j->request, i)) unlink(path);
-        free(path);
-    }
-    char *pictures = xasprintf("%s/pictures", j->request->folder);
-    if (j->made_pictures) rmdir(pictures);
-    free(pictures);
-    if (j->made_folder) rmdir(j->request->folder);
 }
 
 // --- objects.jsonl -------------------------------------------------------------------------------
@@ -341,14 +219,6 @@ static int write_together(struct job *j, int list, const char *kind,
     return flush_text(j, list, err);
 }
 
-static int write_conversation(struct job *j, int64_t index, struct err *err)
-{
-    const struct turn *turns[TURNS_MAX];
-    for (int i = 0; i < j->questions.count; i++) turns[i] = &j->questions.list[i];
-    return write_together(j, LIST_CONVERSATION, "conversation", turns, j->questions.count, index,
-                          err);
-}
-
 // Adds the turns that do not ask what was asked before.
 static int add_turns(const struct turn *turns[], int count, const struct turns *more)
 {
@@ -364,12 +234,12 @@ static int add_turns(const struct turn *turns[], int count, const struct turns *
 // Up to `most` questions of all kinds, in any order and none twice. Returns their number.
 static int pick_turns(struct job *j, const struct turn *lesson[], int most, struct dice *d)
 {
-    const struct turns *const asked[] = { &j->questions, &j->again, &j->yesno, &j->reasons,
-                                          &j->caption };
+    static const int asked[] = { QUESTIONS, AGAIN, YESNO, REASONS, CAPTION };
     enum { PARTS = sizeof asked / sizeof *asked };
     const struct turn *turns[PARTS * TURNS_MAX];
     int order[PARTS * TURNS_MAX], asked_count = 0;
-    for (int i = 0; i < PARTS; i++) asked_count = add_turns(turns, asked_count, asked[i]);
+    for (int i = 0; i < PARTS; i++)
+        asked_count = add_turns(turns, asked_count, &j->turns[asked[i]]);
     dice_shuffle(d, order, asked_count);
     const int many = asked_count < most ? asked_count : most;
     for (int i = 0; i < many; i++) lesson[i] = turns[order[i]];
@@ -382,12 +252,13 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
                         struct err *err)
 {
     const struct turn *lesson[LESSON_TURNS];
-    turns_clear(&j->again);
-    ask_questions(&j->again, s, d);
+    j->turns[AGAIN].count = 0;
+    ask_questions(&j->turns[AGAIN], s, d);
     const int many = pick_turns(j, lesson, LESSON_TURNS, d);
     if (dice_chance(d, 20)) {
-        const int text = dice_roll(d, j->dense.count + 1);
-        lesson[dice_roll(d, many)] = text ? &j->dense.list[text - 1] : &j->detail.list[0];
+        const int text = dice_roll(d, j->turns[DENSE].count + 1);
+        lesson[dice_roll(d, many)] =
+            text ? &j->turns[DENSE].list[text - 1] : &j->turns[DETAIL].list[0];
     }
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
@@ -396,9 +267,9 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
 static int write_listed(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {
-    turns_clear(&j->whole);
-    describe_whole(&j->whole, s);
-    const struct turn *lesson[LISTED_TURNS] = { &j->whole.list[0] };
+    j->turns[WHOLE].count = 0;
+    describe_whole(&j->turns[WHOLE], s);
+    const struct turn *lesson[LISTED_TURNS] = { &j->turns[WHOLE].list[0] };
     const int many = 1 + pick_turns(j, lesson + 1, LISTED_TURNS - 1, d);
     return write_together(j, LIST_LISTED, "listed", lesson, many, index, err);
 }
@@ -406,27 +277,31 @@ static int write_listed(struct job *j, const struct scene *s, int64_t index, str
 static int write_samples(struct job *j, const struct scene *s, int64_t index, struct dice d,
                          struct err *err)
 {
-    static void (*const makers[])(struct turns *, const struct scene *, struct dice *) = {
-        describe_caption, describe_dense, describe_detail,
-        ask_questions,    ask_existence,  ask_reasons,
+    static const struct {
+        void (*make)(struct turns *, const struct scene *, struct dice *);
+        int list;
+    } topics[] = {
+        [CAPTION] = { describe_caption, LIST_CAPTIONS },
+        [DENSE] = { describe_dense, LIST_DENSE },
+        [DETAIL] = { describe_detail, LIST_DETAIL },
+        [QUESTIONS] = { ask_questions, LIST_QUESTIONS },
+        [YESNO] = { ask_existence, LIST_YESNO },
+        [REASONS] = { ask_reasons, LIST_REASONING },
+        [FINDS] = { describe_finds, LIST_FINDS },
     };
-    struct turns *const made[] = { &j->caption,   &j->dense, &j->detail,
-                                   &j->questions, &j->yesno, &j->reasons };
-    for (int i = 0; i < 6; i++) {
-        turns_clear(made[i]);
-        makers[i](made[i], s, &d);
+    const struct turn *conversation[TURNS_MAX];
+    for (int i = 0; i <= FINDS; i++) {
+        // A lesson is drawn before the names to find.
+        if (i == FINDS && write_lesson(j, s, index, &d, err) < 0) return -1;
+        j->turns[i].count = 0;
+        topics[i].make(&j->turns[i], s, &d);
+        if (write_singly(j, topics[i].list, &j->turns[i], index, err) < 0) return -1;
     }
-    if (write_singly(j, LIST_CAPTIONS, &j->caption, index, err) < 0 ||
-        write_singly(j, LIST_DENSE, &j->dense, index, err) < 0 ||
-        write_singly(j, LIST_DETAIL, &j->detail, index, err) < 0 ||
-        write_singly(j, LIST_QUESTIONS, &j->questions, index, err) < 0 ||
-        write_conversation(j, index, err) < 0 || write_lesson(j, s, index, &d, err) < 0 ||
-        write_singly(j, LIST_REASONING, &j->reasons, index, err) < 0)
+    for (int i = 0; i < j->turns[QUESTIONS].count; i++)
+        conversation[i] = &j->turns[QUESTIONS].list[i];
+    if (write_together(j, LIST_CONVERSATION, "conversation", conversation,
+                       j->turns[QUESTIONS].count, index, err) < 0)
         return -1;
-    if (write_singly(j, LIST_YESNO, &j->yesno, index, err) < 0) return -1;
-    turns_clear(&j->finds);
-    describe_finds(&j->finds, s, &d);
-    if (write_singly(j, LIST_FINDS, &j->finds, index, err) < 0) return -1;
     return write_listed(j, s, index, &d, err);
 }
 
@@ -453,8 +328,7 @@ static int write_scene(struct job *j, int64_t index, struct err *err)
     const struct dice words = { j->request->seed, world.place + (1u << 23) };
     struct scene s;
     find_scene(j, &s, &world);
-    char *path = picture_path(j, index);
-    j->pictures = index + 1;
+    char *path = xasprintf("%s/pictures/%06lld.png", j->folder, (long long)index);
     const int size = j->request->size;
     const int status = image_write_png(path, j->raster.pixels, size, size, err);
     free(path);
@@ -472,7 +346,7 @@ static int write_all(struct job *j, const struct load_progress *progress, struct
         if (!progress->report(progress->self, (uint64_t)i + 1, (uint64_t)count))
             return err_set(err, "cancelled");
     }
-    return close_lists(j, err);
+    return close_files(j, err);
 }
 
 static int check(const struct scenes_request *r, struct err *err)
@@ -490,27 +364,23 @@ static int check(const struct scenes_request *r, struct err *err)
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
                  struct scenes_report *report, struct err *err)
 {
+    struct folder_work work;
+    *report = (struct scenes_report){ 0 };
+    if (check(request, err) < 0 || folder_begin(&work, request->folder, err) < 0) return -1;
     struct job *j = xcalloc(1, sizeof *j);
     j->request = request;
     j->report = report;
-    j->lock = -1;
-    *report = (struct scenes_report){ 0 };
-    int status = check(request, err);
-    if (status == 0) {
-        raster_init(&j->raster, request->size);
-        status = prepare_folder(j, err);
-        if (status == 0) status = open_lists(j, err);
-        if (status == 0) status = write_all(j, progress, err);
-        for (int i = 0; i < SCENES_FILES; i++)
-            if (j->files[i]) fclose(j->files[i]);
-        if (status < 0) undo(j);
-        if (j->lock >= 0) close(j->lock);
-        raster_release(&j->raster);
-    }
-    struct turns *const made[] = { &j->caption, &j->dense,   &j->detail, &j->questions, &j->again,
-                                   &j->yesno,   &j->reasons, &j->finds,  &j->whole };
-    for (size_t i = 0; i < sizeof made / sizeof *made; i++) turns_release(made[i]);
+    j->folder = work.path;
+    raster_init(&j->raster, request->size);
+    int status = open_files(j, err);
+    if (status == 0) status = write_all(j, progress, err);
+    for (int i = 0; i < SCENES_FILES; i++)
+        if (j->files[i]) fclose(j->files[i]);
+    raster_release(&j->raster);
+    for (int i = 0; i < TOPICS; i++) turns_release(&j->turns[i]);
     buf_release(&j->text);
     free(j);
-    return status;
+    if (status == 0) return folder_commit(&work, request->folder, err);
+    folder_abandon(&work);
+    return -1;
 }
