@@ -1,4 +1,4 @@
-// commands/pope.c -- /pope: POPE's questions for annotated pictures (core/sets/pope.h).
+// commands/pope.c -- /pope: POPE's questions for annotated pictures (core/scenes/pope.h).
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #include "commands/command.h"
 #include "commands/option_table.h"
+#include "core/scenes/pope.h"
 #include "core/sets/annotated.h"
-#include "core/sets/pope.h"
 
 struct pope_options {
     const char *file, *folder;

@@ -46,6 +46,13 @@ if find commands tui -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|d|" |
     exit 1
 fi
 
+# core/scenes/ makes data for two commands, and nothing else includes it.
+if grep -rn '#include "core/scenes/' core commands sessions tui --include='*.[ch]' |
+    grep -vE '^(core/scenes/|commands/(scenes|pope)\.c:)'; then
+    echo "tools/rooms.sh: commands/scenes.c and commands/pope.c alone include core/scenes/"
+    exit 1
+fi
+
 # core/talk/ alone changes a conversation.
 field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'
 if grep -rnE "${field}[][a-z_0-9>.-]* *(=[^=]|[-+]=|\+\+|--)|(\+\+|--)[a-z_>.-]*$field" \

@@ -32,8 +32,9 @@
 // draws only from world seed % 16, so seeds of different worlds are disjoint. The same request
 // gives the same texts and pixels on every machine (integers only).
 //
-// Room core/scenes/: a world of simple pictures for training and measuring small models. Uses base,
-// picture and files.
+// Room core/scenes/: made data, for two commands alone: a world of simple pictures to train and
+// measure small models, and POPE's questions about annotated pictures. Uses base, picture, files
+// and sets.
 #ifndef CORE_SCENES_SCENES_H
 #define CORE_SCENES_SCENES_H
 

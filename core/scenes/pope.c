@@ -1,5 +1,5 @@
-// core/sets/pope.c -- draws pictures and objects, and writes their questions.
-#include "core/sets/pope.h"
+// core/scenes/pope.c -- draws pictures and objects, and writes their questions.
+#include "core/scenes/pope.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

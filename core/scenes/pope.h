@@ -1,4 +1,4 @@
-// core/sets/pope.h -- POPE's questions for any annotated pictures (Li et al. 2023, arXiv
+// core/scenes/pope.h -- POPE's questions for any annotated pictures (Li et al. 2023, arXiv
 // 2305.10355, section 5.1): per picture, `each` objects that are there and as many that are not,
 // yes and no in turns. The objects that are not there are chosen three ways:
 //
@@ -10,8 +10,8 @@
 // Ties go to the object that comes first in the annotations. Pictures and the objects that are
 // there are drawn by the seed, the same for the three files pope_{random,popular,adversarial}.json,
 // which have the form of coco_pope_*.json: JSON lines {question_id, image, text, label}.
-#ifndef CORE_SETS_POPE_H
-#define CORE_SETS_POPE_H
+#ifndef CORE_SCENES_POPE_H
+#define CORE_SCENES_POPE_H
 
 #include <stdint.h>
 
