@@ -109,13 +109,14 @@ static void restore_settings(struct engine *e, const struct saved *saved)
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);
-    const char *matmul = saved_value(saved, "compute.matmul");
+    const struct setting *row = settings_used(USE_ARITHMETIC);
+    const char *matmul = saved_value(saved, row->key);
     if (!model || !engine_model(e)) return;
-    const char *was = model_arithmetic_then(matmul ? matmul : "auto", model->arithmetic);
+    const char *was = model_arithmetic_then(matmul ? matmul : row->def, model->arithmetic);
     if (!strcmp(was, engine_arithmetic(e))) return;
-    if (strcmp(was, settings_text(engine_settings(e), "compute.matmul")) != 0 &&
-        engine_set(e, "compute.matmul", was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))
-        sinks_notice(engine_sinks(e), "compute.matmul = %s: session '%s' was computed with it", was,
+    if (strcmp(was, settings_text(engine_settings(e), row->key)) != 0 &&
+        engine_set(e, row->key, was, NULL) == 0 && !strcmp(was, engine_arithmetic(e)))
+        sinks_notice(engine_sinks(e), "%s = %s: session '%s' was computed with it", row->key, was,
                      saved->name);
     if (strcmp(was, engine_arithmetic(e)) != 0)
         sinks_notice(engine_sinks(e),
@@ -124,10 +125,14 @@ static void restore_arithmetic(struct engine *e, const struct saved *saved)
                      saved->name, was);
 }
 
+static const char *arithmetic_now(const struct engine *e)
+{
+    return settings_text(engine_settings(e), settings_used(USE_ARITHMETIC)->key);
+}
+
 static bool still_as_resumed(const struct store *s, const struct engine *e)
 {
-    const char *now = settings_text(engine_settings(e), "compute.matmul");
-    return s->resumed_matmul && !strcmp(s->resumed_matmul, now);
+    return s->resumed_matmul && !strcmp(s->resumed_matmul, arithmetic_now(e));
 }
 
 // Before a session is resumed. One resumed after another: what was set before the first.
@@ -135,14 +140,15 @@ static void remember_arithmetic(struct store *s, const struct engine *e)
 {
     if (still_as_resumed(s, e)) return;
     free(s->former_matmul);
-    s->former_matmul = xstrdup(settings_text(engine_settings(e), "compute.matmul"));
+    s->former_matmul = xstrdup(arithmetic_now(e));
 }
 
 void store_restore_arithmetic(struct store *s, struct engine *e)
 {
+    const char *key = settings_used(USE_ARITHMETIC)->key;
     if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
-        engine_set(e, "compute.matmul", s->former_matmul, NULL) == 0)
-        sinks_notice(engine_sinks(e), "compute.matmul = %s restored: %s was the resumed session's",
+        engine_set(e, key, s->former_matmul, NULL) == 0)
+        sinks_notice(engine_sinks(e), "%s = %s restored: %s was the resumed session's", key,
                      s->former_matmul, s->resumed_matmul);
     free(s->resumed_matmul);
     s->resumed_matmul = NULL;
@@ -246,7 +252,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     restore_settings(e, saved);
     restore_arithmetic(e, saved);
     free(s->resumed_matmul);
-    s->resumed_matmul = xstrdup(settings_text(engine_settings(e), "compute.matmul"));
+    s->resumed_matmul = xstrdup(arithmetic_now(e));
     engine_clear(e);
     restore_messages(s, e, saved, pictures);
     return 0;

@@ -4,8 +4,9 @@
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   given messages             /messages FILE beside the script; an answer to them: /answer
 //
-// So that the prompt, the numbers and the draws are the same, it pins sample.seed, the length of an
-// answer that was cancelled, and what some settings came to there and then (setting.replay).
+// So that the prompt, the numbers and the draws are the same, it pins the random seed, the length
+// of a cancelled answer, and what some settings came to there and then (setting.replay,
+// setting.use).
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,15 +152,15 @@ static int write_answered(struct script *r, const struct saved_entry *answer,
                           const struct message *question, struct err *err)
 {
     bool cut = answer->stop && !strcmp(answer->stop, "cancelled");
+    const char *limit = settings_used(USE_LENGTH)->key;
     char *length = xasprintf("%zu", answer->message.ids.count ? answer->message.ids.count : 1);
     write_replayed(r, answer->began);
     if (cut) {
         comment(r, "the answer was stopped by the user", "");
-        command(r, "/set", "sample.max_tokens", length);
+        command(r, "/set", limit, length);
     }
     int status = ask(r, question, err);
-    if (cut)
-        command(r, "/set", "sample.max_tokens", settings_text(r->session, "sample.max_tokens"));
+    if (cut) command(r, "/set", limit, settings_text(r->session, limit));
     free(length);
     r->after_user = false;
     return status;
@@ -326,7 +327,8 @@ static void write_head(struct script *r)
     buf_puts(r->out, "# Paths are absolute: change them if the folder moves.\n"
                      "/clear\n"
                      "/reset all\n");
-    command(r, "/set", "sample.seed", settings_find("sample.seed")->def);
+    const struct setting *seed = settings_used(USE_SEED);
+    command(r, "/set", seed->key, seed->def);
     free(began);
 }
 

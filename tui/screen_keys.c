@@ -67,8 +67,9 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
 static void apply_early(struct screen *s, const char *line)
 {
     char key[48], value[256];
-    if (s->view->busy && read_change(s, line, key, value) && !strncmp(key, "screen.", 7))
-        settings_set(s->view->settings, key, value, NULL);
+    if (!s->view->busy || !read_change(s, line, key, value)) return;
+    const struct setting *row = settings_find(key);
+    if (row && row->stale == STALE_NOTHING) settings_set(s->view->settings, key, value, NULL);
 }
 
 // A panel's key: what it asks for is shown at once, so that the next one goes on from there.

@@ -285,13 +285,12 @@ static char *kept(const struct model *m, const char *place)
     return full;
 }
 
-// Do the values prepare a training? They then name a train.* setting that is not at its default.
+// Do the values prepare a training? They then change one of its settings from the default.
 static bool trains(const struct preset_values *v)
 {
     for (size_t i = 0; i < v->count; i++) {
         const struct setting *row = settings_find(v->list[i].key);
-        if (row && !strncmp(row->key, "train.", 6) && strcmp(v->list[i].value, row->def) != 0)
-            return true;
+        if (row && setting_trains(row) && strcmp(v->list[i].value, row->def) != 0) return true;
     }
     return false;
 }

@@ -320,6 +320,7 @@ const struct setting compute_settings[] = {
       .def = "auto",
       .choices = matmul_modes,
       .stale = STALE_VISUAL,
+      .use = USE_ARITHMETIC,
       .help =
           "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
           "device supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and "

@@ -69,6 +69,14 @@ int settings_index(const char *key)
     return find(key, &row);
 }
 
+const struct setting *settings_used(enum setting_use use)
+{
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (row->use == use) return row;
+    BUG("no setting of use %d", use);
+}
+
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;

@@ -55,6 +55,15 @@ enum setting_stale {
     STALE_PROMPT,   // the prompt's text, and therefore keys and values
 };
 
+// How answers use a setting. Code outside the setting's file finds it by this, not by its key.
+enum setting_use {
+    USE_OTHER,
+    USE_SAMPLING,   // how tokens are drawn: no part in greedy decoding (validation, evaluation)
+    USE_SEED,       // of the draws
+    USE_LENGTH,     // maximum number of tokens
+    USE_ARITHMETIC, // precision of matrix products
+};
+
 // What settings act on. Each room knows its own part; NULL: there is none.
 struct setting_env {
     struct settings *settings; // the values that are checked or applied
@@ -75,6 +84,7 @@ struct setting {
     const char *unit;           // "tokens", or NULL
     const char *const *choices; // NULL-terminated; for other types: words accepted besides values
     enum setting_stale stale;
+    enum setting_use use;
     const char *help; // one sentence
     const char *also; // other words that people look for, separated by blanks; NULL: none
 
@@ -102,6 +112,12 @@ int settings_count(void);
 const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key); // NULL if unknown
 int settings_index(const char *key);                  // -1 if unknown
+// Is it of trainings alone?
+static inline bool setting_trains(const struct setting *row)
+{
+    return row->stale == STALE_RUNS || row->stale == STALE_TRAINING;
+}
+const struct setting *settings_used(enum setting_use use); // the first row of that use
 // The known key nearest to the typed one, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
 // Canonical spelling of a typed value; the caller frees it. NULL with a message that says what is

@@ -246,7 +246,7 @@ static int open_held(struct sft *t, struct err *err)
 // validation answers greedily, as core/eval/evaluate.c.
 static bool matters(const struct setting *row)
 {
-    if (!strncmp(row->key, "sample.", 7)) return !strcmp(row->key, "sample.max_tokens");
+    if (row->use == USE_SAMPLING || row->use == USE_SEED) return false;
     return row->stale >= STALE_TRAINING && row->stale != STALE_MEASURED;
 }
 

@@ -36,6 +36,22 @@ static void other_words_find_settings(void **state)
     }
 }
 
+// Other code finds them by their use: sessions, scripts and trainings name no key.
+static void uses_are_those_of_the_sampler_and_the_precision(void **state)
+{
+    int of[USE_ARITHMETIC + 1] = { 0 };
+    for (int i = 0; i < settings_count(); i++) {
+        const struct setting *row = settings_row(i);
+        of[row->use]++;
+        if (row->stale == STALE_NEXT) assert_int_not_equal(row->use, USE_OTHER);
+        assert_int_equal(setting_trains(row), !strncmp(row->key, "train.", 6));
+    }
+    assert_string_equal(settings_used(USE_SEED)->key, "sample.seed");
+    assert_string_equal(settings_used(USE_LENGTH)->key, "sample.max_tokens");
+    assert_string_equal(settings_used(USE_ARITHMETIC)->key, "compute.matmul");
+    assert_int_equal(of[USE_SEED] + of[USE_LENGTH] + of[USE_ARITHMETIC], 3);
+}
+
 static void refuse(struct settings *s, const char *key, const char *value, const char *hint)
 {
     struct err err;
@@ -206,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_complete_and_accepts_its_default),
         cmocka_unit_test(other_words_find_settings),
+        cmocka_unit_test(uses_are_those_of_the_sampler_and_the_precision),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(values_are_read_in_their_type),
         cmocka_unit_test(minus_zero_is_zero),
