@@ -104,11 +104,13 @@ struct command {
     // Checks the form of the arguments, before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
     int (*run)(struct shell *shell, int argc, char **argv,
-               struct err *err); // argv[0] = first argument
-    const struct probe *probe;   // set if the command is a probe (commands/probe.c)
+               struct err *err);    // argv[0] = first argument
+    const struct probe *probe;      // set if the command is a probe (commands/probe.c)
+    const struct setting *settings; // its own, ended by a row without a key; NULL: none
 };
 
-// Adds commands to those of commands/list.h, ended by NULL; call before any other function.
+// Adds commands to those of commands/list.h, ended by NULL (or NULL), and the settings of all to
+// the table of settings. Call it after lists_hand_over and before any other function.
 void commands_hand_over(const struct command *const *more);
 const struct command *command_at(int index);          // NULL past the end
 const char *command_group(int index);                 // its group in /help

@@ -8,6 +8,7 @@
 #include "commands/probe.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
+#include "core/lists.h"
 
 #define X(name) extern const struct command command_##name;
 #define MEASURING()
@@ -59,7 +60,13 @@ static void list_commands(void)
 
 void commands_hand_over(const struct command *const *more)
 {
+    static const struct setting *settings[COMMANDS_MAX + 1];
+    const struct command *c;
+    int n = 0;
     others = more;
+    for (int i = 0; (c = command_at(i)); i++)
+        if (c->settings) settings[n++] = c->settings;
+    lists_hand_over_settings(settings);
 }
 
 const struct command *command_at(int index)

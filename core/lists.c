@@ -31,12 +31,15 @@ static const struct job_kind *const jobs[] = { JOB_KINDS(X) NULL };
 #undef X
 
 #define X(name) +1
-enum { SETTINGS_MAX = METHODS_MAX SETTINGS_FIRST(X) SETTINGS_LAST(X) };
+enum {
+    COMMANDS_MAX = 32,
+    SETTINGS_MAX = METHODS_MAX + COMMANDS_MAX SETTINGS_FIRST(X) SETTINGS_LAST(X)
+};
 #undef X
 
-void lists_hand_over_settings(const struct setting *more)
+void lists_hand_over_settings(const struct setting *const *more)
 {
-    static const struct setting *lists[SETTINGS_MAX + 2]; // `more` and the end
+    static const struct setting *lists[SETTINGS_MAX + 1];
     const struct method *m;
     int n = 0;
 #define X(name) lists[n++] = name##_settings;
@@ -44,7 +47,10 @@ void lists_hand_over_settings(const struct setting *more)
     for (int i = 0; (m = method_shown(i)); i++) lists[n++] = m->settings;
     SETTINGS_LAST(X)
 #undef X
-    lists[n++] = more;
+    for (; more && *more; more++) {
+        if (n == SETTINGS_MAX) BUG("more than %d commands have settings", COMMANDS_MAX);
+        lists[n++] = *more;
+    }
     lists[n] = NULL;
     settings_hand_over(lists);
 }

@@ -13,8 +13,8 @@
 // clang-format off
 
 // `const struct setting NAME_settings[]`, ended by a row without a key, in the file of core/ that
-// uses them.
-// Settings of methods come between the two lists: each method names its own.
+// uses them. Methods name their own, which come between the two lists; so do commands, which come
+// last.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
@@ -83,7 +83,7 @@ PROBES(X)
 #undef X
 
 void lists_hand_over(void);
-// The settings only, those of the methods last, then `more` (or NULL).
-void lists_hand_over_settings(const struct setting *more);
+// The settings only, then the arrays of `more`, ended by NULL (or NULL): those of commands.
+void lists_hand_over_settings(const struct setting *const *more);
 
 #endif

@@ -337,6 +337,7 @@ int main(int argc, char **argv)
     struct err err = { 0 };
     const struct backend *backend = NULL;
     lists_hand_over();
+    commands_hand_over(NULL);
     occupy_standard_streams();
     signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
     threads_wait_asleep(argv);

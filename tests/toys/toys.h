@@ -11,7 +11,6 @@ extern const struct method method_toy_values;
 extern const struct probe probe_toy;
 extern const struct command command_toy;
 extern const struct family family_toy;
-extern const struct setting plaything_settings[];
 
 // The program's lists with the toys behind.
 void toys_hand_over(void);
