@@ -1,4 +1,5 @@
-// core/engine/engine_talk.c -- the engine's conversation: messages, answers, undo.
+// core/engine/engine_talk.c -- the engine's conversation, in the order of reading: a picture, a
+// question and its answer; then messages without answers, undo, and a second conversation.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void emit_to_session(struct engine *e, const struct event *event)
     engine_emit(e, &told);
 }
 
-// --- conversation --------------------------------------------------------------------------------
+// --- a picture -----------------------------------------------------------------------------------
 
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err)
@@ -43,67 +44,45 @@ int engine_attach(struct engine *e, const char *path, struct err *err)
     return status;
 }
 
-void engine_adopt_pictures(struct engine *e, struct conversation *from)
+// --- settings that change during an answer -------------------------------------------------------
+
+// Applies the changes posted for an answer of this length.
+static void apply_posted(struct engine *e, int64_t tokens)
 {
-    conversation_adopt_pictures(&e->conversation, from);
+    struct change_batch batch;
+    struct err err;
+    while (changes_take(&e->posted, tokens, &batch)) {
+        if (engine_set_all(e, batch.list, batch.count, &err) < 0)
+            sinks_notice(e->sinks, "not changed: %s", err.text);
+        change_batch_release(&batch);
+    }
 }
 
-void engine_detach(struct engine *e)
+void engine_apply_posted(struct engine *e)
 {
-    conversation_detach(&e->conversation, 0);
+    apply_posted(e, 0);
 }
 
-void engine_detach_one(struct engine *e, int picture)
+void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
 {
-    conversation_detach_one(&e->conversation, picture);
+    changes_post(&e->posted, list, count, tokens);
 }
 
-int engine_system(struct engine *e, const char *text, struct err *err)
+void engine_between(struct engine *e, void (*call)(void *self), void *self)
 {
-    conversation_set_system(&e->conversation, text);
-    struct message said = { .role = ROLE_SYSTEM };
-    message_add_text(&said, text);
-    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
-    message_release(&said);
+    e->between = call;
+    e->between_self = self;
+}
+
+// --- one answer ----------------------------------------------------------------------------------
+
+int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err)
+{
+    struct dump *dump = dump_new(patterns, path, err);
+    if (!dump) return -1;
+    dump_free(e->dump);
+    e->dump = dump;
     return 0;
-}
-
-int engine_add_message(struct engine *e, const struct message *m, struct err *err)
-{
-    struct conversation *c = &e->conversation;
-    for (size_t i = 0; i < m->content_count; i++)
-        if (!m->content[i].text &&
-            (m->content[i].picture < 0 || (size_t)m->content[i].picture >= c->picture_count))
-            return err_set(err, "the message contains picture %d, but only %zu are attached",
-                           m->content[i].picture, c->picture_count);
-    conversation_append(c, m, 1);
-    conversation_unwait(c, m);
-    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
-    return 0;
-}
-
-// Adds a copy of a message whose pictures are numbered from picture `first` of the conversation.
-static void add_shifted(struct engine *e, const struct message *from, int first)
-{
-    struct message m = { 0 };
-    message_copy(&m, from);
-    for (size_t i = 0; i < m.content_count; i++)
-        if (!m.content[i].text) m.content[i].picture += first;
-    engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
-    message_release(&m);
-}
-
-int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
-                        const char *const *paths, size_t path_count, struct err *err)
-{
-    struct conversation *c = &e->conversation;
-    const size_t waiting = c->waiting_count;
-    const int first = (int)c->picture_count;
-    int status = 0;
-    for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
-    for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
-    conversation_detach(c, waiting); // keeps the pictures that were pending before
-    return status;
 }
 
 void engine_watch(struct engine *e, bool on, double pause)
@@ -140,34 +119,6 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
     struct hook hook = dump_hook(e->dump);
     hooks_add(hooks, &hook);
     return 0;
-}
-
-// Applies the changes posted for an answer of this length.
-static void apply_posted(struct engine *e, int64_t tokens)
-{
-    struct change_batch batch;
-    struct err err;
-    while (changes_take(&e->posted, tokens, &batch)) {
-        if (engine_set_all(e, batch.list, batch.count, &err) < 0)
-            sinks_notice(e->sinks, "not changed: %s", err.text);
-        change_batch_release(&batch);
-    }
-}
-
-void engine_apply_posted(struct engine *e)
-{
-    apply_posted(e, 0);
-}
-
-void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens)
-{
-    changes_post(&e->posted, list, count, tokens);
-}
-
-void engine_between(struct engine *e, void (*call)(void *self), void *self)
-{
-    e->between = call;
-    e->between_self = self;
 }
 
 static enum answer_change change_answer(void *self, int64_t tokens, struct err *err)
@@ -215,6 +166,8 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     }
     return status;
 }
+
+// --- questions -----------------------------------------------------------------------------------
 
 // Adds a message and answers it; on failure or without an answer, removes the message again.
 static int say_and_answer(struct engine *e, enum role role, const char *text, const int32_t *ids,
@@ -311,6 +264,68 @@ int engine_regenerate(struct engine *e, struct err *err)
     return status;
 }
 
+// --- messages without an answer ------------------------------------------------------------------
+
+int engine_system(struct engine *e, const char *text, struct err *err)
+{
+    conversation_set_system(&e->conversation, text);
+    struct message said = { .role = ROLE_SYSTEM };
+    message_add_text(&said, text);
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = &said });
+    message_release(&said);
+    return 0;
+}
+
+int engine_add_message(struct engine *e, const struct message *m, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    for (size_t i = 0; i < m->content_count; i++)
+        if (!m->content[i].text &&
+            (m->content[i].picture < 0 || (size_t)m->content[i].picture >= c->picture_count))
+            return err_set(err, "the message contains picture %d, but only %zu are attached",
+                           m->content[i].picture, c->picture_count);
+    conversation_append(c, m, 1);
+    conversation_unwait(c, m);
+    emit_to_session(e, &(struct event){ .kind = EVENT_MESSAGE, .message = m });
+    return 0;
+}
+
+// Adds a copy of a message whose pictures are numbered from picture `first` of the conversation.
+static void add_shifted(struct engine *e, const struct message *from, int first)
+{
+    struct message m = { 0 };
+    message_copy(&m, from);
+    for (size_t i = 0; i < m.content_count; i++)
+        if (!m.content[i].text) m.content[i].picture += first;
+    engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
+    message_release(&m);
+}
+
+int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
+                        const char *const *paths, size_t path_count, struct err *err)
+{
+    struct conversation *c = &e->conversation;
+    const size_t waiting = c->waiting_count;
+    const int first = (int)c->picture_count;
+    int status = 0;
+    for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
+    for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
+    conversation_detach(c, waiting); // keeps the pictures that were pending before
+    return status;
+}
+
+// --- taking back ---------------------------------------------------------------------------------
+
+void engine_detach(struct engine *e)
+{
+    conversation_detach(&e->conversation, 0);
+}
+
+void engine_detach_one(struct engine *e, int picture)
+{
+    conversation_detach_one(&e->conversation, picture);
+}
+
 // Bytes of the first line, at most `most`, without half a character.
 static size_t line_start(const char *text, size_t most)
 {
@@ -372,6 +387,8 @@ void engine_clear(struct engine *e)
     emit_to_session(e, &(struct event){ .kind = EVENT_CLEAR });
 }
 
+// --- another conversation in its place -----------------------------------------------------------
+
 void engine_stash(struct engine *e)
 {
     if (e->stash) BUG("a conversation is set aside already");
@@ -388,6 +405,13 @@ void engine_unstash(struct engine *e)
     e->conversation = e->stashed;
     e->stash = false;
 }
+
+void engine_adopt_pictures(struct engine *e, struct conversation *from)
+{
+    conversation_adopt_pictures(&e->conversation, from);
+}
+
+// --- what callers see ----------------------------------------------------------------------------
 
 struct engine_talk engine_talk(const struct engine *e)
 {
@@ -415,14 +439,5 @@ int engine_context(struct engine *e, struct engine_context *context, struct err 
     for (size_t i = 0; i < c->waiting_count; i++)
         context->waiting_visual += c->pictures[c->waiting[i]].tokens;
     sequence_release(&s);
-    return 0;
-}
-
-int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err)
-{
-    struct dump *dump = dump_new(patterns, path, err);
-    if (!dump) return -1;
-    dump_free(e->dump);
-    e->dump = dump;
     return 0;
 }
