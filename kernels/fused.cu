@@ -277,7 +277,7 @@ static int fused_add_cuda(const struct fused_add *p)
 static int fused_attend_cuda(const struct fused_attend *p)
 {
     const int64_t n = p->h->shape[0], room = room_of(&p->after, p->h);
-    struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->last, p->scale);
+    struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->end, p->scale);
     if (!fused_many(n, floats(p->h), p->w.w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)room * sizeof(float) + (size_t)tensor_count(p->q) * 2 + 512));

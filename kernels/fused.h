@@ -64,9 +64,9 @@ struct fused_add {
 
 // h += after(attention(q, k, v) w^T (+ bias)); attention as in kernels/ops.h.
 struct fused_attend {
-    struct tensor *h;                  // [n,M]
-    const struct tensor *q, *k, *v;    // [n,H,d] [P,Hkv,d] [P,Hkv,d]
-    const struct tensor *first, *last; // i32 [n] or NULL
+    struct tensor *h;                 // [n,M]
+    const struct tensor *q, *k, *v;   // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+    const struct tensor *first, *end; // i32 [n] or NULL
     float scale;
     struct fused_linear w; // of H d columns
     struct fused_after after;
@@ -147,7 +147,7 @@ struct fused_latent {
     struct fused_linear ask, ask_up, down, out;     // ask_up.w NULL: none
     const struct tensor *ask_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
     float inner_eps;                                // of those gains
-    const struct tensor *cos, *sin, *place, *last;  // [n,half], i32 [n]
+    const struct tensor *cos, *sin, *place, *end;   // [n,half], i32 [n]
     struct tensor *c, *r;                           // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;
     float scale;

@@ -164,7 +164,7 @@ static struct attention_call call_of(const struct fused_latent *p, const struct 
                                 .k = p->c->data,
                                 .v = p->c->data,
                                 .first = nullptr,
-                                .last = integers(p->last),
+                                .last = integers(p->end),
                                 .scale = p->scale,
                                 .dtype = p->c->dtype,
                                 .tokens = 1,
@@ -285,9 +285,9 @@ int fused_latent_cuda(const struct fused_latent *p)
         return FUSED_NOT;
     for (int64_t i = 0; i < p->h->shape[0] && !status; i++) {
         struct tensor h = row_at(p->h, i), cos = row_at(p->cos, i), sin = row_at(p->sin, i),
-                      place = row_at(p->place, i), last = row_at(p->last, i);
+                      place = row_at(p->place, i), last = row_at(p->end, i);
         struct fused_latent one = *p;
-        one.h = &h, one.cos = &cos, one.sin = &sin, one.place = &place, one.last = &last;
+        one.h = &h, one.cos = &cos, one.sin = &sin, one.place = &place, one.end = &last;
         if (!take_rooms(&one, &r)) return -1;
         status = one_row(&one, &r);
     }

@@ -30,13 +30,13 @@ OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *ga
 // i+d/2.
 OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,dv] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,dv], dv <= d; query row i sees keys
-// first[i] .. last[i]-1 (i32 [N]; first NULL = 0, last NULL = P). probs [H,N,P] receives the
+// first[i] .. end[i]-1 (i32 [N]; first NULL = 0, end NULL = P). probs [H,N,P] receives the
 // probabilities, which changes no bit of y; NULL: no such matrix is materialised. k and v are both
 // f32 or both bf16; sums are f32 either way. Keys and values that a row does not see never change
 // it, even if they are infinite or NaN; infinite or NaN values that it sees propagate.
 // MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
-               const struct tensor *v, const struct tensor *first, const struct tensor *last,
+               const struct tensor *v, const struct tensor *first, const struct tensor *end,
                float scale, struct tensor *probs, enum matmul_mode mode))
 // y = silu(gate) * up, elementwise; y may be gate or up.
 OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
@@ -122,7 +122,7 @@ OP(rope_backward, (struct tensor *dx, const struct tensor *dy, const struct tens
 OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *dy, const struct tensor *y, const struct tensor *q,
                         const struct tensor *k, const struct tensor *v, const struct tensor *first,
-                        const struct tensor *last, float scale, enum matmul_mode mode))
+                        const struct tensor *end, float scale, enum matmul_mode mode))
 OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
                      const struct tensor *gate, const struct tensor *up))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,

@@ -100,7 +100,7 @@ static void clear_ends(const struct amx_rows *to)
 static int attend(const struct packed_attention *p)
 {
     struct tensor packed = { 0 }; // y, which is written as packed rows
-    struct call c = call_of(&packed, p->q, p->k, p->v, p->first, p->last, p->scale);
+    struct call c = call_of(&packed, p->q, p->k, p->v, p->first, p->end, p->scale);
     const struct attention_packed by = { .to = rows_at(&p->to),
                                          .values = p->v->dtype,
                                          .cos = p->cos ? p->cos->data : NULL,

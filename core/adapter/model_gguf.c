@@ -142,7 +142,7 @@ static int put_sizes(struct export *e, struct err *err)
     put_u32(e, "attention.value_length", d->value_dim);
     put_u32(e, "vocab_size", d->vocab);
     put_f32(e, "attention.layer_norm_rms_epsilon", d->eps);
-    if (d->kind->attention == &attention_latent) put_latent(e);
+    if (decoder_uses(d, &attention_latent)) put_latent(e);
     return put_rotary(e, err);
 }
 

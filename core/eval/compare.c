@@ -46,20 +46,19 @@ static int take_norms(void *self, const struct site *site, const struct site_arg
     return 0;
 }
 
-static double values_flops(const struct decoder *d, const struct site_args *args)
+static double attention_flops(const struct decoder *d, const struct site_args *args)
 {
     const int64_t n = args->q->shape[0];
     double pairs = 0; // of a query and a key that it sees
     for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
-    return flops_projections(&d->layer[args->layer], (double)n) +
-           flops_attention(&d->config, pairs);
+    return flops_attention(&d->config, args->layer, pairs);
 }
 
-static double ffn_flops(const struct compare_meter *m, const struct site_args *args)
+static double weights_flops(const struct compare_meter *m, const struct site_args *args)
 {
     const struct decoder *d = &m->model->decoder;
     const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
-    return flops_ffn(&d->layer[args->layer], rows);
+    return flops_projections(&d->layer[args->layer], n) + flops_ffn(&d->layer[args->layer], rows);
 }
 
 static int meter_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
@@ -67,8 +66,8 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
     struct compare_meter *m = self;
     const struct decoder_config *c = &m->model->decoder.config;
     double *flops = &m->cost.of[args->prefill ? COST_PREFILL_FLOPS : COST_DECODE_FLOPS];
-    if (site == SITE_VALUES) *flops += values_flops(&m->model->decoder, args);
-    if (site == SITE_FFN) *flops += ffn_flops(m, args);
+    if (site == SITE_VALUES) *flops += attention_flops(&m->model->decoder, args);
+    if (site == SITE_FFN) *flops += weights_flops(m, args);
     if (methods_cost(m->settings, site))
         *flops += methods_flops(m->settings, c, site, args, INT64_MAX);
     if (site == SITE_STEP_LOGITS) *flops += flops_head(c);

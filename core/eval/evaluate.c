@@ -447,7 +447,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // A picture that another stage cannot read is none for all.
-    status = stages_agree_status(stages_of(&v->r->model->decoder), v->c.flight, (uint64_t)s->index,
+    status = stages_agree_status(stages_of(&v->r->model->decoder), v->c.number, (uint64_t)s->index,
                                  status, &err);
     if (!m || status < 0) {
         clear_pictures(v);

@@ -88,7 +88,7 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
         f->request.report = NULL;
         if (i) f->request.notices = NULL; // each reads all samples
         f->v = evaluate_open(&f->request, &f->scratch);
-        f->v->c.flight = f->v->number = i;
+        f->v->c.number = f->v->number = i;
         f->v->team = count;
         f->v->packs = true;
     }

@@ -298,7 +298,8 @@ static void report_stages(struct job *j)
     const struct stages *s = stages_of(&j->model->decoder);
     if (!s) return;
     double *all = xcalloc(3 * (size_t)s->count, sizeof *all), *mine = all + 3 * s->number;
-    mine[0] = s->part.from, mine[1] = s->part.to - 1, mine[2] = (double)memory_most() / 1e6;
+    mine[0] = s->part.first_layer, mine[1] = s->part.end_layer - 1,
+    mine[2] = (double)memory_most() / 1e6;
     ranks_sum_doubles(s->ranks, all, 3 * (size_t)s->count);
     for (int k = 0; k < s->count; k++) {
         char *key = xasprintf("rank %d", k);

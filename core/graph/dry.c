@@ -156,9 +156,9 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
 
 // The most keys that a row sees.
 static int64_t longest_run(const struct tensor *q, const struct tensor *k,
-                           const struct tensor *first, const struct tensor *last)
+                           const struct tensor *first, const struct tensor *end)
 {
-    const int32_t *from = first ? first->data : NULL, *to = last ? last->data : NULL;
+    const int32_t *from = first ? first->data : NULL, *to = end ? end->data : NULL;
     int64_t longest = 0;
     for (int64_t i = 0; i < q->shape[0]; i++) {
         const int64_t n = (to ? to[i] : k->shape[0]) - (from ? from[i] : 0);
@@ -172,13 +172,13 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
                                   const struct tensor *dy, const struct tensor *y,
                                   const struct tensor *q, const struct tensor *k,
                                   const struct tensor *v, const struct tensor *first,
-                                  const struct tensor *last, float scale, enum matmul_mode mode)
+                                  const struct tensor *end, float scale, enum matmul_mode mode)
 {
     enum { SIDES = 5, PIECE = 64 };
     if (like_gpu) // q, dy, k and v as bf16
         return need(tensor_count(q) + tensor_count(k));
     const int64_t threads = dry_threads() < k->shape[1] ? dry_threads() : k->shape[1];
-    return need(threads * longest_run(q, k, first, last) * (SIDES * k->shape[2] + PIECE));
+    return need(threads * longest_run(q, k, first, end) * (SIDES * k->shape[2] + PIECE));
 }
 
 // --- fused forms (kernels/fused.cu) --------------------------------------------------------------

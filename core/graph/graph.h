@@ -60,10 +60,10 @@ struct graph {
     struct graph_sample *samples;    // samples of a pass that computes a loss, in order; NULL:
                                      // other passes
     double share;                    // weight of a sample's loss in the step's loss
-    int flight; // which of the passes that are under way at a time (core/stages/stages.h)
+    int conversation;                // whose pass this is, if several are computed in turn: 0, 1 ..
     bool failed, cancelled;
-    bool heard;     // the failure is that of another rank
-    struct err err; // the first failure
+    bool failed_elsewhere; // the failure comes from another process
+    struct err err;        // the first failure
 };
 
 // Effective precision of matrix products: compute.matmul as far as the device supports it, or the

@@ -313,7 +313,7 @@ static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
-    const int to = p->model->decoder.part->to;
+    const int to = p->model->decoder.part->end_layer;
     const bool dropped = dropped_before(p, to);
     sequence_reserve(p, s); // perhaps no layer of this process prunes
     if (p->dynamic) {
@@ -331,7 +331,7 @@ static int prune_take_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
-    const int from = p->model->decoder.part->from;
+    const int from = p->model->decoder.part->first_layer;
     const bool dropped = dropped_before(p, from);
     bool good = true;
     if (p->dynamic) {

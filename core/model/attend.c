@@ -48,14 +48,14 @@ static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct ten
 }
 
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
+                      struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs)
 {
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = op_attention(g, q, k, v, first, last, attend_scale(q), probs);
+        a = op_attention(g, q, k, v, first, end, attend_scale(q), probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
     for (int64_t i = plain; i < n && graph_ok(g); i++)
@@ -64,7 +64,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
 }
 
 // Each segment by itself: a copy of its keys and values follows the prefix meanwhile.
-struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *last,
+struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v)
 {
     if (!q || !k || !v) return NULL;
@@ -76,7 +76,7 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
         struct arena_mark scratch = graph_scratch_begin(g);
         op_copy_rows_into(g, k, s->prefix, graph_rows(g, k, from, own));
         op_copy_rows_into(g, v, s->prefix, graph_rows(g, v, from, own));
-        struct tensor *rows = graph_rows(g, q, at, n), *ends = graph_rows(g, last, at, n);
+        struct tensor *rows = graph_rows(g, q, at, n), *ends = graph_rows(g, end, at, n);
         struct tensor *keys = graph_rows(g, k, 0, s->prefix + own);
         struct tensor *values = graph_rows(g, v, 0, s->prefix + own);
         const float scale = attend_scale(q);

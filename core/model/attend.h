@@ -9,15 +9,15 @@
 // Scale of the scores: 1 / sqrt(d).
 float attend_scale(const struct tensor *q);
 
-// q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..last[i]-1 (first
+// q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..end[i]-1 (first
 // NULL: from 0), or those that `seen` lists for it. probs [H,n,P] or NULL. [n,H,dv].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, struct tensor *last, const struct seen_keys *seen,
+                      struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);
 
-// The same of a pass with segments, whose rows end at `last` [n] while their segment is behind the
-// prefix.
-struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *last,
+// The same of a pass with segments: end [n] counts the prefix and the row's own segment, which
+// follows it meanwhile.
+struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v);
 
 // Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].

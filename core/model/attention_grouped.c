@@ -185,7 +185,7 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
     struct qkv rows = { .q = graph_view3(g, to[ATTENTION_Q], m, c->heads, d),
                         .k = graph_view3(g, to[ATTENTION_K], m, c->kv_heads, d),
                         .v = graph_view3(g, to[ATTENTION_V], m, c->kv_heads, d) };
-    if (kind->head_norms) {
+    if (kind->traits.head_norms) {
         rows.q = op_rmsnorm(g, rows.q, graph_weight(&w[NORM_Q].weight), (float)c->eps);
         rows.k = op_rmsnorm(g, rows.k, graph_weight(&w[NORM_K].weight), (float)c->eps);
     }
@@ -218,7 +218,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
                               .adjacent = rope_adjacent(&c->rope),
                               .cos = graph_rows(g, p->cos, i, m),
                               .sin = graph_rows(g, p->sin, i, m),
-                              .places = graph_rows(g, p->places, i, m),
+                              .places = graph_rows(g, p->cache_rows, i, m),
                               .first = p->n > 1 ? p->past + i : -1 };
     if (kind->packed) {
         form.wq = packed_part(&w[PACKED_QKV], c, 0, group);
@@ -229,7 +229,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
         form.wk = fused_whole(&w[ATTENTION_K]);
         form.wv = fused_whole(&w[ATTENTION_V]);
     }
-    if (kind->head_norms) {
+    if (kind->traits.head_norms) {
         form.q_gain = &w[NORM_Q].weight;
         form.k_gain = &w[NORM_K].weight;
     }
@@ -252,7 +252,7 @@ const struct attention_kind attention_grouped = {
     .weight = grouped_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
-    .segments = true,
+    .traits = { .segments = true },
     .project = grouped_project,
     .fused = grouped_fused,
 };
@@ -262,8 +262,7 @@ const struct attention_kind attention_normed = {
     .weight = normed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
-    .segments = true,
-    .head_norms = true,
+    .traits = { .segments = true, .head_norms = true },
     .project = grouped_project,
     .fused = grouped_fused,
 };
@@ -273,7 +272,7 @@ const struct attention_kind attention_packed = {
     .weight = packed_weight,
     .cached = grouped_cached,
     .pair_flops = grouped_pair_flops,
-    .segments = true,
+    .traits = { .segments = true },
     .packed = true,
     .project = grouped_project,
     .fused = grouped_fused,

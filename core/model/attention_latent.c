@@ -301,7 +301,7 @@ static void project_rows(struct graph *g, const struct layer *layer, struct tens
 {
     const struct pass *p = layer->pass;
     struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
-    struct tensor *places = graph_rows(g, p->places, i, m);
+    struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m);
     struct tensor *rows = graph_rows(g, h, i, m);
     struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
     if (!both) {
@@ -315,8 +315,8 @@ static void project_rows(struct graph *g, const struct layer *layer, struct tens
         const struct qkv all = expand(g, layer, l);
         k = all.k, v = all.v;
     }
-    op_put_rows(g, &layer->cache->k, k, places);
-    op_put_rows(g, &layer->cache->v, v, places);
+    op_put_rows(g, &layer->cache->k, k, cache_rows);
+    op_put_rows(g, &layer->cache->v, v, cache_rows);
 }
 
 static struct tensor *project(struct graph *g, const struct layer *layer, struct tensor *h)
@@ -505,8 +505,8 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
         .inner_eps = latent_eps,
         .cos = p->cos,
         .sin = p->sin,
-        .place = p->places,
-        .last = p->last,
+        .place = p->cache_rows,
+        .end = p->end,
         .c = graph_rows(g, &layer->cache->v, 0, p->keys),
         .r = graph_rows(g, &layer->cache->k, 0, p->keys),
         .heads = c->heads,
@@ -535,7 +535,7 @@ static void show(struct graph *g, const struct layer *layer, struct tensor *q)
         hooks_run(g, SITE_VALUES, &args);
         if (hooks_wanted(g, SITE_ATTN, layer->number) && graph_ok(g)) {
             args.x = graph_new3(g, DTYPE_F32, q->shape[1], layer->pass->n, layer->pass->keys);
-            attend(g, args.q, args.k, args.v, NULL, layer->pass->last, &args.seen, args.x);
+            attend(g, args.q, args.k, args.v, NULL, layer->pass->end, &args.seen, args.x);
             hooks_run(g, SITE_ATTN, &args);
         }
     }
@@ -585,6 +585,7 @@ const struct attention_kind attention_latent = {
     .cached = latent_cached,
     .expanded = latent_expanded,
     .pair_flops = latent_pair_flops,
+    .traits = { .interleaved = true },
     .qkv = latent_qkv,
     .forward = latent_forward,
 };

@@ -39,10 +39,10 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     return w;
 }
 
-// What is not kept is left where it is mapped.
+// Matrices without data are not copied to the device.
 static struct arena *arena_of(const struct binder *b)
 {
-    return b->away ? arena_host(b->arena) : b->arena;
+    return b->shapes_only ? arena_host(b->arena) : b->arena;
 }
 
 // A weight in place, in its stored dtype; NULL on failure.
@@ -52,7 +52,7 @@ static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
     if (b->failed) return NULL;
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, arena_of(b), t, b->err) < 0;
     if (b->failed) return NULL;
-    if (b->away) t->data = NULL;
+    if (b->shapes_only) t->data = NULL;
     struct weight *w = note(b, name, t);
     w->rank = rank;
     memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
@@ -119,7 +119,7 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     snprintf(file, sizeof file, "%s%s", b->prefix, whole);
     if (b->failed) return;
     b->failed = checkpoint_matrix(b->checkpoint, file, part, arena_of(b), &w->weight, b->err) < 0;
-    if (b->away) w->weight.data = NULL;
+    if (b->shapes_only) w->weight.data = NULL;
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 

@@ -22,8 +22,8 @@ struct binder {
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
-    bool away; // matrices are another rank's (core/stages/stages.h): their shapes are checked, but
-               // their tensors have no data
+    bool shapes_only; // of weights that another process holds: checks the shapes of matrices, whose
+                      // tensors get no data
 };
 
 // A weight of [rows, columns] in its stored dtype.

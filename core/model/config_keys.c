@@ -106,13 +106,13 @@ static bool is_neutral(const struct key *k, const cJSON *value)
 }
 
 // An object of the config, and the keys that its family computes.
-struct place {
+struct section {
     const char *name; // NULL: the config itself
     const cJSON *json;
     const char *const *computed;
 };
 
-static int refuse(const struct place *p, const char *key, const cJSON *value, struct err *err)
+static int refuse(const struct section *p, const char *key, const cJSON *value, struct err *err)
 {
     for (const char *const *name = p->computed; name && *name; name++)
         if (!strcmp(*name, key)) return 0;
@@ -125,7 +125,7 @@ static int refuse(const struct place *p, const char *key, const cJSON *value, st
     return -1;
 }
 
-static int check(const struct place *p, const struct key *keys, size_t count, struct err *err)
+static int check(const struct section *p, const struct key *keys, size_t count, struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
         const cJSON *value = json_get(p->json, keys[i].name);
@@ -136,7 +136,8 @@ static int check(const struct place *p, const struct key *keys, size_t count, st
 }
 
 // A factor of the scores other than that of the heads' width.
-static int check_score_scale(const struct place *p, const struct decoder_config *d, struct err *err)
+static int check_score_scale(const struct section *p, const struct decoder_config *d,
+                             struct err *err)
 {
     static const struct {
         const char *key;
@@ -154,7 +155,7 @@ static int check_score_scale(const struct place *p, const struct decoder_config 
 
 // Layers that are not attention ("linear_attention"), or attend in pieces; and those whose
 // positions do not turn.
-static int check_layers(const struct place *p, struct err *err)
+static int check_layers(const struct section *p, struct err *err)
 {
     const cJSON *types = json_get(p->json, "layer_types");
     const cJSON *turning = json_get(p->json, "no_rope_layers"); // 0: without rotation
@@ -169,7 +170,7 @@ static int check_layers(const struct place *p, struct err *err)
 }
 
 // "hidden_activation" is Gemma's word, "hidden_act" is read elsewhere.
-static int check_activation(const struct place *p, struct err *err)
+static int check_activation(const struct section *p, struct err *err)
 {
     const cJSON *value = json_get(p->json, "hidden_activation");
     const char *name = cJSON_IsString(value) ? value->valuestring : "silu";
@@ -179,24 +180,23 @@ static int check_activation(const struct place *p, struct err *err)
 
 #define COUNT(keys) (sizeof(keys) / sizeof *(keys))
 
-static int check_rope(const struct place *text, const struct decoder_config *d, struct err *err)
+static int check_rope(const struct section *text, const struct decoder_config *d, struct err *err)
 {
     static const char *const names[] = { "rope_scaling", "rope_parameters" };
     for (int i = 0; i < 2; i++) {
-        const struct place p = { names[i], json_get(text->json, names[i]), text->computed };
+        const struct section p = { names[i], json_get(text->json, names[i]), text->computed };
         if (check(&p, rope_keys, COUNT(rope_keys), err) < 0) return -1;
     }
     // Neighbours turn together.
     const cJSON *pairs = json_get(text->json, "rope_interleaved");
-    const bool known = d->kind->rotary->interleaved || d->kind->attention == &attention_latent;
+    const bool known = d->kind->rotary->interleaved || decoder_traits(d).interleaved;
     return cJSON_IsTrue(pairs) && !known ? refuse(text, "rope_interleaved", pairs, err) : 0;
 }
 
-static int check_text(const struct place *p, const struct decoder_config *d, struct err *err)
+static int check_text(const struct section *p, const struct decoder_config *d, struct err *err)
 {
-    const bool normed = d->kind->attention->head_norms;
     if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
-        (!normed && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
+        (!decoder_traits(d).head_norms && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
         check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0 ||
         check_activation(p, err) < 0)
         return -1;
@@ -211,10 +211,10 @@ int config_keys_check(const struct model *m, struct err *err)
     if (checkpoint_keys_check(m->checkpoint, err) < 0) return -1;
     for (int i = 0; i < 3; i++) {
         const cJSON *json = texts[i] ? json_get(config, texts[i]) : config;
-        if (check_text(&(struct place){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;
+        if (check_text(&(struct section){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;
     }
     if (!model_sees(m)) return 0;
-    const struct place p = { "vision_config", json_get(config, "vision_config"),
-                             m->vision.config.kind->keys };
+    const struct section p = { "vision_config", json_get(config, "vision_config"),
+                               m->vision.config.kind->keys };
     return check(&p, vision_keys, COUNT(vision_keys), err);
 }

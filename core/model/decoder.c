@@ -13,6 +13,20 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
+// Has the cache the layers of this model, each with rows of its kind?
+static bool cache_fits(const struct kv *kv, const struct decoder_config *c)
+{
+    if (kv->layers != c->layers) return false;
+    for (int l = 0; l < c->layers; l++) {
+        const struct attention_kind *kind = decoder_attention(c, l);
+        const struct kv_layer *layer = &kv->layer[l];
+        if (!kv_layer_is(layer, kind->cached(c)) &&
+            !(kind->expanded && kv_layer_is(layer, kind->expanded(c))))
+            return false;
+    }
+    return true;
+}
+
 // Checks the preconditions of a pass; conversations always meet them.
 static int check_input(struct graph *g, const struct decoder *d, const struct kv *kv,
                        const struct sequence *s, const struct tensor *h)
@@ -21,10 +35,9 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     if (!h || !graph_ok(g)) return -1;
     if (!kv && h->shape[0] != s->n) BUG("a pass without a cache begins at the first row");
     if (kv && s->start) BUG("several samples with one cache");
-    if (s->segments && (!kv || !c->kind->attention->segments || (g->hooks && g->hooks->count)))
+    if (s->segments && (!kv || !decoder_traits(c).segments || (g->hooks && g->hooks->count)))
         BUG("segments of a pass");
-    if (kv && !kv_fits(kv, c->layers, c->kind->attention->cached(c)))
-        BUG("a KV cache of another model");
+    if (kv && !cache_fits(kv, c)) BUG("a KV cache of another model");
     if (h->rank != 2 || h->shape[1] != c->hidden || h->shape[0] < 1 || h->shape[0] > s->n)
         BUG("embeddings do not fit the sequence");
     if (rope_bounded(&c->rope) && sequence_longest(s) > c->max_positions)
@@ -69,9 +82,11 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     struct tensor **logits)
 {
     const struct decoder_part *part = d->part; // NULL: all layers are here
-    const int from = part ? part->from : 0, to = part ? part->to : d->config.layers;
+    const int first = part ? part->first_layer : 0;
+    const int end = part ? part->end_layer : d->config.layers;
     *logits = NULL;
-    // With layers in several processes this one goes on after a failure, to tell the others.
+    // With layers in several processes this one continues after a failure, to report it to the
+    // others.
     if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
@@ -98,7 +113,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
     // The layers. A tape keeps only the input of each; the backward pass recomputes the layer.
-    for (int l = from; l < to && p && !graph_stop(g); l++) {
+    for (int l = first; l < end && p && !graph_stop(g); l++) {
         struct layer layer = {
             .pass = p, .number = l, .w = &d->layer[l], .cache = kv ? &kv->layer[l] : NULL
         };
@@ -124,6 +139,6 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 
     // The new rows become valid only now. After a failure the cache keeps its former rows, or none
     // in layers whose rows a method was replacing.
-    for (int l = from; kv && l < to; l++) kv->layer[l].rows = kv->layer[l].coming;
+    for (int l = first; kv && l < end; l++) kv->layer[l].rows = kv->layer[l].coming;
     return 0;
 }

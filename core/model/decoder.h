@@ -14,18 +14,19 @@
 #include "kernels/tensor.h"
 
 struct attention_kind;
+struct decoder_config;
 struct layer;
 struct ffn_kind;
 
 // The norms of a layer by the names of their gains; NULL: no norm.
-struct norm_places {
+struct norm_names {
     struct {
         const char *before, *after; // h += after(f(before(h)))
     } attention, ffn;
 };
 
-extern const struct norm_places norms_before;   // Llama's
-extern const struct norm_places norms_sandwich; // GLM-4's: before and after
+extern const struct norm_names norms_before;   // Llama's
+extern const struct norm_names norms_sandwich; // GLM-4's: before and after
 
 // Name of a tensor in Llama's files and in another family's, without ".weight" and the layer
 // number: { "self_attn.q_proj", "attention.wq" }.
@@ -42,10 +43,12 @@ struct decoder_kind {
     double eps, theta; // 0: 1e-6 and 10000
     bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
     bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
-    bool qkv_bias_unless; // the same, unless "attention_bias" is false
-    const struct attention_kind *attention;
+    bool qkv_bias_unless;                   // the same, unless "attention_bias" is false
+    const struct attention_kind *attention; // reads the config
+    // The kind of a layer where layers differ; NULL: `attention` in all.
+    const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
     const struct ffn_kind *ffn;
-    const struct norm_places *norms;
+    const struct norm_names *norms;
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
     const char *gguf;                // its architecture in GGUF files; NULL: it has none
@@ -126,13 +129,14 @@ struct pass;
 // and what it does at their borders. All processes make every call for every pass, also after a
 // failure, which the others take over.
 struct decoder_part {
-    int from, to;     // layers from .. to-1
-    bool first, last; // with what precedes the first layer, with the final norm and the head
-    // The hidden state of the rows that are left before layer `from`, and *p for these rows. h is
-    // memory for those of *p.
+    int first_layer, end_layer; // its layers: first_layer .. end_layer-1
+    bool first, last;           // it has the embedding and the encoder; the final norm and the head
+    // The hidden state of the remaining rows before first_layer, and *p for these rows. h is memory
+    // for those of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
                               const struct pass **p, struct tensor *h);
-    // Sends h behind layer to-1 to the next process. p NULL, h NULL: after a failure.
+    // Sends h, the output of the last of its layers, to the next process. p NULL, h NULL: after a
+    // failure.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
     // What the last process has computed, [rows, columns] f32, in all; columns 0: only whether it
@@ -154,7 +158,7 @@ static inline bool decoder_last(const struct decoder *d)
 
 static inline bool decoder_has(const struct decoder *d, int layer)
 {
-    return !d->part || (layer >= d->part->from && layer < d->part->to);
+    return !d->part || (layer >= d->part->first_layer && layer < d->part->end_layer);
 }
 
 // Reads a config object (text_config or the whole config.json) of that kind.
@@ -185,12 +189,11 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c);
 // Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 
-// The kinds of a layer: where layers differ, they are told apart here.
+// The kinds of a layer.
 static inline const struct attention_kind *decoder_attention(const struct decoder_config *c,
                                                              int layer)
 {
-    (void)layer;
-    return c->kind->attention;
+    return c->kind->attention_of ? c->kind->attention_of(c, layer) : c->kind->attention;
 }
 
 static inline const struct ffn_kind *decoder_ffn(const struct decoder_config *c, int layer)

@@ -103,28 +103,23 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
-// Elements of the matrices of all layers.
-static double numbers_of(const struct decoder_config *c, layer_weight_fn list)
-{
-    struct layer_weight w;
-    double sum = 0;
-    for (int l = 0; l < c->layers; l++)
-        for (int i = 0; list(c, l, i, &w); i++) sum += (double)w.out * (double)w.in;
-    return sum;
-}
-
-// Mean bytes of a layer in the file, without gains and biases.
+// Mean bytes of a layer's matrices in the file.
 static double bytes_of_layer(const struct binder *b, const struct decoder_config *c)
 {
     char name[128];
-    struct layer_weight first;
-    c->kind->attention->weight(c, 0, 0, &first);
+    struct layer_weight first, w;
+    double numbers = 0; // of all layers
+    decoder_attention(c, 0)->weight(c, 0, 0, &first);
     snprintf(name, sizeof name, "%s%s.0.%s.weight", b->prefix, decoder_name(c->kind, "layers"),
              decoder_name(c->kind, first.name));
     const struct safetensor *t = checkpoint_find(b->checkpoint, name);
     const double size = t ? (double)dtype_size((enum dtype)t->dtype) : sizeof(float);
-    const double numbers =
-        numbers_of(c, c->kind->attention->weight) + numbers_of(c, c->kind->ffn->weight);
+    for (int l = 0; l < c->layers; l++) {
+        const layer_weight_fn attention = decoder_attention(c, l)->weight;
+        const layer_weight_fn ffn = decoder_ffn(c, l)->weight;
+        for (int i = 0; attention(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
+        for (int i = 0; ffn(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
+    }
     return size * numbers / c->layers;
 }
 
@@ -156,21 +151,21 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
     untie_other_head(&d->config, b->checkpoint, b->prefix, head);
-    b->away = !decoder_first(d) && !(config->tied && decoder_last(d));
+    b->shapes_only = !decoder_first(d) && !(config->tied && decoder_last(d));
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
     deal_layers(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
-        b->away = !decoder_has(d, l);
+        b->shapes_only = !decoder_has(d, l);
         bind_layer(b, &d->layer[l], config, l);
     }
     backend_enter(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));
     d->head = d->embed;
     b->prefix = "";
-    b->away = !decoder_last(d);
+    b->shapes_only = !decoder_last(d);
     if (!config->tied) bind_matrix(b, &d->head, config->vocab, config->hidden, "%s", head);
     return b->failed ? -1 : 0;
 }
@@ -189,8 +184,9 @@ void decoder_release(struct decoder *d)
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv)
 {
     const struct decoder_config *c = &d->config;
-    kv_init(kv, backend, c->layers, c->kind->attention->cached(c));
+    kv_init(kv, backend, c->layers);
+    for (int l = 0; l < c->layers; l++) kv_layer_shape(kv, l, decoder_attention(c, l)->cached(c));
     if (!d->part) return;
-    kv->from = d->part->from;
-    kv->to = d->part->to;
+    kv->first_layer = d->part->first_layer;
+    kv->end_layer = d->part->end_layer;
 }

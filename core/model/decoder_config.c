@@ -41,6 +41,25 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
     return kind->ffn->read(d, json, err);
 }
 
+bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind)
+{
+    for (int l = 0; l < c->layers; l++)
+        if (decoder_attention(c, l) == kind) return true;
+    return false;
+}
+
+struct attention_traits decoder_traits(const struct decoder_config *c)
+{
+    struct attention_traits all = { true, true, true };
+    for (int l = 0; l < c->layers; l++) {
+        const struct attention_traits one = decoder_attention(c, l)->traits;
+        all.segments &= one.segments;
+        all.head_norms &= one.head_norms;
+        all.interleaved &= one.interleaved;
+    }
+    return all;
+}
+
 const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
                               char name[LAYER_NAME_SIZE])
 {

@@ -4,8 +4,8 @@
 // Every such step runs the same ops on the same memory but for five things, which the host uploads
 // before: the token's embedding, cos and sin of its position, the row of the cache that it gets,
 // and how many keys it sees. So that the shapes stay too, attention is given keys up to the next
-// multiple of KEYS_STEP, of which it sees what `last` says. The first step of a kind is computed op
-// by op (that also makes the device's scratch large enough), the second is recorded.
+// multiple of KEYS_STEP, of which it sees those before `end`. The first step of a kind is computed
+// op by op (that also makes the device's scratch large enough), the second is recorded.
 //
 // Whoever looks into the pass, or changes it, needs the host between the ops: not here then.
 #include <stdlib.h>
@@ -102,10 +102,10 @@ static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv
     struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .n = 1, .keys = keys };
     p.cos = graph_view(g, graph_rows(g, in, 0, half), 2, (int64_t[]){ 1, half });
     p.sin = graph_view(g, graph_rows(g, in, half, half), 2, (int64_t[]){ 1, half });
-    p.places = graph_view(g, graph_rows(g, in, 2 * half, 1), 1, &one);
-    p.last = graph_view(g, graph_rows(g, in, 2 * half + 1, 1), 1, &one);
-    if (p.places) p.places->dtype = DTYPE_I32;
-    if (p.last) p.last->dtype = DTYPE_I32;
+    p.cache_rows = graph_view(g, graph_rows(g, in, 2 * half, 1), 1, &one);
+    p.end = graph_view(g, graph_rows(g, in, 2 * half + 1, 1), 1, &one);
+    if (p.cache_rows) p.cache_rows->dtype = DTYPE_I32;
+    if (p.end) p.end->dtype = DTYPE_I32;
     p.past = p.keys - 1;
     p.recorded = true;
     return p;

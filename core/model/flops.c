@@ -39,9 +39,9 @@ double flops_projections(const struct decoder_layer *w, double rows)
     return rows * (all_of(&w->attention, linear) + all_of(&w->attention, thin));
 }
 
-double flops_attention(const struct decoder_config *c, double pairs)
+double flops_attention(const struct decoder_config *c, int layer, double pairs)
 {
-    return pairs * c->kind->attention->pair_flops(c);
+    return pairs * decoder_attention(c, layer)->pair_flops(c);
 }
 
 double flops_ffn(const struct decoder_layer *w, double rows)
@@ -67,9 +67,9 @@ double flops_weight_bytes(const struct decoder_layer *w)
     return all_of(&w->attention, bytes) + all_of(&w->ffn, bytes);
 }
 
-double flops_key_bytes(const struct decoder_config *c, enum dtype dtype)
+double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype)
 {
-    const struct kv_row row = c->kind->attention->cached(c);
+    const struct kv_row row = decoder_attention(c, layer)->cached(c);
     return (double)(row.k[0] * row.k[1] + row.v[0] * row.v[1]) * (double)dtype_size(dtype);
 }
 

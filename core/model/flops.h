@@ -1,8 +1,8 @@
 // core/model/flops.h -- FLOPs of the language model's passes (methods page, section 3): 2 per
 // multiply-add; norms, softmax and the vision encoder are not counted.
 //
-//   flops += flops_projections(layer, n) + flops_attention(config, pairs);   at SITE_VALUES
-//   flops += flops_ffn(layer, computed);                                     at SITE_FFN
+//   flops += flops_attention(config, l, pairs);                              at SITE_VALUES
+//   flops += flops_projections(layer, n) + flops_ffn(layer, computed);       at SITE_FFN
 //   flops += flops_head(config);                                             a row of logits
 //
 // Methods report what they add, or what replaces an FFN, themselves (methods_flops).
@@ -19,9 +19,9 @@ int64_t flops_rows(const struct site *site, const struct site_args *args);
 int64_t flops_keys(const struct site_args *args, int64_t i);
 // Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
-// Attention over `pairs` pairs of a query and a key that it sees. The attention kind gives the cost
-// of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N causal rows.
-double flops_attention(const struct decoder_config *c, double pairs);
+// Attention of a layer over `pairs` pairs of a query and a key that it sees. Its kind gives the
+// cost of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N causal rows.
+double flops_attention(const struct decoder_config *c, int layer, double pairs);
 // FFNs of `rows` rows: 6 D Dff each where they are gated, and LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
 // LoRA's part of both, per row.
@@ -29,7 +29,7 @@ double flops_lora(const struct decoder_layer *w);
 // Bytes that a row alone reads: the matrices of a layer (an expert's with the share of rows that
 // reach it), and what the cache holds of a key in a layer.
 double flops_weight_bytes(const struct decoder_layer *w);
-double flops_key_bytes(const struct decoder_config *c, enum dtype dtype);
+double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype);
 // One row of logits.
 double flops_head(const struct decoder_config *c);
 

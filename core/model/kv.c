@@ -39,28 +39,20 @@ const struct setting kv_settings[] = {
     { 0 },
 };
 
-static void layer_set(struct kv_layer *l, struct kv_row row)
+void kv_init(struct kv *kv, const struct backend *backend, int layers)
 {
-    memcpy(&l->k.shape[1], row.k, sizeof row.k);
-    memcpy(&l->v.shape[1], row.v, sizeof row.v);
-}
-
-void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row)
-{
+    const struct tensor empty = { .dtype = DTYPE_F32, .rank = 3 };
     *kv = (struct kv){
-        .backend = backend, .layers = layers, .to = layers, .row = row, .dtype = DTYPE_F32
+        .backend = backend, .layers = layers, .end_layer = layers, .dtype = DTYPE_F32
     };
     kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
-    for (int i = 0; i < layers; i++) {
-        struct tensor empty = { .dtype = kv->dtype, .rank = 3 };
-        kv->layer[i].k = kv->layer[i].v = empty;
-        layer_set(&kv->layer[i], row);
-    }
+    for (int i = 0; i < layers; i++) kv->layer[i].k = kv->layer[i].v = empty;
 }
 
-bool kv_fits(const struct kv *kv, int layers, struct kv_row row)
+bool kv_layer_is(const struct kv_layer *l, struct kv_row row)
 {
-    return kv->layers == layers && !memcmp(&kv->row, &row, sizeof row);
+    return !memcmp(&l->k.shape[1], row.k, sizeof row.k) &&
+           !memcmp(&l->v.shape[1], row.v, sizeof row.v);
 }
 
 static void layer_clear(struct kv *kv, struct kv_layer *l)
@@ -85,13 +77,12 @@ void kv_clear(struct kv *kv)
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row)
 {
     struct kv_layer *l = &kv->layer[layer];
-    if (!memcmp(&l->k.shape[1], row.k, sizeof row.k) &&
-        !memcmp(&l->v.shape[1], row.v, sizeof row.v))
-        return;
+    if (kv_layer_is(l, row)) return;
     if (l->rows) BUG("layer %d of the cache holds rows of another shape", layer);
     replay_forget(&kv->replay);
     layer_clear(kv, l);
-    layer_set(l, row);
+    memcpy(&l->k.shape[1], row.k, sizeof row.k);
+    memcpy(&l->v.shape[1], row.v, sizeof row.v);
 }
 
 void kv_set_dtype(struct kv *kv, enum dtype dtype)
@@ -117,13 +108,13 @@ static int table_grow(const struct backend *b, struct tensor *t, int64_t used, i
     larger.shape[0] = capacity;
     for (int i = 0; i < larger.rank; i++)
         if (mul_overflows(bytes, (size_t)larger.shape[i], &bytes)) return -1;
-    larger.data = b->alloc(bytes);
-    if (!larger.data) return -1;
+    larger.data = bytes ? b->alloc(bytes) : NULL;
+    if (bytes && !larger.data) return -1;
 
     struct tensor to = larger, from = *t;
     to.shape[0] = from.shape[0] = used;
     // Of the same dtype it is a copy on the device.
-    if (used && b->widen(&to, &from) < 0) {
+    if (used && bytes && b->widen(&to, &from) < 0) {
         b->release(larger.data);
         return -1;
     }
@@ -157,7 +148,7 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
 {
-    for (int i = kv->from; i < kv->to; i++)
+    for (int i = kv->first_layer; i < kv->end_layer; i++)
         if (kv_layer_reserve(kv, i, rows, err) < 0) return -1;
     return 0;
 }
@@ -172,8 +163,8 @@ void kv_trim(struct kv *kv, int64_t rows)
 
 bool kv_whole(const struct kv *kv, int layer, int64_t rows)
 {
-    for (int i = layer > kv->from ? layer : kv->from; i < kv->to; i++)
-        if (kv->layer[i].rows != rows) return false;
+    for (int i = kv->first_layer; i < kv->end_layer; i++)
+        if (i >= layer && kv->layer[i].rows != rows) return false;
     return true;
 }
 

@@ -22,7 +22,8 @@ struct kv_layer {
     int64_t coming;     // rows in use after the current pass
 };
 
-// Shape of a token's key and value in a layer: heads, and numbers per head.
+// Shape of a token's key and value in a layer: heads, and numbers per head; all 0 in a layer that
+// caches neither.
 struct kv_row {
     int64_t k[2], v[2];
 };
@@ -30,18 +31,17 @@ struct kv_row {
 struct kv {
     const struct backend *backend;
     int layers;
-    int from, to; // layers that are computed here; the others stay empty (core/stages/stages.h)
-    struct kv_row row;
-    enum dtype dtype; // of the tables: f32 or bf16
+    int first_layer, end_layer; // layers that this process holds; the others stay empty
+    enum dtype dtype;           // of the tables: f32 or bf16
     struct kv_layer *layer;
     struct replay replay; // recordings of the steps that append single rows
                           // (core/model/decoder_step.c)
 };
 
-// Initialises an empty cache of f32.
-void kv_init(struct kv *kv, const struct backend *backend, int layers, struct kv_row row);
-// Does the cache have that many layers of such rows?
-bool kv_fits(const struct kv *kv, int layers, struct kv_row row);
+// Initialises an empty cache of f32, without shapes (kv_layer_shape).
+void kv_init(struct kv *kv, const struct backend *backend, int layers);
+// Are the rows of the layer of that shape?
+bool kv_layer_is(const struct kv_layer *l, struct kv_row row);
 void kv_release(struct kv *kv);
 // The value of kv.dtype, or its default on the device. Without settings f32.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
@@ -49,7 +49,7 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
 // The shape of rows in an empty layer from now on.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
-// Reserves room for `rows` rows in a layer, or in each that is computed here. -1 when memory is
+// Reserves memory for `rows` rows in a layer, or in each layer of this process. -1 when memory is
 // short; existing rows stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
@@ -57,15 +57,15 @@ int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
 void kv_trim(struct kv *kv, int64_t rows);
 // Discards everything and frees the memory.
 void kv_clear(struct kv *kv);
-// Do the layers from `layer` on, as far as they are computed here, hold each of the first `rows`
-// rows of the sequence?
+// Do the layers from `layer` on that this process holds have each of the first `rows` rows of the
+// sequence?
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
 // Bytes of a token's key and value in a layer.
 uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
-// Reserves room for `rows` rows in a table [capacity, ...] whose first `used` are kept. For tables
-// that grow with the cache. 0 or -1.
+// Reserves memory for `rows` rows in a table [capacity, ...] whose first `used` are kept. For
+// tables that grow with the cache. 0 or -1.
 int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows);
 
 #endif

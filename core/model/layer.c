@@ -17,9 +17,9 @@
 #include "core/model/fused.h"
 #include "core/ops/ops.h"
 
-const struct norm_places norms_before = { .attention = { .before = "input_layernorm" },
-                                          .ffn = { .before = "post_attention_layernorm" } };
-const struct norm_places norms_sandwich = {
+const struct norm_names norms_before = { .attention = { .before = "input_layernorm" },
+                                         .ffn = { .before = "post_attention_layernorm" } };
+const struct norm_names norms_sandwich = {
     .attention = { .before = "input_layernorm", .after = "post_self_attn_layernorm" },
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
@@ -109,7 +109,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
         if (!kind->fused || !kind->fused(g, layer, h, i, m, &all)) {
             struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
             struct tensor *sin = graph_rows(g, p->sin, i, m);
-            struct tensor *places = graph_rows(g, p->places, i, m); // [m]
+            struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m); // [m]
             // Wq x, Wk x and Wv x, where x = before(h)
             struct qkv part = kind->project(g, layer, graph_rows(g, h, i, m));
             part.q = op_rope(g, rope_arrange(g, &c->rope, part.q), cos, sin);
@@ -118,8 +118,8 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
                 all = part;
             } else {
                 op_copy_rows_into(g, all.q, i, part.q);
-                op_put_rows(g, all.k, part.k, places);
-                op_put_rows(g, all.v, part.v, places);
+                op_put_rows(g, all.k, part.k, cache_rows);
+                op_put_rows(g, all.v, part.v, cache_rows);
             }
         }
         if (g->tape) break; // a single block, whose results the tape needs
@@ -137,13 +137,13 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
     // Attention and output fused, unless layer_output would compute several blocks: a probe, which
     // prevents the fusion, must change no bit.
-    const struct fused_attend form = { h, q, k, v, p->first, p->last, .after = after_of(layer, w) };
+    const struct fused_attend form = { h, q, k, v, p->first, p->end, .after = after_of(layer, w) };
     if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = p->sequence->segments
-                           ? attend_segments(g, p->sequence->segments, p->last, q, k, v)
-                           : attend(g, q, k, v, p->first, p->last, &args.seen, probs);
+                           ? attend_segments(g, p->sequence->segments, p->end, q, k, v)
+                           : attend(g, q, k, v, p->first, p->end, &args.seen, probs);
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
 

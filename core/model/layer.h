@@ -41,6 +41,13 @@ struct qkv {
     struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]
 };
 
+struct attention_traits {
+    bool segments;    // a pass may hold several conversations; without `forward` and `qkv`
+    bool head_norms;  // an RMSNorm for each head of the queries and of the keys
+    bool interleaved; // rotates neighbours whatever the family's rotary kind, as "rope_interleaved"
+                      // says
+};
+
 struct attention_kind {
     // Reads its part of the config.
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
@@ -48,12 +55,11 @@ struct attention_kind {
     struct kv_row (*cached)(const struct decoder_config *c); // of a token in a layer
     // The same in a layer whose values a method changes; NULL: no other.
     struct kv_row (*expanded)(const struct decoder_config *c);
-    // FLOPs per pair of a query and a key that it sees, all heads; FLOPs of weights follow from
-    // their list.
+    // FLOPs per pair of a query and a key that it sees, all heads (0 without keys); FLOPs of
+    // weights follow from their list.
     double (*pair_flops)(const struct decoder_config *c);
-    bool packed;     // Wq, Wk and Wv are one weight
-    bool head_norms; // an RMSNorm for each head of the queries and of the keys
-    bool segments;   // neither `forward` nor `qkv` is set: a pass may hold several conversations
+    struct attention_traits traits;
+    bool packed; // Wq, Wk and Wv are one weight
 
     // Queries, keys and values of rows h [m, D], not rotated: norm, products, norms of heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
@@ -85,6 +91,11 @@ struct ffn_kind {
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
 extern const struct attention_kind attention_latent;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
+
+// Does any layer have that kind of attention?
+bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);
+// The traits that the attention of all layers has.
+struct attention_traits decoder_traits(const struct decoder_config *c);
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).
 struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);

@@ -1,5 +1,5 @@
-// core/model/pass.c -- the rows of a pass, layer by layer: positions, places in the cache, and what
-// each row sees.
+// core/model/pass.c -- the rows of a pass, layer by layer: positions, rows of the cache, and which
+// keys each row sees.
 #include "core/model/pass.h"
 
 #include <stdlib.h>
@@ -18,14 +18,14 @@ static struct pass *pass_copy(struct graph *g, const struct pass *p)
     return next;
 }
 
-// place: rows of the cache for the new keys. end: of the keys that each row sees, while those of
-// its segment follow the prefix (attend_segments).
-static void places_in_segments(const struct segments *s, int32_t *place, int32_t *end)
+// Sets the rows of the cache for the new keys, and the end of the keys that each row sees while
+// those of its segment follow the prefix (attend_segments).
+static void rows_in_segments(const struct segments *s, int32_t *cache_row, int32_t *end)
 {
     for (int i = 0; i < s->count; i++) {
         const int64_t own = s->of[i].cached;
         for (int64_t k = 0; k < s->of[i].n; k++) {
-            *place++ = (int32_t)(segment_row(s, i) + own + k);
+            *cache_row++ = (int32_t)(segment_row(s, i) + own + k);
             *end++ = (int32_t)(s->prefix + own + k + 1);
         }
     }
@@ -38,15 +38,15 @@ static const struct pass *pass_with_past(struct graph *g, const struct pass *for
     struct pass *p = pass_copy(g, former);
     if (!p) return NULL;
     const struct segments *s = p->sequence->segments;
-    int32_t *place = xreallocarray(NULL, (size_t)p->n, sizeof *place);
+    int32_t *cache_row = xreallocarray(NULL, (size_t)p->n, sizeof *cache_row);
     int32_t *end = xreallocarray(NULL, (size_t)p->n, sizeof *end);
-    for (int64_t i = 0; i < p->n; i++) end[i] = (place[i] = (int32_t)(past + i)) + 1;
-    if (s) places_in_segments(s, place, end);
-    p->places = graph_upload(g, DTYPE_I32, 1, &p->n, place); // [n]
-    p->last = graph_upload(g, DTYPE_I32, 1, &p->n, end);     // [n]
+    for (int64_t i = 0; i < p->n; i++) end[i] = (cache_row[i] = (int32_t)(past + i)) + 1;
+    if (s) rows_in_segments(s, cache_row, end);
+    p->cache_rows = graph_upload(g, DTYPE_I32, 1, &p->n, cache_row); // [n]
+    p->end = graph_upload(g, DTYPE_I32, 1, &p->n, end);              // [n]
     const int32_t *start = p->sequence->start;
     p->first = start ? graph_upload(g, DTYPE_I32, 1, &p->n, start) : NULL; // [n]
-    free(place);
+    free(cache_row);
     free(end);
     p->past = past;
     p->keys = s ? past + s->room * (s->count + 1) : past + p->n;

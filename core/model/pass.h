@@ -18,11 +18,11 @@ struct pass {
 
     // For layers with `past` valid rows in their cache; -1: not computed yet.
     int64_t past;
-    struct tensor *places; // i32 [n] rows of the cache for the new keys and values
-    struct tensor *first;  // i32 [n] first key that each row sees: of its sample; NULL: key 0
-    struct tensor *last;   // i32 [n] end of the keys that each row sees: itself + 1
-    int64_t keys;          // rows of the cache passed to attention: past + n, or more
-    bool recorded;         // only the device knows past, places and last: `past` is a bound
+    struct tensor *cache_rows; // i32 [n] rows of the cache for the new keys and values
+    struct tensor *first;      // i32 [n] first key that each row sees: of its sample; NULL: key 0
+    struct tensor *end;        // i32 [n] end of the keys that each row sees: itself + 1
+    int64_t keys;              // rows of the cache passed to attention: past + n, or more
+    bool recorded;             // only the device knows past, cache_rows and end: `past` is a bound
 };
 
 // A layer as graph_block runs it.

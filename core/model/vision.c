@@ -87,13 +87,13 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
                                                .sin = block->sin,
                                                .adjacent = c->kind->adjacent_pairs,
                                                .first = seen->first,
-                                               .last = seen->last,
+                                               .end = seen->end,
                                                .scale = scale });
         } else {
             q = rotate(g, block, q);
             k = rotate(g, block, k);
-            if (block->focus) vision_focus_add(g, block->focus, q, k, seen->first, seen->last);
-            struct tensor *a = op_attention(g, q, k, v, seen->first, seen->last, scale, NULL);
+            if (block->focus) vision_focus_add(g, block->focus, q, k, seen->first, seen->end);
+            struct tensor *a = op_attention(g, q, k, v, seen->first, seen->end, scale, NULL);
             if (a) a = graph_view(g, a, 2, (int64_t[]){ a->shape[0], c->hidden }); // [S', Dv]
             x = linear_rows_norm(g, a, &none, 0, (const struct linear *const[]){ &w->out, NULL });
         }

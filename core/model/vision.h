@@ -109,7 +109,7 @@ struct vision_kind {
     // Does this block see windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
     // Then row i sees rows first[i] .. last[i]-1.
-    void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *last);
+    void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
@@ -184,7 +184,7 @@ int64_t vision_feature_width(const struct vision_config *c);
 // Fills `received` of the batch from a block's queries and keys [S',heads,d]; row i sees rows
 // first[i]..last[i]-1 (NULL: all).
 void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
-                      struct tensor *k, struct tensor *first, struct tensor *last);
+                      struct tensor *k, struct tensor *first, struct tensor *end);
 
 // --- the projector -------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
 
 // The rows that each row sees: i32 [S'], row i sees rows first[i] .. last[i]-1; NULL: all.
 struct vision_seen {
-    struct tensor *first, *last;
+    struct tensor *first, *end;
 };
 
 struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b);   // whole tiles

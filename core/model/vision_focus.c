@@ -47,7 +47,7 @@ static void from_class(struct graph *g, const struct vision_batch *b, struct ten
 }
 
 static void from_all(struct graph *g, const struct vision_batch *b, struct tensor *q,
-                     struct tensor *k, struct tensor *first, struct tensor *last, double *sum)
+                     struct tensor *k, struct tensor *first, struct tensor *end, double *sum)
 {
     enum { FLOATS = 1 << 22 }; // of probabilities at a time
     const int64_t n = q->shape[0], heads = q->shape[1], fit = FLOATS / (heads * n);
@@ -57,7 +57,7 @@ static void from_all(struct graph *g, const struct vision_batch *b, struct tenso
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *probs = graph_new3(g, DTYPE_F32, heads, m, n);
         struct tensor *from = first ? graph_rows(g, first, i, m) : NULL;
-        struct tensor *to = last ? graph_rows(g, last, i, m) : NULL;
+        struct tensor *to = end ? graph_rows(g, end, i, m) : NULL;
         op_attention(g, graph_rows(g, q, i, m), k, k, from, to, attend_scale(q), probs);
         if (graph_ok(g)) add_probs(g, probs, 1 / (double)heads, sum);
         graph_scratch_end(g, scratch);
@@ -69,14 +69,14 @@ static void from_all(struct graph *g, const struct vision_batch *b, struct tenso
 }
 
 void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
-                      struct tensor *k, struct tensor *first, struct tensor *last)
+                      struct tensor *k, struct tensor *first, struct tensor *end)
 {
     if (!q || !k || !graph_ok(g)) return;
     double *sum = xcalloc((size_t)b->rows + 1, sizeof *sum);
     if (b->vision->config.class_token)
         from_class(g, b, q, k, sum);
     else
-        from_all(g, b, q, k, first, last, sum);
+        from_all(g, b, q, k, first, end, sum);
     for (size_t i = 0; i < b->count; i++)
         for (int64_t row = b->at[i]; row < b->at[i + 1]; row++)
             b->picture[i].received[row - b->at[i]] = (float)sum[row];

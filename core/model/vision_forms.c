@@ -37,7 +37,7 @@ bool vision_attention_fused(struct graph *g, const struct vision_block *block, s
     form.wv.first = 2 * D;
     if (d % 8 || !fused_qkv(g, all, 1, &form)) return false;
     const struct fused_attend attend = {
-        .h = h, .q = q, .k = k, .v = v, .first = block->seen.first, .last = block->seen.last
+        .h = h, .q = q, .k = k, .v = v, .first = block->seen.first, .end = block->seen.end
     };
     return fused_attend(g, &w->out, &attend);
 }

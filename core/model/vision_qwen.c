@@ -115,7 +115,7 @@ static bool qwen_windowed(const struct vision_config *c, int block)
     return !(c->whole[block / 64] >> block % 64 & 1);
 }
 
-static void qwen_windows(const struct vision_batch *b, int32_t *first, int32_t *last)
+static void qwen_windows(const struct vision_batch *b, int32_t *first, int32_t *end)
 {
     const struct vision_config *c = &b->vision->config;
     const int64_t size = c->merge * c->merge;
@@ -126,7 +126,7 @@ static void qwen_windows(const struct vision_batch *b, int32_t *first, int32_t *
         window_cells(c, &b->picture[k], list, begins, ends);
         for (int64_t i = 0; i < n; i++) {
             first[at + i] = (int32_t)(at + begins[i / size] * size);
-            last[at + i] = (int32_t)(at + ends[i / size] * size);
+            end[at + i] = (int32_t)(at + ends[i / size] * size);
         }
     }
     free(list);

@@ -181,29 +181,29 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
 
 // --- what a row sees, and its angles -------------------------------------------------------------
 
-static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *last)
+static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *end)
 {
     int64_t row = 0;
     for (size_t i = 0; i < b->count; i++) {
         const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
         for (int64_t n = 0; n < b->picture[i].tiles * rows; n++, row++) {
             first[row] = (int32_t)(row - n % rows);
-            last[row] = (int32_t)(first[row] + rows);
+            end[row] = (int32_t)(first[row] + rows);
         }
     }
 }
 
 static struct vision_seen upload_seen(struct graph *g, const struct vision_batch *b,
                                       void (*fill)(const struct vision_batch *b, int32_t *first,
-                                                   int32_t *last))
+                                                   int32_t *end))
 {
     int32_t *first = xreallocarray(NULL, (size_t)b->rows, sizeof *first);
-    int32_t *last = xreallocarray(NULL, (size_t)b->rows, sizeof *last);
-    fill(b, first, last);
+    int32_t *end = xreallocarray(NULL, (size_t)b->rows, sizeof *end);
+    fill(b, first, end);
     const struct vision_seen seen = { graph_upload(g, DTYPE_I32, 1, &b->rows, first),
-                                      graph_upload(g, DTYPE_I32, 1, &b->rows, last) };
+                                      graph_upload(g, DTYPE_I32, 1, &b->rows, end) };
     free(first);
-    free(last);
+    free(end);
     return seen;
 }
 

@@ -95,7 +95,7 @@ static void list_decoder(const struct shape *s, struct listing *l)
                                       .dim = s->head_size,
                                       .ffn = s->ffn,
                                       .qkv_bias = kind->qkv_bias };
-    const struct norm_places *norms = kind->norms;
+    const struct norm_names *norms = kind->norms;
     snprintf(l->prefix, sizeof l->prefix, "%smodel.", top);
     l->part = PART_EMBEDDING;
     add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "embed_tokens"));

@@ -46,13 +46,13 @@ static int attention_backward(struct graph *g, const struct tape_step *s)
 }
 
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                            struct tensor *first, struct tensor *last, float scale,
+                            struct tensor *first, struct tensor *end, float scale,
                             struct tensor *probs)
 {
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     char text[96];
     if (!want_heads(g, q, k, v) || !want_range(g, "first", first, q->shape[0]) ||
-        !want_range(g, "last", last, q->shape[0]))
+        !want_range(g, "end", end, q->shape[0]))
         return NULL;
     if (probs && (probs->dtype != DTYPE_F32 || probs->rank != 3 || probs->shape[0] != q->shape[1] ||
                   probs->shape[1] != q->shape[0] || probs->shape[2] != k->shape[0]))
@@ -62,9 +62,9 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
     struct tensor *y = graph_new3(g, DTYPE_F32, q->shape[0], q->shape[1], v->shape[2]);
     if (!y) return NULL;
     y = op_done(g, "attention",
-                g->backend->attention(y, q, k, v, first, last, scale, probs, g->matmul), y);
+                g->backend->attention(y, q, k, v, first, end, scale, probs, g->matmul), y);
     return tape_record(g, y,
                        &(struct tape_step){ .backward = attention_backward,
-                                            .in = { q, k, v, first, last },
+                                            .in = { q, k, v, first, end },
                                             .real = scale });
 }

@@ -36,7 +36,7 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
 // last: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a
 // tape).
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                            struct tensor *first, struct tensor *last, float scale,
+                            struct tensor *first, struct tensor *end, float scale,
                             struct tensor *probs);
 // silu(gate) * up; in the place of gate without a tape. Use the returned tensor.
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);

@@ -77,16 +77,14 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
     for (int64_t i = 0; i < n && site == SITE_VALUES; i++) {
         if (!in_prompt(args, i)) continue;
         const double keys = (double)flops_keys(args, i);
-        c->rows++;
         c->pairs += keys;
         c->step = keys + 1;
     }
     if (site != SITE_FFN) return 0;
-    if (!args->only) {
-        for (int64_t i = 0; i < n; i++) c->ffn += in_prompt(args, i);
-        return 0;
-    }
-    for (int64_t i = 0; i < args->only_count; i++) c->ffn += in_prompt(args, args->only[i]);
+    for (int64_t i = 0; i < n; i++) c->rows += in_prompt(args, i);
+    const int64_t computed = args->only ? args->only_count : n;
+    for (int64_t i = 0; i < computed; i++)
+        c->ffn += in_prompt(args, args->only ? args->only[i] : i);
     return 0;
 }
 
@@ -96,7 +94,7 @@ static void count(const struct flops *s, int layer, double rows, double ffn, dou
 {
     const struct decoder *d = &s->env->model->decoder;
     parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
-    parts[ATTENTION] += flops_attention(&d->config, pairs);
+    parts[ATTENTION] += flops_attention(&d->config, layer, pairs);
     parts[FFN] += flops_ffn(&d->layer[layer], ffn);
 }
 
@@ -136,7 +134,7 @@ static void note_bytes(const struct flops *s, struct results *r)
     double weights = (double)tensor_bytes(&d->head), keys = 0;
     for (int l = 0; l < d->config.layers; l++) {
         weights += flops_weight_bytes(&d->layer[l]);
-        keys += s->layer[l].step * flops_key_bytes(&d->config, dtype);
+        keys += s->layer[l].step * flops_key_bytes(&d->config, l, dtype);
     }
     results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
                  weights / 1e6, keys / 1e6);

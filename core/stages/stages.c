@@ -47,7 +47,7 @@ void stages_deal(const double *bytes, int layers, double first, double last, int
 // --- words ---------------------------------------------------------------------------------------
 
 enum about { ABOUT_PLAN, ABOUT_PASS, ABOUT_RESULT, ABOUT_AGREEMENT, ABOUT_LEAST };
-enum { TO_NEXT, FROM_LAST, TAGS }; // of a flight
+enum { TO_NEXT, FROM_LAST, TAGS }; // of a conversation
 
 struct word {
     int32_t about, failed, cancelled;
@@ -79,8 +79,8 @@ static struct word word_of(const struct graph *g, const struct stages *s, enum a
                            uint64_t what)
 {
     struct word w = { .about = about, .cancelled = g->cancelled, .what = what };
-    if (g->failed && !g->heard) fail(&w, s, g->err.text);
-    if (g->failed && g->heard) w.failed = true, w.why = g->err;
+    if (g->failed && !g->failed_elsewhere) fail(&w, s, g->err.text);
+    if (g->failed && g->failed_elsewhere) w.failed = true, w.why = g->err;
     return w;
 }
 
@@ -132,14 +132,14 @@ static void obey(struct graph *g, const struct word *w)
 {
     if (w->failed && !g->failed) {
         graph_fail(g, "%s", w->why.text);
-        g->heard = true;
+        g->failed_elsewhere = true;
     }
     if (w->cancelled) g->cancelled = true;
 }
 
-static int tag_of(int flight, int which)
+static int tag_of(int conversation, int which)
 {
-    return flight * TAGS + which;
+    return conversation * TAGS + which;
 }
 
 // --- a pass --------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
 {
     const struct stages *s = (const struct stages *)part;
     const struct sequence *q = (*p)->sequence;
-    const int tag = tag_of(g->flight, TO_NEXT), from = s->number - 1;
+    const int tag = tag_of(g->conversation, TO_NEXT), from = s->number - 1;
 
     struct plan plan = { 0 };
     struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
@@ -231,7 +231,7 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
                     const struct sequence *q, const struct tensor *h)
 {
     const struct stages *s = (const struct stages *)part;
-    const int tag = tag_of(g->flight, TO_NEXT), to = s->number + 1;
+    const int tag = tag_of(g->conversation, TO_NEXT), to = s->number + 1;
 
     struct stage_note note = { 0 };
     struct buf b = { 0 };
@@ -255,9 +255,9 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
 }
 
 // The last stage's word goes to all, and after a good one the bytes.
-static void tell(const struct stages *s, int flight, struct word *w, void *data, size_t size)
+static void tell(const struct stages *s, int conversation, struct word *w, void *data, size_t size)
 {
-    const int tag = tag_of(flight, FROM_LAST), last = s->count - 1;
+    const int tag = tag_of(conversation, FROM_LAST), last = s->count - 1;
     if (s->number != last) {
         receive_word(s, last, tag, w);
         receive_numbers(s, last, tag, w, data, size);
@@ -270,7 +270,7 @@ void stages_tell(struct graph *g, const struct stages *s, void *data, size_t siz
 {
     if (!s) return;
     struct word w = word_of(g, s, ABOUT_RESULT, size);
-    tell(s, g->flight, &w, data, size);
+    tell(s, g->conversation, &w, data, size);
     obey(g, &w);
 }
 
@@ -298,37 +298,37 @@ static struct tensor *broadcast(const struct decoder_part *part, struct graph *g
 // --- agreeing ------------------------------------------------------------------------------------
 
 // The word goes from the first stage to the last, and from there to all.
-static void agree(const struct stages *s, int flight, struct word *w)
+static void agree(const struct stages *s, int conversation, struct word *w)
 {
-    const int tag = tag_of(flight, TO_NEXT);
+    const int tag = tag_of(conversation, TO_NEXT);
     if (!s->part.first) receive_word(s, s->number - 1, tag, w);
     if (!s->part.last) send_all(s, s->number + 1, tag, w, NULL, 0);
-    tell(s, flight, w, NULL, 0);
+    tell(s, conversation, w, NULL, 0);
 }
 
 void stages_agree(struct graph *g, const struct stages *s, uint64_t what)
 {
     if (!s) return;
     struct word w = word_of(g, s, ABOUT_AGREEMENT, what);
-    agree(s, g->flight, &w);
+    agree(s, g->conversation, &w);
     obey(g, &w);
 }
 
-int stages_agree_status(const struct stages *s, int flight, uint64_t what, int status,
+int stages_agree_status(const struct stages *s, int conversation, uint64_t what, int status,
                         struct err *err)
 {
     struct word w = { .about = ABOUT_AGREEMENT, .what = what };
     if (!s) return status;
     if (status < 0) fail(&w, s, err->text);
-    agree(s, flight, &w);
+    agree(s, conversation, &w);
     return w.failed ? err_set(err, "%s", w.why.text) : 0;
 }
 
-int64_t stages_least(const struct stages *s, int flight, int64_t number)
+int64_t stages_least(const struct stages *s, int conversation, int64_t number)
 {
     if (!s) return number;
     struct word w = { .about = ABOUT_LEAST };
-    const int tag = tag_of(flight, TO_NEXT);
+    const int tag = tag_of(conversation, TO_NEXT);
     int64_t before = number;
     if (!s->part.first) {
         receive_word(s, s->number - 1, tag, &w);
@@ -336,7 +336,7 @@ int64_t stages_least(const struct stages *s, int flight, int64_t number)
     }
     if (before < number) number = before;
     if (!s->part.last) send_all(s, s->number + 1, tag, &w, &number, sizeof number);
-    tell(s, flight, &w, &number, sizeof number);
+    tell(s, conversation, &w, &number, sizeof number);
     return number;
 }
 
@@ -383,8 +383,8 @@ static int deal(const struct model_dealer *dealer, struct model *m, struct err *
     }
     stages_deal(bytes, layers, first, last, count, from);
     struct stages *s = xcalloc(1, sizeof *s);
-    *s = (struct stages){ .part = { .from = from[number],
-                                    .to = from[number + 1],
+    *s = (struct stages){ .part = { .first_layer = from[number],
+                                    .end_layer = from[number + 1],
                                     .first = number == 0,
                                     .last = number == count - 1,
                                     .receive = receive,

@@ -13,8 +13,8 @@
 // (struct decoder_part) before its first layer and behind its last one. A failure in one of them
 // travels with the hidden state and is the same failure in all.
 //
-// Several conversations are under way at a time (graph.flight), so that a stage computes for one
-// while another is elsewhere (core/eval/evaluate_flights.c).
+// Several conversations are under way at a time (graph.conversation), so that a stage computes for
+// one while another is elsewhere (core/eval/evaluate_flights.c).
 //
 // Room core/stages/: layers of a model in several processes. Uses base to model, and ranks.
 #ifndef CORE_STAGES_STAGES_H
@@ -53,9 +53,9 @@ void stages_tell(struct graph *g, const struct stages *s, void *data, size_t siz
 
 // Have all stages come here, to `what`, and without a failure? The first failure is that of all.
 void stages_agree(struct graph *g, const struct stages *s, uint64_t what);
-int stages_agree_status(const struct stages *s, int flight, uint64_t what, int status,
+int stages_agree_status(const struct stages *s, int conversation, uint64_t what, int status,
                         struct err *err);
 // The least of the stages' numbers, in all.
-int64_t stages_least(const struct stages *s, int flight, int64_t number);
+int64_t stages_least(const struct stages *s, int conversation, int64_t number);
 
 #endif

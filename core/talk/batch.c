@@ -21,7 +21,7 @@ int batch_most(const struct conversation *c, const struct hooks *hooks)
 {
     const struct decoder *d = &c->model->decoder;
     const int64_t few = backend_few_rows(c->backend);
-    if (d->part || (hooks && hooks->count) || !d->config.kind->attention->segments ||
+    if (d->part || (hooks && hooks->count) || !decoder_traits(&d->config).segments ||
         c->backend->own_memory || c->backend->fused)
         return 1;
     return few < BATCH_MOST ? (int)few : BATCH_MOST;

@@ -35,7 +35,7 @@ struct conversation {
     struct kv kv;
     struct sequence cached; // the tokens whose keys and values are in kv
     struct arena step;      // activations
-    int flight;             // graph.flight of its passes
+    int number;             // among those that are computed in turn (graph.conversation)
 };
 
 void conversation_init(struct conversation *c, const struct backend *backend);

@@ -75,7 +75,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         return 0;
     }
     // With layers in several processes, a method knows only those of its own process.
-    const int64_t from = stages_least(stages_of(&c->model->decoder), c->flight,
+    const int64_t from = stages_least(stages_of(&c->model->decoder), c->number,
                                       methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);
     return from;
@@ -104,6 +104,6 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
                            .hooks = hooks,
                            .settings = s,
                            .matmul = graph_matmul(c->backend, s, c->model->dtype),
-                           .flight = c->flight,
+                           .conversation = c->number,
                            .cancel = cancel };
 }

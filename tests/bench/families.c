@@ -90,7 +90,7 @@ static double prefill_flops(const struct decoder *d, int64_t n)
     double flops = flops_head(&d->config);
     for (int l = 0; l < d->config.layers; l++)
         flops += flops_projections(&d->layer[l], n) + flops_ffn(&d->layer[l], n) +
-                 flops_attention(&d->config, (double)n * (double)(n + 1) / 2);
+                 flops_attention(&d->config, l, (double)n * (double)(n + 1) / 2);
     return flops;
 }
 
@@ -118,7 +118,7 @@ static double prefill_seconds(const struct decoder *d, int64_t n, double flops, 
     for (int l = 0; l < d->config.layers; l++)
         seconds += products_seconds(&d->layer[l].attention, (double)n, flops, bytes) +
                    products_seconds(&d->layer[l].ffn, (double)n, flops, bytes) +
-                   (flops ? flops_attention(&d->config, pairs / 2) / flops : 0);
+                   (flops ? flops_attention(&d->config, l, pairs / 2) / flops : 0);
     return seconds;
 }
 
@@ -128,7 +128,7 @@ static double token_bytes(const struct side *s, int64_t keys)
     double bytes = (double)tensor_bytes(&d->head);
     for (int l = 0; l < d->config.layers; l++)
         bytes += flops_weight_bytes(&d->layer[l]) +
-                 (double)keys * flops_key_bytes(&d->config, s->kv.dtype);
+                 (double)keys * flops_key_bytes(&d->config, l, s->kv.dtype);
     return bytes;
 }
 

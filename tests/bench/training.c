@@ -205,7 +205,7 @@ static void make_decoder(struct model *m)
     d->norm = weight(m, width, 0, 1);
     d->layer = calloc((size_t)c->layers, sizeof *d->layer);
     for (int i = 0; i < c->layers; i++) {
-        make_sublayer(m, &d->layer[i].attention, c->kind->attention->weight);
+        make_sublayer(m, &d->layer[i].attention, decoder_attention(c, i)->weight);
         make_sublayer(m, &d->layer[i].ffn, c->kind->ffn->weight);
     }
     m->projector = (struct projector){ .kind = &projector_linear,

@@ -156,7 +156,7 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
                                     .q = &q.on[1],
                                     .k = &k.on[1],
                                     .v = &v.on[1],
-                                    .last = &last.on[1],
+                                    .end = &last.on[1],
                                     .scale = scale,
                                     .w = { .w = &w.on[1], .bias = &bias.on[1] },
                                     .after = { after ? &gain.on[1] : NULL, eps, NULL },

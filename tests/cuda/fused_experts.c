@@ -292,7 +292,7 @@ static void check_latent(const struct latent *l)
                                        .cos = &p.cos.on[1],
                                        .sin = &p.sin.on[1],
                                        .place = &p.place.on[1],
-                                       .last = &p.last.on[1],
+                                       .end = &p.last.on[1],
                                        .c = &p.c.on[1],
                                        .r = &p.r.on[1],
                                        .heads = l->heads,

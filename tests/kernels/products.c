@@ -301,7 +301,7 @@ static void check_attention(const struct backend *b, const struct attention *a, 
                                             .sin = a->turns ? &sin : NULL,
                                             .adjacent = a->adjacent,
                                             .first = from,
-                                            .last = to,
+                                            .end = to,
                                             .scale = 0.2f,
                                             .to = got };
         assert_int_equal(b->products->attend(&p), 0);

@@ -1,7 +1,9 @@
 // tests/toys/family.c -- a family whose layers are like no other's: keys are the values rotated,
-// the FFN has no gate, norms stand behind, positions turn half as fast, tensors have other names.
+// every second layer mixes no tokens and caches nothing, the FFN has no gate, norms follow,
+// positions rotate half as fast, tensors have other names.
 //
-//   m = Wm h;  h += rmsnorm(Wt attention(rope(Wa h), rope(m), m))
+//   even layers:  m = Wm h;  h += rmsnorm(Wt attention(rope(Wa h), rope(m), m))
+//   odd layers:   h += rmsnorm(Wt (silu(Wa h) * Wm h))
 //   h += rmsnorm(Wo gelu(Wi h + b));  h *= 0.75
 #include <math.h>
 
@@ -60,7 +62,45 @@ static const struct attention_kind mix = { .read = mix_read,
                                            .weight = mix_weight,
                                            .cached = mix_cached,
                                            .pair_flops = mix_pair_flops,
+                                           .traits = { .segments = true },
                                            .project = mix_project };
+
+// As mix_weight, but MEMORY is [H*d,D].
+static bool gate_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const bool known = mix_weight(c, layer, i, w);
+    if (known && i == MEMORY) w->out = c->heads * c->dim;
+    return known;
+}
+
+static struct kv_row gate_cached(const struct decoder_config *c)
+{
+    return (struct kv_row){ 0 };
+}
+
+static double gate_pair_flops(const struct decoder_config *c)
+{
+    return 0;
+}
+
+static bool gate_forward(struct graph *g, const struct layer *layer, struct tensor **h)
+{
+    const struct linear *w = layer->w->attention.weight;
+    struct tensor *x =
+        op_swiglu(g, linear_forward(g, *h, &w[ASK]), linear_forward(g, *h, &w[MEMORY]));
+    *h = layer_output(g, layer, *h, x);
+    return true;
+}
+
+static const struct attention_kind gate = { .weight = gate_weight,
+                                            .cached = gate_cached,
+                                            .pair_flops = gate_pair_flops,
+                                            .forward = gate_forward };
+
+static const struct attention_kind *attention_of(const struct decoder_config *c, int layer)
+{
+    return layer % 2 ? &gate : &mix;
+}
 
 // --- FFN -----------------------------------------------------------------------------------------
 
@@ -96,8 +136,8 @@ static const struct ffn_kind think = { .read = think_read,
 
 // --- the rest ------------------------------------------------------------------------------------
 
-static const struct norm_places behind = { .attention = { .after = "post_attention_layernorm" },
-                                           .ffn = { .after = "post_feedforward_layernorm" } };
+static const struct norm_names behind = { .attention = { .after = "post_attention_layernorm" },
+                                          .ffn = { .after = "post_feedforward_layernorm" } };
 
 static void slow_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                         int64_t n, float *cos_out, float *sin_out)
@@ -139,6 +179,7 @@ static const struct decoder_kind decoder = {
     .vocab = 64,
     .max_positions = 64,
     .attention = &mix,
+    .attention_of = attention_of,
     .ffn = &think,
     .norms = &behind,
     .rotary = &slow,

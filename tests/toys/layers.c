@@ -1,8 +1,11 @@
-// tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its own
-// (family.c) is computed, answered, trained, counted and adapted as any other.
+// tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its
+// own, whose layers differ (family.c), is computed, answered, trained, counted and adapted as any
+// other.
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
+#include "core/model/flops.h"
+#include "core/model/layer.h"
 #include "core/probes/measure.h"
 #include "core/train/forecast.h"
 #include "tests/core/model/passes.h"
@@ -46,6 +49,22 @@ static void check_pass(const struct model *m, struct kv *kv, int64_t to, const d
     free(got);
 }
 
+// Layer 1 caches nothing; no other model's cache fits.
+static void check_cache(const struct model *m, const struct kv *kv)
+{
+    const struct decoder_config *c = &m->decoder.config;
+    const uint64_t row = 2 * TOY_KV_HEADS * TOY_DIM * sizeof(float);
+    assert_int_equal(kv_row_bytes(kv, 0), row);
+    assert_int_equal(kv_row_bytes(kv, 1), 0);
+    assert_int_equal(kv_bytes(kv), (uint64_t)kv->layer[0].k.shape[0] * row);
+    assert_true(flops_key_bytes(c, 0, DTYPE_F32) == (double)row);
+    assert_true(flops_key_bytes(c, 1, DTYPE_F32) == 0 && flops_attention(c, 1, 9) == 0);
+    assert_false(decoder_traits(c).segments); // batches need all layers
+    struct decoder_config first = *c;
+    first.layers = 1;
+    assert_true(decoder_traits(&first).segments);
+}
+
 static void passes_equal_naive_loops(void **state)
 {
     struct toy_tensor t[TOY_TENSORS];
@@ -55,6 +74,7 @@ static void passes_equal_naive_loops(void **state)
     naive_logits(t, ids, ROWS, naive);
     decoder_cache(&m->decoder, test_device(), &kv);
     check_pass(m, &kv, 4, naive);
+    check_cache(m, &kv);
     for (int64_t to = 5; to <= ROWS; to++) check_pass(m, &kv, to, naive);
     kv_trim(&kv, 0);
     check_pass(m, &kv, ROWS, naive);
@@ -153,9 +173,12 @@ static void it_talks_and_its_cost_is_counted(void **state)
     const double n = (double)s.prompt, q = TOY_HEADS * TOY_DIM, kv = TOY_KV_HEADS * TOY_DIM;
     run_probe(&g, &probe_flops, NULL, &r);
     near_to("projections", cell(&r, "projections", "prompt, full"),
-            TOY_LAYERS * n * 2 * TOY_WIDTH * (2 * q + kv), 1);
-    near_to("attention", cell(&r, "attention", "prompt, full"),
-            TOY_LAYERS * n * (n + 1) / 2 * 4 * q, 1);
+            n * 2 * TOY_WIDTH * (2 * q + kv + 3 * q), 1);
+    near_to("attention", cell(&r, "attention", "prompt, full"), n * (n + 1) / 2 * 4 * q, 1);
+    for (int i = 0; i < 3; i++) {
+        static const char *const parts[] = { "projections", "attention", "FFN" };
+        near_to(parts[i], cell(&r, parts[i], "prompt, now"), cell(&r, parts[i], "prompt, full"), 1);
+    }
     near_to("FFN", cell(&r, "FFN", "prompt, full"), TOY_LAYERS * n * 4 * TOY_WIDTH * TOY_FFN, 1);
     results_release(&r);
     sequence_release(&s);
@@ -172,7 +195,7 @@ static void methods_find_their_weights(void **state)
         const char *method;
         int64_t numbers;
     } methods[] = {
-        { "qv", TABLES + TOY_LAYERS * TOY_WIDTH * (TOY_HEADS + TOY_KV_HEADS) * TOY_DIM },
+        { "qv", TABLES + TOY_WIDTH * (TOY_HEADS + TOY_KV_HEADS + 2 * TOY_HEADS) * TOY_DIM },
         { "mlp", TABLES + TOY_LAYERS * (2 * TOY_WIDTH + 1) * TOY_FFN },
         { "layernorm-simple", TOY_LAYERS * TOY_WIDTH }, // that after the FFN is no Llama norm
     };

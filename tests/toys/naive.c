@@ -26,7 +26,7 @@ static const struct {
     [LAST] = { "model.last.weight", TOY_WIDTH, 1 },
     [SPEAK] = { "speak.weight", TOY_WORDS, TOY_WIDTH },
     [ASK] = { "mix.ask.weight", TOY_HEADS *TOY_DIM, TOY_WIDTH },
-    [MEMORY] = { "mix.memory.weight", TOY_KV_HEADS *TOY_DIM, TOY_WIDTH },
+    [MEMORY] = { "mix.memory.weight", TOY_KV_HEADS *TOY_DIM, TOY_WIDTH }, // in even layers
     [TELL] = { "mix.tell.weight", TOY_WIDTH, TOY_HEADS *TOY_DIM },
     [CALM_1] = { "calm_1.weight", TOY_WIDTH, 1 },
     [IN] = { "think.in.weight", TOY_FFN, TOY_WIDTH },
@@ -56,7 +56,8 @@ void naive_open(struct toy_tensor t[TOY_TENSORS])
         else
             snprintf(t[i].name, sizeof t[i].name, "model.blocks.%d.%s", (i - ASK) / PER_LAYER,
                      shapes[kind].name);
-        t[i].rows = shapes[kind].rows;
+        t[i].rows =
+            kind == MEMORY && (i - ASK) / PER_LAYER % 2 ? shapes[ASK].rows : shapes[kind].rows;
         t[i].columns = shapes[kind].columns;
         fill(&t[i], (uint64_t)i);
     }
@@ -173,6 +174,17 @@ static void mix(const struct toy_tensor *w, double (*h)[TOY_WIDTH], int64_t n)
     free(v);
 }
 
+static void gate(const struct toy_tensor *w, double *h)
+{
+    double a[TOY_HEADS * TOY_DIM], b[TOY_HEADS * TOY_DIM], y[TOY_WIDTH];
+    product(a, &w[ASK - ASK], h);
+    product(b, &w[MEMORY - ASK], h);
+    for (int i = 0; i < TOY_HEADS * TOY_DIM; i++) a[i] *= b[i] / (1 + exp(-a[i]));
+    product(y, &w[TELL - ASK], a);
+    norm(y, &w[CALM_1 - ASK]);
+    for (int x = 0; x < TOY_WIDTH; x++) h[x] += y[x];
+}
+
 static void think(const struct toy_tensor *w, double *h)
 {
     double wide[TOY_FFN], y[TOY_WIDTH];
@@ -194,8 +206,9 @@ void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, in
         memcpy(h[i], t[WORDS].data + (int64_t)ids[i] * TOY_WIDTH, sizeof *h);
     for (int l = 0; l < TOY_LAYERS; l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
-        mix(w, h, n);
+        if (l % 2 == 0) mix(w, h, n);
         for (int64_t i = 0; i < n; i++) {
+            if (l % 2) gate(w, h[i]);
             think(w, h[i]);
             for (int x = 0; x < TOY_WIDTH; x++) h[i][x] *= TOY_FADE;
         }

@@ -103,7 +103,7 @@ int family_bind(struct model *m, const struct checkpoint *c, const struct family
         .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = p->text, .err = err
     };
     if (decoder_bind(&m->decoder, &b, p->head) < 0) return -1;
-    b.away = !decoder_first(&m->decoder);
+    b.shapes_only = !decoder_first(&m->decoder);
     b.prefix = p->vision;
     if (vision_bind(&m->vision, &b) < 0) return -1;
     b.prefix = p->projector;

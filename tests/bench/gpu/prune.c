@@ -130,7 +130,7 @@ static double score_seconds(struct bench *b)
 static double layer_operations(const struct decoder *d, int layers, double n)
 {
     return layers * (flops_projections(&d->layer[0], n) + flops_ffn(&d->layer[0], n) +
-                     flops_attention(&d->config, n * (n + 1) / 2));
+                     flops_attention(&d->config, 0, n * (n + 1) / 2));
 }
 
 int main(int argc, char **argv)

@@ -15,6 +15,12 @@ enum { LAYERS = 3, HEADS = 2, DIM = 4, ROW = HEADS * DIM };
 
 static const struct kv_row of_row = { { HEADS, DIM }, { HEADS, DIM } };
 
+static void open_kv(struct kv *kv, const struct backend *b, int layers, struct kv_row row)
+{
+    kv_init(kv, b, layers);
+    for (int l = 0; l < layers; l++) kv_layer_shape(kv, l, row);
+}
+
 static float value(int layer, int table, int64_t i)
 {
     return (float)(layer * 100000 + table * 50000 + i);
@@ -62,7 +68,7 @@ static void check_growing(enum dtype dtype)
 {
     struct kv kv;
     struct err err = { 0 };
-    kv_init(&kv, test_device(), LAYERS, of_row);
+    open_kv(&kv, test_device(), LAYERS, of_row);
     kv_set_dtype(&kv, dtype);
     assert_int_equal(kv_bytes(&kv), 0);
     assert_int_equal(kv_reserve(&kv, 10, &err), 0);
@@ -94,7 +100,7 @@ static void another_dtype_forgets_what_is_there(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
-    kv_init(&kv, test_device(), LAYERS, of_row);
+    open_kv(&kv, test_device(), LAYERS, of_row);
     assert_int_equal(kv_reserve(&kv, 10, &err), 0);
     fill(&kv, 0, 10);
     kv_set_dtype(&kv, DTYPE_F32);
@@ -142,7 +148,7 @@ static void rows_survive_want_of_memory(void **state)
     for (int room = 0; room < 2 * LAYERS; room++) {
         struct kv kv;
         struct err err = { 0 };
-        kv_init(&kv, &backend, LAYERS, of_row);
+        open_kv(&kv, &backend, LAYERS, of_row);
         allowed = 100;
         assert_int_equal(kv_reserve(&kv, 7, &err), 0);
         fill(&kv, 0, 7);
@@ -165,7 +171,7 @@ static void sizes_that_overflow_are_refused(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
-    kv_init(&kv, test_device(), 1, (struct kv_row){ { 1 << 20, 1 << 20 }, { 1 << 20, 1 << 20 } });
+    open_kv(&kv, test_device(), 1, (struct kv_row){ { 1 << 20, 1 << 20 }, { 1 << 20, 1 << 20 } });
     assert_int_equal(kv_reserve(&kv, INT64_MAX / 2, &err), -1);
     kv_release(&kv);
 }

@@ -57,7 +57,7 @@ static void deals(void **state)
 // A model in one process is both ends, and has all layers.
 static void alone(void **state)
 {
-    struct decoder_part part = { .from = 2, .to = 5 };
+    struct decoder_part part = { .first_layer = 2, .end_layer = 5 };
     const struct decoder whole = { 0 }, middle = { .part = &part };
     assert_true(decoder_first(&whole) && decoder_last(&whole) && decoder_has(&whole, 7));
     assert_false(decoder_first(&middle) || decoder_last(&middle));
