@@ -290,7 +290,7 @@ static bool trains(const struct preset_values *v)
 {
     for (size_t i = 0; i < v->count; i++) {
         const struct setting *row = settings_find(v->list[i].key);
-        if (row && setting_trains(row) && strcmp(v->list[i].value, row->def) != 0) return true;
+        if (row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0) return true;
     }
     return false;
 }

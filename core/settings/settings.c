@@ -136,12 +136,17 @@ char *setting_effective(const struct setting *row, const struct model *model,
     return xstrdup(settings_text(s, row->key));
 }
 
+bool setting_in(const struct setting *row, const char *group)
+{
+    const size_t n = strlen(group);
+    return !strncmp(row->key, group, n) && row->key[n] == '.';
+}
+
 bool settings_group(const char *name)
 {
     const struct setting *row;
-    const size_t n = strlen(name);
     for (int i = 0; (row = settings_row(i)); i++)
-        if (!strncmp(row->key, name, n) && row->key[n] == '.') return true;
+        if (setting_in(row, name)) return true;
     return false;
 }
 

@@ -110,13 +110,8 @@ void settings_hand_over(const struct setting *const *all);
 // All rows, in display order. settings_row NULL past the end.
 int settings_count(void);
 const struct setting *settings_row(int index);
-const struct setting *settings_find(const char *key); // NULL if unknown
-int settings_index(const char *key);                  // -1 if unknown
-// Is it of trainings alone?
-static inline bool setting_trains(const struct setting *row)
-{
-    return row->stale == STALE_RUNS || row->stale == STALE_TRAINING;
-}
+const struct setting *settings_find(const char *key);      // NULL if unknown
+int settings_index(const char *key);                       // -1 if unknown
 const struct setting *settings_used(enum setting_use use); // the first row of that use
 // The known key nearest to the typed one, for "did you mean"; NULL if none is near.
 const char *settings_nearest(const char *key);
@@ -129,8 +124,9 @@ char *setting_effective(const struct setting *row, const struct model *model,
 // The value as stored in sessions, which may be resumed in another folder: an existing path becomes
 // absolute. The caller frees it.
 char *settings_stored(const char *key, const char *value);
-// Is `name` a prefix of keys, followed by a point?
-bool settings_group(const char *name);
+// Groups: "train" is that of train.lr.
+bool settings_group(const char *name); // is there such a group?
+bool setting_in(const struct setting *row, const char *group);
 // Reports an unknown setting, with suggestions. Returns -1.
 int settings_unknown(const char *key, struct err *err);
 

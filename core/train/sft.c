@@ -183,7 +183,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (setting_trains(row))
+        if (setting_in(row, "train"))
             cJSON_AddStringToObject(list, row->key, settings_text(s, row->key));
     roles_put(t->plan.forecast.role, r);
     const struct identity id = sft_identity(t);
