@@ -12,21 +12,6 @@ static bool is_all(const struct attention_sum *s)
     return s->env->options->layer == PROBE_LAYER_ALL;
 }
 
-// Attention that each row of the picture gets.
-static void put_profile(struct results *r, size_t from)
-{
-    int rows;
-    double *sum = attention_profile(r->maps + from, r->map_count - from, &rows), total = 0;
-    struct result_table *t = results_table(r, "attention.rows", "row|attention|share");
-    t->curve = true;
-    for (int y = 0; y < rows; y++) total += sum[y];
-    for (int y = 0; y < rows; y++) {
-        double *v = result_row(t, "%d", y);
-        v[0] = sum[y], v[1] = sum[y] / total;
-    }
-    free(sum);
-}
-
 // One map, and its numbers as the row's.
 static void put_map(struct attention_sum *s, struct results *r, double *row, int layer,
                     int64_t part)
@@ -38,22 +23,21 @@ static void put_map(struct attention_sum *s, struct results *r, double *row, int
     probe_maps(s->env, r, "attention", layer, head, s->env->token + (int)part, map);
 }
 
-// A table of each layer, its rows the answer's tokens.
-static void put_tokens(struct attention_sum *s, struct results *r, int layer)
-{
-    char *name = is_all(s) ? xasprintf("attention.tokens.%d", layer) : xstrdup("attention.tokens");
-    struct result_table *t = results_table(r, name, "token|to the pictures|max|max at token");
-    t->curve = true;
-    for (int64_t i = 0; i < s->parts; i++) put_map(s, r, result_row(t, "%d", (int)i), layer, i);
-    free(name);
-}
-
 static int attention_finish(void *state, struct results *r, struct err *err)
 {
     struct attention_sum *s = state;
     const int from = s->env->from, to = s->env->to;
     if (s->env->options->token == PROBE_TOKEN_EACH) {
-        for (int l = from; l <= to; l++) put_tokens(s, r, l);
+        // A table of each layer, its rows the answer's tokens.
+        for (int l = from; l <= to; l++) {
+            char *name =
+                is_all(s) ? xasprintf("attention.tokens.%d", l) : xstrdup("attention.tokens");
+            struct result_table *t =
+                results_table(r, name, "token|to the pictures|max|max at token");
+            t->curve = true;
+            for (int64_t i = 0; i < s->parts; i++) put_map(s, r, result_row(t, "%d", (int)i), l, i);
+            free(name);
+        }
         return 0;
     }
     size_t last = 0;
@@ -64,7 +48,17 @@ static int attention_finish(void *state, struct results *r, struct err *err)
         last = r->map_count;
         put_map(s, r, result_row(t, "%d", l), l, 0);
     }
-    put_profile(r, last);
+    // Attention that each row of the picture gets.
+    int rows;
+    double *sum = attention_profile(r->maps + last, r->map_count - last, &rows), total = 0;
+    t = results_table(r, "attention.rows", "row|attention|share");
+    t->curve = true;
+    for (int y = 0; y < rows; y++) total += sum[y];
+    for (int y = 0; y < rows; y++) {
+        double *v = result_row(t, "%d", y);
+        v[0] = sum[y], v[1] = sum[y] / total;
+    }
+    free(sum);
     return 0;
 }
 

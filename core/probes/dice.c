@@ -126,43 +126,6 @@ static bool is_thumbnail(const struct probe_env *env, const struct results *maps
     return others > 0;
 }
 
-// Areas of the map's cells inside the picture; `mask` becomes the covered share of these.
-static void cell_areas(const struct probe_env *env, const struct result_map *m, double *area,
-                       float *mask)
-{
-    const double w = (m->area[2] - m->area[0]) / m->cols, h = (m->area[3] - m->area[1]) / m->rows;
-    double in[4];
-    inside(env, m, in);
-    for (int i = 0; i < m->rows * m->cols; i++) {
-        const int row = i / m->cols, col = i % m->cols;
-        const double x = m->area[0] + col * w, y = m->area[1] + row * h;
-        area[i] = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);
-        mask[i] = area[i] > 0 ? (float)fmin((double)mask[i] * w * h / area[i], 1) : 0;
-    }
-}
-
-// Dice in pixel space of a picture's maps.
-static double pixel_dice(const struct probe_env *env, const struct results *maps, int picture)
-{
-    int64_t n = 0, at = 0;
-    for (size_t i = 0; i < maps->map_count; i++)
-        n += (int64_t)maps->maps[i].rows * maps->maps[i].cols;
-    float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
-    double *area = xreallocarray(NULL, (size_t)n + 1, sizeof *area);
-    for (size_t i = 0; i < maps->map_count; i++) {
-        const struct result_map *m = &maps->maps[i];
-        if (m->picture != picture || is_thumbnail(env, maps, i)) continue;
-        memcpy(map + at, m->values, (size_t)(m->rows * m->cols) * sizeof *map);
-        dice_mask(env, picture, m, mask + at);
-        cell_areas(env, m, area + at, mask + at);
-        at += (int64_t)m->rows * m->cols;
-    }
-    const double dice = dice_pixels(map, mask, area, at);
-    free(area);
-    free(map);
-    return dice;
-}
-
 static void *dice_start(const struct probe_env *env, struct err *err)
 {
     if (!env->options->box && !env->options->mask) {
@@ -173,36 +136,54 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     return attention_sum_start(env, err);
 }
 
-// The tiles of a picture are one map.
+// The tiles of a picture are one map. Sums over pixels weigh each cell by its area inside the
+// picture, and by the covered share of that.
 static int dice_finish(void *state, struct results *r, struct err *err)
 {
     struct attention_sum *s = state;
-    const int only = s->env->options->picture < 0 ? 0 : s->env->options->picture;
-    const float *values = attention_sum_map(s, s->env->from, s->env->options->head, 0);
+    const struct probe_env *env = s->env;
+    const int only = env->options->picture < 0 ? 0 : env->options->picture;
+    const float *values = attention_sum_map(s, env->from, env->options->head, 0);
     struct results maps = { 0 };
-    int64_t n = 0;
-    probe_maps(s->env, &maps, "dice", s->env->from, s->env->options->head, -1, values);
+    int64_t n = 0, at = 0, pixels = 0;
+    double covered = 0;
+    probe_maps(env, &maps, "dice", env->from, env->options->head, -1, values);
     for (size_t i = 0; i < maps.map_count; i++) n += (int64_t)maps.maps[i].rows * maps.maps[i].cols;
-    float *map = xreallocarray(NULL, 2 * (size_t)n + 1, sizeof *map), *mask = map + n;
-    int64_t at = 0;
+    float *map = xreallocarray(NULL, 4 * (size_t)n + 1, sizeof *map), *mask = map + n;
+    float *pixel_map = mask + n, *pixel_mask = pixel_map + n;
+    double *area = xreallocarray(NULL, (size_t)n + 1, sizeof *area);
     for (size_t i = 0; i < maps.map_count; i++) {
         const struct result_map *m = &maps.maps[i];
+        const int cells = m->rows * m->cols;
+        const double w = (m->area[2] - m->area[0]) / m->cols;
+        const double h = (m->area[3] - m->area[1]) / m->rows;
+        const bool weighed = !is_thumbnail(env, &maps, i);
+        double in[4];
         if (m->picture != only) continue;
-        memcpy(map + at, m->values, (size_t)(m->rows * m->cols) * sizeof *map);
-        dice_mask(s->env, only, m, mask + at);
-        at += (int64_t)m->rows * m->cols;
+        inside(env, m, in);
+        memcpy(map + at, m->values, (size_t)cells * sizeof *map);
+        dice_mask(env, only, m, mask + at);
+        for (int k = 0; k < cells; k++, at++) {
+            const double x = m->area[0] + k % m->cols * w, y = m->area[1] + k / m->cols * h;
+            covered += (double)mask[at];
+            if (!weighed) continue;
+            const double cell = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);
+            pixel_map[pixels] = map[at];
+            pixel_mask[pixels] = cell > 0 ? (float)fmin((double)mask[at] * w * h / cell, 1) : 0;
+            area[pixels++] = cell;
+        }
     }
-    double covered = 0;
-    for (int64_t i = 0; i < at; i++) covered += (double)mask[i];
     struct result_table *t = results_table(r, "dice", "what|value");
-    const double tokens = dice_soft(map, mask, at), pixels = pixel_dice(s->env, &maps, only);
-    const bool first = s->env->options->pixels; // of which --data gives samples and correlation
-    result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? pixels : tokens;
-    result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? tokens : pixels;
+    const double by_token = dice_soft(map, mask, at);
+    const double by_pixel = dice_pixels(pixel_map, pixel_mask, area, pixels);
+    const bool first = env->options->pixels; // of which --data gives samples and correlation
+    result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? by_pixel : by_token;
+    result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? by_token : by_pixel;
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
+    free(area);
     free(map);
     results_release(&maps);
-    probe_maps(s->env, r, "dice", s->env->from, s->env->options->head, s->env->token, values);
+    probe_maps(env, r, "dice", env->from, env->options->head, env->token, values);
     return 0;
 }
 

@@ -88,7 +88,7 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
     return 0;
 }
 
-// Of `rows` rows with `pairs` query-key pairs.
+// Adds the cost of `rows` rows with `pairs` query-key pairs.
 static void count(const struct flops *s, int layer, double rows, double ffn, double pairs,
                   double parts[PARTS])
 {
@@ -105,82 +105,60 @@ static double total(const double parts[PARTS])
     return sum;
 }
 
-static void put_layers(const struct flops *s, struct results *r)
-{
-    const struct decoder *d = &s->env->model->decoder;
-    const double n = (double)s->env->sequence->prompt;
-    struct result_table *t =
-        results_table(r, "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step");
-    t->curve = true;
-    for (int l = 0; l < d->config.layers; l++) {
-        const struct counted *c = &s->layer[l];
-        double full[PARTS] = { 0 }, now[PARTS] = { 0 };
-        count(s, l, n, n, n * (n + 1) / 2, full);
-        count(s, l, (double)c->rows, (double)c->ffn, c->pairs, now);
-        now[APPROXIMATION] += c->approximated;
-        now[METHODS] += c->methods;
-        double *v = result_row(t, "%d", l);
-        v[0] = (double)c->rows, v[1] = (double)c->ffn;
-        v[2] = total(full) / 1e9, v[3] = total(now) / 1e9;
-        v[4] = c->step;
-    }
-}
-
-// What a token reads, which bounds its speed where memory does.
-static void note_bytes(const struct flops *s, struct results *r)
-{
-    const struct decoder *d = &s->env->model->decoder;
-    const enum dtype dtype = kv_dtype(s->env->backend, s->env->settings);
-    double weights = (double)tensor_bytes(&d->head), keys = 0;
-    for (int l = 0; l < d->config.layers; l++) {
-        weights += flops_weight_bytes(&d->layer[l]);
-        keys += s->layer[l].step * flops_key_bytes(&d->config, l, dtype);
-    }
-    results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
-                 weights / 1e6, keys / 1e6);
-}
-
 static int flops_finish(void *state, struct results *r, struct err *err)
 {
-    static const char *const names[PARTS] = { "projections",       "attention", "FFN",
-                                              "FFN approximation", "methods",   "head" };
+    static const char *const names[] = { "projections", "attention", "FFN", "FFN approximation",
+                                         "methods",     "head",      "all" };
     const struct flops *s = state;
     const struct decoder *d = &s->env->model->decoder;
+    const enum dtype dtype = kv_dtype(s->env->backend, s->env->settings);
     const double n = (double)s->env->sequence->prompt;
     double full[PARTS + 1] = { 0 }, now[PARTS + 1] = { 0 }, one[PARTS + 1] = { 0 },
                         step[PARTS + 1] = { 0 };
-    double lora = 0;
+    double lora = 0, weights = (double)tensor_bytes(&d->head), keys = 0;
+    struct result_table *t = results_table(
+        r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
+    struct result_table *layers =
+        results_table(r, "flops.layers", "layer|rows|FFN rows|GFLOP full|GFLOP now|keys of a step");
+    layers->curve = true;
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
-        lora += n * flops_lora(&d->layer[l]);
-        count(s, l, n, n, n * (n + 1) / 2, full);
-        count(s, l, (double)c->rows, (double)c->ffn, c->pairs, now);
-        now[APPROXIMATION] += c->approximated;
-        now[METHODS] += c->methods;
+        double all[PARTS] = { 0 }, used[PARTS] = { 0 };
+        count(s, l, n, n, n * (n + 1) / 2, all);
+        count(s, l, (double)c->rows, (double)c->ffn, c->pairs, used);
+        used[APPROXIMATION] += c->approximated;
+        used[METHODS] += c->methods;
+        for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
         count(s, l, 1, 1, n + 1, one); // a text row: its FFN is computed
         count(s, l, 1, 1, c->step, step);
         step[METHODS] += c->method_row;
+        lora += n * flops_lora(&d->layer[l]);
+        weights += flops_weight_bytes(&d->layer[l]);
+        keys += c->step * flops_key_bytes(&d->config, l, dtype);
+        double *v = result_row(layers, "%d", l);
+        v[0] = (double)c->rows, v[1] = (double)c->ffn;
+        v[2] = total(all) / 1e9, v[3] = total(used) / 1e9;
+        v[4] = c->step;
     }
     full[HEAD] = now[HEAD] = one[HEAD] = step[HEAD] = flops_head(&d->config);
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
-    struct result_table *t = results_table(
-        r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
+    for (int i = 0; i <= PARTS; i++) {
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // as a rule
+        double *v = result_row(t, "%s", names[i]);
+        v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
+        v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
+    }
     results_note(r,
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
                  n);
-    note_bytes(s, r);
+    // What bounds a token's speed where memory does.
+    results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
+                 weights / 1e6, keys / 1e6);
     if (lora > 0)
         results_note(r, "projections and FFN include the adapter's LoRA: %.6g GFLOP of the prompt",
                      lora / 1e9);
-    for (int i = 0; i <= PARTS; i++) {
-        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // as a rule
-        double *v = result_row(t, "%s", i < PARTS ? names[i] : "all");
-        v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
-        v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
-    }
-    put_layers(s, r);
     return 0;
 }
 

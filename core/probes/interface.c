@@ -243,14 +243,6 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     return status;
 }
 
-static void encoder_close(struct encoder *e)
-{
-    decoder_release(&e->model.decoder);
-    vision_release(&e->model.vision);
-    weights_release(&e->model.weights);
-    arena_release(&e->model.arena);
-}
-
 // The picture as one of `shown`, with all its tiles.
 static int encode(struct encoder *e, const struct picture *picture, size_t shown,
                   const struct settings *settings, struct err *err)
@@ -288,7 +280,10 @@ static int folder_encoder(struct interface *s, const struct checkpoint *c,
     for (size_t i = 0; i < count; i++) shown += pictures[i].image.pixels != NULL;
     for (size_t i = 0; i < count && status == 0; i++)
         if (pictures[i].image.pixels) status = encode(&e, &pictures[i], shown, settings, err);
-    encoder_close(&e);
+    decoder_release(&e.model.decoder);
+    vision_release(&e.model.vision);
+    weights_release(&e.model.weights);
+    arena_release(&e.model.arena);
     return status;
 }
 

@@ -310,24 +310,6 @@ int probe_look_queries(struct graph *g, const struct site_args *args, const int3
     return graph_ok(g) ? 0 : -1;
 }
 
-// Those of row i at their places among all P keys, 0 elsewhere.
-static int read_row(struct graph *g, const struct site_args *a, int64_t i, struct rows *host,
-                    float *probs)
-{
-    const int64_t heads = a->q->shape[1], all = a->k->shape[0];
-    struct arena_mark scratch = graph_scratch_begin(g);
-    int64_t count;
-    const int32_t *keys = keys_seen(a, i, &count);
-    const struct tensor *p = row_probs(g, a, i, keys, count); // [H,1,count]
-    const float *from = p ? rows_read(host, g, p) : NULL;
-    memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
-    for (int64_t h = 0; from && h < heads; h++)
-        for (int64_t j = 0; j < count; j++)
-            probs[h * all + (keys ? keys[j] : j)] = from[h * count + j];
-    graph_scratch_end(g, scratch);
-    return graph_ok(g) ? 0 : -1;
-}
-
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self)
 {
@@ -337,8 +319,18 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
         if (!asked(query, count, site_row(args, i))) continue;
-        status = read_row(g, args, i, &host, probs);
-        if (status == 0) status = run(self, g, args, i, probs);
+        // Row i's probabilities at their places among all P keys, 0 elsewhere.
+        struct arena_mark scratch = graph_scratch_begin(g);
+        int64_t seen;
+        const int32_t *keys = keys_seen(args, i, &seen);
+        const struct tensor *p = row_probs(g, args, i, keys, seen); // [H,1,seen]
+        const float *from = p ? rows_read(&host, g, p) : NULL;
+        memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
+        for (int64_t h = 0; from && h < heads; h++)
+            for (int64_t j = 0; j < seen; j++)
+                probs[h * all + (keys ? keys[j] : j)] = from[h * seen + j];
+        graph_scratch_end(g, scratch);
+        status = graph_ok(g) ? run(self, g, args, i, probs) : -1;
     }
     rows_release(&host);
     free(probs);
@@ -377,39 +369,6 @@ struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *
     return tiles;
 }
 
-// Index of each token of the picture among all visual tokens: [tokens], -1: none.
-static int64_t *cells_of(const struct probe_env *env, int picture, int64_t *tokens)
-{
-    const struct sequence *s = env->sequence;
-    *tokens = env->pictures[picture].tokens;
-    int64_t *place = xreallocarray(NULL, (size_t)*tokens + 1, sizeof *place), visual = 0;
-    for (int64_t i = 0; i < *tokens; i++) place[i] = -1;
-    for (int64_t i = 0; i < s->n; i++) {
-        if (s->picture[i] < 0) continue;
-        if (s->picture[i] == picture && s->cell[i] < *tokens) place[s->cell[i]] = visual;
-        visual++;
-    }
-    return place;
-}
-
-static void tile_map(const struct probe_env *env, struct result_map *m,
-                     const struct picture_tile *t, const int64_t *place, int64_t tokens,
-                     const float *values, const char *const *words)
-{
-    const double area[4] = { t->left, t->top, t->right, t->bottom };
-    memcpy(m->area, area, sizeof area);
-    if (env->kept) m->state = xcalloc((size_t)(t->rows * t->cols), 1);
-    if (words) m->words = xcalloc((size_t)(t->rows * t->cols), sizeof *m->words);
-    for (int64_t r = 0; r < t->rows; r++)
-        for (int64_t c = 0; c < t->cols; c++) {
-            const int64_t cell = t->first + r * t->pitch + c, at = r * t->cols + c;
-            if (cell < 0 || cell >= tokens || place[cell] < 0) continue;
-            m->values[at] = values[place[cell]];
-            if (words && words[place[cell]]) m->words[at] = xstrdup(words[place[cell]]);
-            if (env->kept) m->state[at] = !env->kept[place[cell]];
-        }
-}
-
 static bool shown(const struct probe_env *env, int picture)
 {
     const int only = env->options->picture;
@@ -428,17 +387,37 @@ void probe_maps(const struct probe_env *env, struct results *r, const char *name
 void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                      int head, int token, const float *values, const char *const *words)
 {
+    const struct sequence *s = env->sequence;
     for (int p = 0; p < (int)env->picture_count; p++) {
         int count;
-        int64_t tokens;
         if (!shown(env, p)) continue;
         struct picture_tile *tiles = probe_tiles(env, p, &count);
-        int64_t *place = cells_of(env, p, &tokens);
-        for (int t = 0; t < count; t++) {
-            struct result_map *m = results_map(r, name, (int)tiles[t].rows, (int)tiles[t].cols);
+        // Index of each token of the picture among all visual tokens: [tokens], -1: none.
+        const int64_t tokens = env->pictures[p].tokens;
+        int64_t *place = xreallocarray(NULL, (size_t)tokens + 1, sizeof *place), visual = 0;
+        for (int64_t i = 0; i < tokens; i++) place[i] = -1;
+        for (int64_t i = 0; i < s->n; i++) {
+            if (s->picture[i] < 0) continue;
+            if (s->picture[i] == p && s->cell[i] < tokens) place[s->cell[i]] = visual;
+            visual++;
+        }
+        for (int i = 0; i < count; i++) {
+            const struct picture_tile *t = &tiles[i];
+            struct result_map *m = results_map(r, name, (int)t->rows, (int)t->cols);
             m->picture = p, m->layer = layer, m->head = head, m->token = token;
-            if (count > 1) m->tile = xasprintf("tile %d of %d", t + 1, count);
-            tile_map(env, m, &tiles[t], place, tokens, values, words);
+            if (count > 1) m->tile = xasprintf("tile %d of %d", i + 1, count);
+            const double area[4] = { t->left, t->top, t->right, t->bottom };
+            memcpy(m->area, area, sizeof area);
+            if (env->kept) m->state = xcalloc((size_t)(t->rows * t->cols), 1);
+            if (words) m->words = xcalloc((size_t)(t->rows * t->cols), sizeof *m->words);
+            for (int64_t row = 0; row < t->rows; row++)
+                for (int64_t c = 0; c < t->cols; c++) {
+                    const int64_t cell = t->first + row * t->pitch + c, at = row * t->cols + c;
+                    if (cell < 0 || cell >= tokens || place[cell] < 0) continue;
+                    m->values[at] = values[place[cell]];
+                    if (words && words[place[cell]]) m->words[at] = xstrdup(words[place[cell]]);
+                    if (env->kept) m->state[at] = !env->kept[place[cell]];
+                }
         }
         free(place);
         free(tiles);

@@ -61,18 +61,15 @@ void live_free(struct live *l)
     free(l);
 }
 
-static void emit(const struct live *l, const struct result_map *m)
-{
-    struct event_heatmap e = results_heatmap(m);
-    e.image = &l->env.pictures[m->picture].image;
-    sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
-}
-
 // Those of the answer's first tokens that wait.
 static void emit_waiting(struct live *l, int64_t tokens)
 {
-    for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++)
-        emit(l, &l->maps.maps[l->shown]);
+    for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++) {
+        const struct result_map *m = &l->maps.maps[l->shown];
+        struct event_heatmap e = results_heatmap(m);
+        e.image = &l->env.pictures[m->picture].image;
+        sinks_emit(l->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &e });
+    }
 }
 
 void live_show(struct live *l, int64_t tokens)

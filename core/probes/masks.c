@@ -239,13 +239,6 @@ struct found {
     size_t object_count;
 };
 
-static void found_release(struct found *f)
-{
-    for (size_t i = 0; i < f->count; i++) cJSON_Delete(f->json[i]);
-    free(f->json);
-    free(f->objects);
-}
-
 static void add_object(struct found *f, const cJSON *object)
 {
     f->objects = xreallocarray(f->objects, f->object_count + 1, sizeof *f->objects);
@@ -316,6 +309,8 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
         status = err_set(err, "'%s': the objects of '%s' cover no pixel of its %lld x %lld", path,
                          name, (long long)mask->width, (long long)mask->height);
     if (status < 0) image_release(mask);
-    found_release(&f);
+    for (size_t i = 0; i < f.count; i++) cJSON_Delete(f.json[i]);
+    free(f.json);
+    free(f.objects);
     return status;
 }

@@ -21,14 +21,6 @@
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// Rows that both begin with.
-static int64_t common(const struct sequence *a, const struct sequence *b)
-{
-    int64_t n = 0;
-    while (n < a->n && n < b->n && a->ids[n] == b->ids[n] && a->picture[n] == b->picture[n]) n++;
-    return n;
-}
-
 int measure_sequence(struct conversation *c, const struct settings *s, struct sequence *sequence,
                      struct err *err)
 {
@@ -43,7 +35,12 @@ int measure_sequence(struct conversation *c, const struct settings *s, struct se
     } else if (answered) {
         struct sequence whole = { 0 };
         if (conversation_sequence(c, c->message_count, s, false, &whole, err) < 0) return -1;
-        whole.prompt = common(sequence, &whole);
+        int64_t common = 0; // rows that both begin with
+        while (common < sequence->n && common < whole.n &&
+               sequence->ids[common] == whole.ids[common] &&
+               sequence->picture[common] == whole.picture[common])
+            common++;
+        whole.prompt = common;
         sequence_release(sequence);
         *sequence = whole;
     }
@@ -244,17 +241,6 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
     return 0;
 }
 
-// A map of an unknown name would have no unit, and the screen could not step to it.
-static void check_described(const struct probe *probe, const struct results *r)
-{
-    for (size_t i = 0; i < r->map_count; i++) {
-        const struct result_kind *k = probe->results;
-        while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;
-        if (!k || !k->name)
-            BUG("the results of /%s do not describe its maps %s", probe->name, r->maps[i].name);
-    }
-}
-
 int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err)
 {
@@ -282,7 +268,13 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     }
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
-    if (status == 0) check_described(probe, r);
+    // A map of an unknown name would have no unit, and the screen could not step to it.
+    for (size_t i = 0; status == 0 && i < r->map_count; i++) {
+        const struct result_kind *k = probe->results;
+        while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;
+        if (!k || !k->name)
+            BUG("the results of /%s do not describe its maps %s", probe->name, r->maps[i].name);
+    }
     if (listener.state) probe->release(listener.state);
     probe_env_close(&listener.env);
     pass_end(&p);

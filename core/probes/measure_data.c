@@ -81,20 +81,6 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
     return score;
 }
 
-static void add_series(struct going *w, const struct sample *s, const struct results *r,
-                       double score)
-{
-    struct series *y = &w->series;
-    const struct result_table *t = results_find(r, w->request->probe->scalar);
-    const size_t room = y->count + 1;
-    y->scalar = xreallocarray(y->scalar, room, sizeof *y->scalar);
-    y->score = xreallocarray(y->score, room, sizeof *y->score);
-    y->key = xreallocarray(y->key, room, sizeof *y->key);
-    y->scalar[y->count] = t && t->row_count ? t->rows[0].value[0] : NAN;
-    y->score[y->count] = score;
-    y->key[y->count++] = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
-}
-
 // Where the objects are that the sample's texts name.
 static int find_objects(struct going *w, const struct sample *s, struct image *mask,
                         struct err *err)
@@ -139,19 +125,21 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
     if (status == 0) results_mean_add(&w->mean, &one);
     if (status == 0) results_keep(&w->kept, &one, s->index);
-    if (status == 0 && probe->scalar) add_series(w, s, &one, score);
+    if (status == 0 && probe->scalar) {
+        struct series *y = &w->series;
+        const struct result_table *t = results_find(&one, probe->scalar);
+        const size_t capacity = y->count + 1;
+        y->scalar = xreallocarray(y->scalar, capacity, sizeof *y->scalar);
+        y->score = xreallocarray(y->score, capacity, sizeof *y->score);
+        y->key = xreallocarray(y->key, capacity, sizeof *y->key);
+        y->scalar[y->count] = t && t->row_count ? t->rows[0].value[0] : NAN;
+        y->score[y->count] = score;
+        y->key[y->count++] = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+    }
     results_release(&one);
     image_release(&mask);
     w->options.mask = w->request->options.mask;
     return status;
-}
-
-static void note_sample(struct going *w, struct sample *s, bool read)
-{
-    const int parts = w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
-    if (!generates(w->request)) data_notices_leave_choices(s);
-    data_notices_sample(&w->notices, w->m.model->tokenizer, s, read ? parts : 0);
-    if (read) data_notices_shown(&w->notices, &s->dialogue, w->c.pictures, w->c.picture_count);
 }
 
 static int go_through(struct going *w, const struct sinks *sinks, struct err *err)
@@ -164,40 +152,16 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
         sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
         const bool read = dataset_read(&w->data, i, &s, &why) == 0;
         if ((!read || measure_sample(w, &s, &why) < 0) && !w->broken++) w->why = why;
-        note_sample(w, &s, read);
+        const int parts = w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
+        if (!generates(w->request)) data_notices_leave_choices(&s);
+        data_notices_sample(&w->notices, w->m.model->tokenizer, &s, read ? parts : 0);
+        if (read) data_notices_shown(&w->notices, &s.dialogue, w->c.pictures, w->c.picture_count);
         sample_release(&s);
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");
     }
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
     if (w->mean.samples) return 0;
     return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
-}
-
-static void put_series(struct going *w, struct results *r)
-{
-    const struct series *y = &w->series;
-    const struct probe *probe = w->request->probe;
-    char *name = xasprintf("%s.samples", probe->name);
-    struct result_table *t = results_table(r, name, "sample|value|score");
-    for (size_t i = 0; i < y->count; i++) {
-        double *v = result_row(t, "%s", y->key[i]);
-        v[0] = y->scalar[i], v[1] = y->score[i];
-    }
-    free(name);
-    t->own = t->points = true;
-    name = xasprintf("%s.data", probe->name);
-    t = results_table(r, name, "what|value");
-    result_row(t, "samples")[0] = (double)y->count;
-    result_row(t, "Spearman of value and score")[0] =
-        rank_correlation(y->scalar, y->score, y->count);
-    free(name);
-}
-
-static void put_notices(const struct going *w, struct results *r)
-{
-    char *text = data_notices_text(&w->notices);
-    if (text) results_note(r, "data: %s", text);
-    free(text);
 }
 
 int measure_data(const struct measuring *m, const struct measure_request *request,
@@ -226,8 +190,26 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         if (w.broken)
             results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
                          w.why.text);
-        put_notices(&w, r);
-        if (request->probe->scalar) put_series(&w, r);
+        char *text = data_notices_text(&w.notices);
+        if (text) results_note(r, "data: %s", text);
+        free(text);
+        if (request->probe->scalar) {
+            const struct series *y = &w.series;
+            char *name = xasprintf("%s.samples", request->probe->name);
+            struct result_table *t = results_table(r, name, "sample|value|score");
+            for (size_t i = 0; i < y->count; i++) {
+                double *v = result_row(t, "%s", y->key[i]);
+                v[0] = y->scalar[i], v[1] = y->score[i];
+            }
+            free(name);
+            t->own = t->points = true;
+            name = xasprintf("%s.data", request->probe->name);
+            t = results_table(r, name, "what|value");
+            result_row(t, "samples")[0] = (double)y->count;
+            result_row(t, "Spearman of value and score")[0] =
+                rank_correlation(y->scalar, y->score, y->count);
+            free(name);
+        }
     }
     for (size_t i = 0; i < w.series.count; i++) free(w.series.key[i]);
     free(w.series.key);

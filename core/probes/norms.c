@@ -107,23 +107,6 @@ static void norms_release(void *state)
     free(s);
 }
 
-static float *read_gains(const struct backend *b, const struct decoder *d)
-{
-    const size_t width = (size_t)d->config.hidden;
-    float *gains = xreallocarray(NULL, (size_t)d->config.layers * width, sizeof *gains);
-    void *stored = xreallocarray(NULL, width, sizeof *gains);
-    for (int l = 0; l < d->config.layers; l++) {
-        const struct tensor *gain = &d->layer[l].attention.before;
-        float *to = gains + (size_t)l * width;
-        for (size_t i = 0; i < width && !gain->data; i++) to[i] = 1;
-        if (!gain->data) continue;
-        b->download(stored, gain->data, tensor_bytes(gain));
-        floats_from(to, stored, gain->dtype, width);
-    }
-    free(stored);
-    return gains;
-}
-
 static void *norms_start(const struct probe_env *env, struct err *err)
 {
     struct norms *s = xcalloc(1, sizeof *s);
@@ -138,7 +121,17 @@ static void *norms_start(const struct probe_env *env, struct err *err)
     s->there = xcalloc((size_t)s->rows, sizeof *s->there);
     s->visual = xcalloc((size_t)most, sizeof *s->visual);
     s->text = xcalloc((size_t)most, sizeof *s->text);
-    s->gains = read_gains(env->backend, &env->model->decoder);
+    s->gains = xreallocarray(NULL, (size_t)(s->layers * s->width), sizeof *s->gains);
+    void *stored = xreallocarray(NULL, (size_t)s->width, sizeof *s->gains);
+    for (int l = 0; l < s->layers; l++) {
+        const struct tensor *gain = &env->model->decoder.layer[l].attention.before;
+        float *to = s->gains + l * s->width;
+        for (int64_t i = 0; i < s->width && !gain->data; i++) to[i] = 1;
+        if (!gain->data) continue;
+        env->backend->download(stored, gain->data, tensor_bytes(gain));
+        floats_from(to, stored, gain->dtype, (size_t)s->width);
+    }
+    free(stored);
     interface_table(&s->interface, env->backend, &env->model->decoder.embed);
     interface_norm(&s->interface, env->backend, env->model);
     return s;
@@ -183,25 +176,6 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     add_groups(from->theta, a, i, angle(cosine));
     tally_add(&from->step, sqrt(step));
     if (step > 0 && norm > 0) tally_add(&from->turn, angle(along / (sqrt(step) * norm)));
-}
-
-// Sums of unit vectors give the mean cosine over all pairs.
-static void add_cross(struct norms *s, int l, const struct site_args *a, const float *h)
-{
-    int64_t visual = 0, text = 0;
-    double dot = 0;
-    memset(s->visual, 0, (size_t)s->width * sizeof *s->visual);
-    memset(s->text, 0, (size_t)s->width * sizeof *s->text);
-    for (int64_t i = 0; i < a->x->shape[0]; i++) {
-        const bool seen = site_visual(a, i);
-        const double norm = rows_norm(h + i * s->width, s->width);
-        double *sum = seen ? s->visual : s->text;
-        *(seen ? &visual : &text) += 1;
-        for (int64_t k = 0; k < s->width && norm > 0; k++)
-            sum[k] += (double)h[i * s->width + k] / norm;
-    }
-    for (int64_t k = 0; k < s->width; k++) dot += s->visual[k] * s->text[k];
-    s->depth[l].cross = visual && text ? dot / (double)visual / (double)text : NAN;
 }
 
 // Dot products of the layer's normed inputs, text with earlier visual tokens and with all.
@@ -284,12 +258,23 @@ static int take_rows(void *state, const struct site *site, const struct site_arg
     }
     const int l = site == SITE_FINAL ? s->layers : args->layer;
     const int64_t n = args->x->shape[0];
+    int64_t visual = 0, text = 0;
+    double dot = 0;
+    memset(s->visual, 0, (size_t)s->width * sizeof *s->visual);
+    memset(s->text, 0, (size_t)s->width * sizeof *s->text);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t row = site_row(args, i);
-        add_groups(s->depth[l].norm, args, i, rows_norm(h + i * s->width, s->width));
-        if (l && s->there[row]) add_step(s, l, args, i, h + i * s->width);
+        const float *x = h + i * s->width;
+        const double norm = rows_norm(x, s->width);
+        const bool seen = site_visual(args, i);
+        double *sum = seen ? s->visual : s->text;
+        add_groups(s->depth[l].norm, args, i, norm);
+        if (l && s->there[site_row(args, i)]) add_step(s, l, args, i, x);
+        *(seen ? &visual : &text) += 1;
+        for (int64_t k = 0; k < s->width && norm > 0; k++) sum[k] += (double)x[k] / norm;
     }
-    add_cross(s, l, args, h);
+    // Sums of unit vectors give the mean cosine over all pairs.
+    for (int64_t k = 0; k < s->width; k++) dot += s->visual[k] * s->text[k];
+    s->depth[l].cross = visual && text ? dot / (double)visual / (double)text : NAN;
     if (l < s->layers) add_inputs(s, l, args, h);
     memset(s->there, 0, (size_t)s->rows * sizeof *s->there);
     for (int64_t i = 0; i < n; i++) {
@@ -321,59 +306,8 @@ static void put_groups(double *v, const struct tally *stat)
 
 #define GROUP_COLUMNS "layer|visual|visual std|text|text std|text but first|text but first std"
 
-static void put_layers(const struct norms *s, struct results *r)
-{
-    struct result_table *t = results_table(r, "norms.layers", GROUP_COLUMNS);
-    t->curve = true;
-    for (int l = 0; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].norm);
-    t = results_table(r, "norms.cosines", GROUP_COLUMNS);
-    t->curve = true;
-    for (int l = 1; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].cosine);
-}
-
 // The columns of norms.theory.
 enum { C, PHI, N_VIS, N_TXT, THETA_VIS, FOUND_VIS, THETA_TXT, FOUND_TXT, GAMMA, FOUND, BALANCED };
-
-static void put_theory(const struct norms *s, struct results *r)
-{
-    struct result_table *t =
-        results_table(r, "norms.theory",
-                      "layer|C|phi|norm visual|norm text|theta visual|measured visual|theta text|"
-                      "measured text|gamma|gamma measured|gamma balanced");
-    struct result_table *cross = results_table(
-        r, "norms.alignment", "layer|cosine by theory|by measured angles|cosine measured");
-    double product = s->depth[0].cross, found = product;
-    cross->curve = true;
-    for (int l = 0; l <= s->layers; l++) {
-        const struct depth *d = &s->depth[l];
-        double *x = result_row(cross, "%d", l);
-        x[0] = product, x[1] = found, x[2] = d->cross;
-        if (l == s->layers) break;
-        double *v = result_row(t, "%d", l);
-        v[C] = tally_mean(&d->step), v[PHI] = tally_mean(&d->turn);
-        v[N_VIS] = tally_mean(&d->norm[VISUAL]), v[N_TXT] = tally_mean(&d->norm[TEXT]);
-        v[THETA_VIS] = atan2(v[C] * sin(v[PHI]), v[N_VIS] + v[C] * cos(v[PHI]));
-        v[THETA_TXT] = atan2(v[C] * sin(v[PHI]), v[N_TXT] + v[C] * cos(v[PHI]));
-        v[FOUND_VIS] = tally_mean(&d->theta[VISUAL]), v[FOUND_TXT] = tally_mean(&d->theta[TEXT]);
-        v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
-        v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
-        // Both tangents are the geometric mean: cos^2 of that angle.
-        v[BALANCED] = 1 / (1 + fabs(tan(v[THETA_VIS]) * tan(v[THETA_TXT])));
-        product *= v[GAMMA];
-        found *= v[FOUND];
-    }
-}
-
-static void put_attention(const struct norms *s, struct results *r)
-{
-    struct result_table *t = results_table(
-        r, "norms.attention", "layer|text-visual logits|input products|input products, all pairs");
-    t->curve = true;
-    for (int l = 0; l < s->layers; l++) {
-        double *v = result_row(t, "%d", l);
-        v[0] = s->depth[l].logits, v[1] = s->depth[l].dot, v[2] = s->depth[l].dot_all;
-    }
-}
 
 // Mean of the conversation, mean and deviation over the data set, of each modality.
 static int put_calibrated(const struct norms *s, struct results *r, struct err *err)
@@ -407,9 +341,44 @@ static int norms_finish(void *state, struct results *r, struct err *err)
                     "and the modality's norm (Eq. 8)");
     s->interface.text = s->depth[0].norm[TEXT];
     interface_put(&s->interface, r);
-    put_layers(s, r);
-    put_theory(s, r);
-    put_attention(s, r);
+    struct result_table *t = results_table(r, "norms.layers", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 0; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].norm);
+    t = results_table(r, "norms.cosines", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 1; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].cosine);
+    t = results_table(r, "norms.theory",
+                      "layer|C|phi|norm visual|norm text|theta visual|measured visual|theta text|"
+                      "measured text|gamma|gamma measured|gamma balanced");
+    struct result_table *cross = results_table(
+        r, "norms.alignment", "layer|cosine by theory|by measured angles|cosine measured");
+    double product = s->depth[0].cross, found = product;
+    cross->curve = true;
+    for (int l = 0; l <= s->layers; l++) {
+        const struct depth *d = &s->depth[l];
+        double *x = result_row(cross, "%d", l);
+        x[0] = product, x[1] = found, x[2] = d->cross;
+        if (l == s->layers) break;
+        double *v = result_row(t, "%d", l);
+        v[C] = tally_mean(&d->step), v[PHI] = tally_mean(&d->turn);
+        v[N_VIS] = tally_mean(&d->norm[VISUAL]), v[N_TXT] = tally_mean(&d->norm[TEXT]);
+        v[THETA_VIS] = atan2(v[C] * sin(v[PHI]), v[N_VIS] + v[C] * cos(v[PHI]));
+        v[THETA_TXT] = atan2(v[C] * sin(v[PHI]), v[N_TXT] + v[C] * cos(v[PHI]));
+        v[FOUND_VIS] = tally_mean(&d->theta[VISUAL]), v[FOUND_TXT] = tally_mean(&d->theta[TEXT]);
+        v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
+        v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
+        // Both tangents are the geometric mean: cos^2 of that angle.
+        v[BALANCED] = 1 / (1 + fabs(tan(v[THETA_VIS]) * tan(v[THETA_TXT])));
+        product *= v[GAMMA];
+        found *= v[FOUND];
+    }
+    t = results_table(r, "norms.attention",
+                      "layer|text-visual logits|input products|input products, all pairs");
+    t->curve = true;
+    for (int l = 0; l < s->layers; l++) {
+        double *v = result_row(t, "%d", l);
+        v[0] = s->depth[l].logits, v[1] = s->depth[l].dot, v[2] = s->depth[l].dot_all;
+    }
     return 0;
 }
 

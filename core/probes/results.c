@@ -6,24 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char **split(const char *text, int *count)
-{
-    char **words = NULL;
-    *count = 0;
-    for (const char *p = text;; p++) {
-        const size_t n = strcspn(p, "|");
-        words = xreallocarray(words, (size_t)*count + 1, sizeof *words);
-        words[(*count)++] = xstrndup(p, n);
-        p += n;
-        if (!*p) return words;
-    }
-}
-
 struct result_table *results_table(struct results *r, const char *name, const char *columns)
 {
     struct result_table *t = xcalloc(1, sizeof *t);
     t->name = xstrdup(name);
-    t->columns = split(columns, &t->column_count);
+    for (const char *p = columns;; p++) {
+        const size_t n = strcspn(p, "|");
+        t->columns = xreallocarray(t->columns, (size_t)t->column_count + 1, sizeof *t->columns);
+        t->columns[t->column_count++] = xstrndup(p, n);
+        p += n;
+        if (!*p) break;
+    }
     r->tables = xreallocarray(r->tables, r->table_count + 1, sizeof *r->tables);
     return r->tables[r->table_count++] = t;
 }
@@ -94,22 +87,20 @@ void results_arithmetic(struct results *r, const char *first, const char *second
              two ? second : "");
 }
 
-static void table_free(struct result_table *t)
-{
-    for (int c = 0; c < t->column_count; c++) free(t->columns[c]);
-    for (size_t i = 0; i < t->row_count; i++) {
-        free(t->rows[i].key);
-        free(t->rows[i].value);
-    }
-    free(t->columns);
-    free(t->rows);
-    free(t->name);
-    free(t);
-}
-
 void results_release(struct results *r)
 {
-    for (size_t i = 0; i < r->table_count; i++) table_free(r->tables[i]);
+    for (size_t i = 0; i < r->table_count; i++) {
+        struct result_table *t = r->tables[i];
+        for (int c = 0; c < t->column_count; c++) free(t->columns[c]);
+        for (size_t k = 0; k < t->row_count; k++) {
+            free(t->rows[k].key);
+            free(t->rows[k].value);
+        }
+        free(t->columns);
+        free(t->rows);
+        free(t->name);
+        free(t);
+    }
     for (size_t i = 0; i < r->map_count; i++) {
         free(r->maps[i].name);
         free(r->maps[i].tile);
@@ -138,18 +129,13 @@ const struct result_table *results_find(const struct results *r, const char *tab
     return NULL;
 }
 
-static double *row_of(const struct result_table *t, const char *key)
-{
-    for (size_t i = 0; i < t->row_count; i++)
-        if (!strcmp(t->rows[i].key, key)) return t->rows[i].value;
-    return NULL;
-}
-
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column)
 {
     const struct result_table *t = results_find(r, table);
-    const double *row = t ? row_of(t, key) : NULL;
+    const double *row = NULL;
+    for (size_t i = 0; t && i < t->row_count && !row; i++)
+        if (!strcmp(t->rows[i].key, key)) row = t->rows[i].value;
     for (int c = 1; row && c < t->column_count; c++)
         if (!strcmp(t->columns[c], column)) return row + c - 1;
     return NULL;

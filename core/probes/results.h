@@ -117,8 +117,7 @@ const double *results_value(const struct results *r, const char *table, const ch
 
 // Means over samples; zeroed is empty.
 struct results_mean {
-    // For each table cell the content of a struct tally; for maps sums and counts.
-    struct results means, squares, counts;
+    struct results sums; // for each table cell a struct tally; for maps sums and counts
     int64_t samples;
     bool own; // some maps are by positions or tokens: each sample has its own
 };

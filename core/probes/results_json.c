@@ -14,55 +14,6 @@ static void json_number(struct buf *b, double v)
         buf_puts(b, "null");
 }
 
-static void json_table(const struct result_table *t, struct buf *b)
-{
-    buf_puts(b, "{\"name\":");
-    json_put_text(b, t->name);
-    buf_puts(b, ",\"columns\":[");
-    for (int c = 0; c < t->column_count; c++) {
-        if (c) buf_putc(b, ',');
-        json_put_text(b, t->columns[c]);
-    }
-    buf_puts(b, "],\"rows\":[");
-    for (size_t i = 0; i < t->row_count; i++) {
-        buf_puts(b, i ? ",[" : "[");
-        json_put_text(b, t->rows[i].key);
-        for (int c = 0; c + 1 < t->column_count; c++) {
-            buf_putc(b, ',');
-            json_number(b, t->rows[i].value[c]);
-        }
-        buf_putc(b, ']');
-    }
-    buf_puts(b, "]}");
-}
-
-static void json_map(const struct result_map *m, struct buf *b)
-{
-    buf_puts(b, "{\"name\":");
-    json_put_text(b, m->name);
-    if (m->tile) {
-        buf_puts(b, ",\"tile\":");
-        json_put_text(b, m->tile);
-    }
-    buf_printf(b,
-               ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
-               "\"values\":[",
-               m->picture, m->layer, m->head, m->token, m->rows, m->cols);
-    for (int i = 0; i < m->rows * m->cols; i++) {
-        if (i) buf_putc(b, ',');
-        json_number(b, (double)m->values[i]);
-    }
-    buf_puts(b, "]");
-    for (int i = 0; m->state && i < m->rows * m->cols; i++)
-        buf_printf(b, i ? ",%d" : ",\"dropped\":[%d", m->state[i]);
-    if (m->state) buf_putc(b, ']');
-    for (int i = 0; m->words && i < m->rows * m->cols; i++) {
-        buf_puts(b, i ? "," : ",\"words\":[");
-        json_put_text(b, m->words[i] ? m->words[i] : "");
-    }
-    buf_puts(b, m->words ? "]}" : "}");
-}
-
 void results_json(const struct results *r, struct buf *b)
 {
     buf_puts(b, "{\"arithmetic\":");
@@ -70,12 +21,53 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, ",\"tables\":[");
     for (size_t i = 0; i < r->table_count; i++) {
         if (i) buf_putc(b, ',');
-        json_table(r->tables[i], b);
+        const struct result_table *t = r->tables[i];
+        buf_puts(b, "{\"name\":");
+        json_put_text(b, t->name);
+        buf_puts(b, ",\"columns\":[");
+        for (int c = 0; c < t->column_count; c++) {
+            if (c) buf_putc(b, ',');
+            json_put_text(b, t->columns[c]);
+        }
+        buf_puts(b, "],\"rows\":[");
+        for (size_t k = 0; k < t->row_count; k++) {
+            buf_puts(b, k ? ",[" : "[");
+            json_put_text(b, t->rows[k].key);
+            for (int c = 0; c + 1 < t->column_count; c++) {
+                buf_putc(b, ',');
+                json_number(b, t->rows[k].value[c]);
+            }
+            buf_putc(b, ']');
+        }
+        buf_puts(b, "]}");
     }
     buf_puts(b, "],\"maps\":[");
     for (size_t i = 0; i < r->map_count; i++) {
         if (i) buf_putc(b, ',');
-        json_map(&r->maps[i], b);
+        const struct result_map *m = &r->maps[i];
+        buf_puts(b, "{\"name\":");
+        json_put_text(b, m->name);
+        if (m->tile) {
+            buf_puts(b, ",\"tile\":");
+            json_put_text(b, m->tile);
+        }
+        buf_printf(b,
+                   ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
+                   "\"values\":[",
+                   m->picture, m->layer, m->head, m->token, m->rows, m->cols);
+        for (int k = 0; k < m->rows * m->cols; k++) {
+            if (k) buf_putc(b, ',');
+            json_number(b, (double)m->values[k]);
+        }
+        buf_puts(b, "]");
+        for (int k = 0; m->state && k < m->rows * m->cols; k++)
+            buf_printf(b, k ? ",%d" : ",\"dropped\":[%d", m->state[k]);
+        if (m->state) buf_putc(b, ']');
+        for (int k = 0; m->words && k < m->rows * m->cols; k++) {
+            buf_puts(b, k ? "," : ",\"words\":[");
+            json_put_text(b, m->words[k] ? m->words[k] : "");
+        }
+        buf_puts(b, m->words ? "]}" : "}");
     }
     buf_puts(b, "],\"notes\":[");
     for (size_t i = 0; i < r->note_count; i++) {
@@ -95,19 +87,6 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, "]}");
 }
 
-// The texts of an array joined by "|"; false: it holds something else.
-static bool read_columns(const cJSON *array, struct buf *b)
-{
-    const cJSON *x;
-    cJSON_ArrayForEach(x, array)
-    {
-        const char *text = cJSON_GetStringValue(x);
-        if (!text) return false;
-        buf_printf(b, "%s%s", b->length ? "|" : "", text);
-    }
-    return b->length > 0;
-}
-
 static double read_number(const cJSON *x)
 {
     return cJSON_IsNumber(x) ? x->valuedouble : NAN;
@@ -117,13 +96,16 @@ static bool read_table(struct results *r, const cJSON *json)
 {
     const char *name = cJSON_GetStringValue(json_get(json, "name"));
     struct buf columns = { 0 };
-    const cJSON *row;
-    if (!name || !read_columns(json_get(json, "columns"), &columns)) {
-        buf_release(&columns);
-        return false;
+    const cJSON *row, *x;
+    bool texts = name;
+    cJSON_ArrayForEach(x, json_get(json, "columns"))
+    {
+        texts = texts && cJSON_IsString(x);
+        if (texts) buf_printf(&columns, "%s%s", columns.length ? "|" : "", x->valuestring);
     }
-    struct result_table *t = results_table(r, name, columns.data);
+    struct result_table *t = texts && columns.length ? results_table(r, name, columns.data) : NULL;
     buf_release(&columns);
+    if (!t) return false;
     cJSON_ArrayForEach(row, json_get(json, "rows"))
     {
         const cJSON *cell = cJSON_IsArray(row) ? row->child : NULL;
@@ -166,56 +148,40 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     return true;
 }
 
-// Where tokens begin: numbers that grow, within the text.
-static bool read_starts(struct results *r, int side, const cJSON *array)
-{
-    const double most = (double)strlen(r->text[side]);
-    const cJSON *x;
-    double last = 0;
-    size_t n = 0;
-    if (!cJSON_IsArray(array)) return !array;
-    size_t *starts = xcalloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *starts);
-    cJSON_ArrayForEach(x, array)
-    {
-        const double at = read_number(x);
-        if (!(at >= last && at <= most)) break;
-        starts[n++] = (size_t)at;
-        last = at;
-    }
-    const bool good = !x;
-    if (good) results_starts(r, side, starts, n);
-    free(starts);
-    return good;
-}
-
-// [[title, text, starts], [title, text, starts]], or nothing.
+// [[title, text, starts], [title, text, starts]], or nothing. Starts of tokens ascend, within the
+// text.
 static bool read_texts(struct results *r, const cJSON *json)
 {
-    const char *word[4];
-    const cJSON *x;
-    int n = 0;
-    cJSON_ArrayForEach(x, json) for (int i = 0; i < 2 && n < 4; i++) word[n++] =
-        cJSON_GetStringValue(cJSON_GetArrayItem(x, i));
-    for (int i = 0; i < n; i++)
-        if (!word[i]) return false;
-    if (n == 4)
-        results_texts(r, (const char *const[]){ word[0], word[2] },
-                      (const char *const[]){ word[1], word[3] });
-    bool good = n == 0 || n == 4;
-    n = 0;
-    cJSON_ArrayForEach(x, json)
-    {
-        good = good && n < 2 && read_starts(r, n, cJSON_GetArrayItem(x, 2));
-        n++;
+    const char *title[2], *text[2];
+    const int sides = cJSON_GetArraySize(json);
+    if (sides != 0 && sides != 2) return false;
+    for (int k = 0; k < sides; k++) {
+        const cJSON *side = cJSON_GetArrayItem(json, k);
+        title[k] = cJSON_GetStringValue(cJSON_GetArrayItem(side, 0));
+        text[k] = cJSON_GetStringValue(cJSON_GetArrayItem(side, 1));
+        if (!title[k] || !text[k]) return false;
     }
-    return good;
-}
-
-static bool read_note(struct results *r, const cJSON *json)
-{
-    const char *text = cJSON_GetStringValue(json);
-    if (text) results_note(r, "%s", text);
-    return text != NULL;
+    if (sides) results_texts(r, title, text);
+    for (int k = 0; k < sides; k++) {
+        const cJSON *array = cJSON_GetArrayItem(cJSON_GetArrayItem(json, k), 2), *x;
+        const double most = (double)strlen(text[k]);
+        double last = 0;
+        size_t n = 0;
+        if (!array) continue;
+        if (!cJSON_IsArray(array)) return false;
+        size_t *starts = xcalloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *starts);
+        cJSON_ArrayForEach(x, array)
+        {
+            const double at = read_number(x);
+            if (!(at >= last && at <= most)) break;
+            starts[n++] = (size_t)at;
+            last = at;
+        }
+        if (!x) results_starts(r, k, starts, n);
+        free(starts);
+        if (x) return false;
+    }
+    return true;
 }
 
 int results_read(struct results *r, const char *json, struct err *err)
@@ -228,7 +194,11 @@ int results_read(struct results *r, const char *json, struct err *err)
     if (arithmetic) results_arithmetic(r, arithmetic, NULL);
     cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
     cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
-    cJSON_ArrayForEach(x, json_get(all, "notes")) good = good && read_note(r, x);
+    cJSON_ArrayForEach(x, json_get(all, "notes"))
+    {
+        good = good && cJSON_IsString(x);
+        if (good) results_note(r, "%s", x->valuestring);
+    }
     good = good && read_texts(r, json_get(all, "texts"));
     cJSON_Delete(all);
     return good ? 0 : err_set(err, "the result is damaged");

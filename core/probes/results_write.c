@@ -13,31 +13,6 @@
 
 enum { LONG_TABLE = 1000 }; // rows of a kept table that are still shown
 
-static bool is_number(const char *text)
-{
-    char *end;
-    strtod(text, &end);
-    return *text && !*end;
-}
-
-static void show_table(const struct result_table *t, const struct sinks *sinks)
-{
-    struct table_builder b;
-    const size_t columns = (size_t)t->column_count;
-    bool *numeric = xcalloc(columns, sizeof *numeric);
-    for (size_t c = 0; c < columns; c++) numeric[c] = true;
-    for (size_t i = 0; i < t->row_count; i++) numeric[0] &= is_number(t->rows[i].key);
-    table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
-    b.titled = true;
-    for (size_t i = 0; i < t->row_count; i++) {
-        table_add(&b, "%s", t->rows[i].key);
-        for (size_t c = 0; c + 1 < columns; c++)
-            table_add(&b, isfinite(t->rows[i].value[c]) ? "%.6g" : "", t->rows[i].value[c]);
-    }
-    table_emit(&b, sinks);
-    free(numeric);
-}
-
 static size_t common_bytes(const char *a, const char *b)
 {
     size_t n = 0;
@@ -59,53 +34,30 @@ void results_show(const struct results *r, const struct sinks *sinks)
     }
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
-        if (t->kept && t->row_count > LONG_TABLE)
+        if (t->kept && t->row_count > LONG_TABLE) {
             sinks_notice(sinks, "%s has %zu rows: --csv FILE writes them", t->name, t->row_count);
-        else
-            show_table(t, sinks);
+            continue;
+        }
+        struct table_builder b;
+        const size_t columns = (size_t)t->column_count;
+        bool *numeric = xcalloc(columns, sizeof *numeric);
+        for (size_t c = 0; c < columns; c++) numeric[c] = true;
+        for (size_t k = 0; k < t->row_count; k++) {
+            char *end;
+            strtod(t->rows[k].key, &end);
+            numeric[0] &= end > t->rows[k].key && !*end;
+        }
+        table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+        b.titled = true;
+        for (size_t k = 0; k < t->row_count; k++) {
+            table_add(&b, "%s", t->rows[k].key);
+            for (size_t c = 0; c + 1 < columns; c++)
+                table_add(&b, isfinite(t->rows[k].value[c]) ? "%.6g" : "", t->rows[k].value[c]);
+        }
+        table_emit(&b, sinks);
+        free(numeric);
     }
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
-}
-
-static void csv_map(const struct result_map *m, bool words, struct buf *b)
-{
-    for (int r = 0; r < m->rows; r++)
-        for (int c = 0; c < m->cols; c++) {
-            const int i = r * m->cols + c;
-            csv_quote(b, m->name);
-            buf_printf(b, ",%d,", m->picture);
-            csv_quote(b, m->tile ? m->tile : "");
-            buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, r, c);
-            if (isfinite(m->values[i])) buf_printf(b, "%.9g", (double)m->values[i]);
-            buf_printf(b, ",%d", m->state ? m->state[i] : 0);
-            if (words) buf_putc(b, ',');
-            if (words) csv_quote(b, m->words && m->words[i] ? m->words[i] : "");
-            buf_putc(b, '\n');
-        }
-}
-
-static void table_csv(const struct result_table *t, struct buf *b)
-{
-    for (int c = 0; c < t->column_count; c++) {
-        if (c) buf_putc(b, ',');
-        csv_quote(b, t->columns[c]);
-    }
-    buf_putc(b, '\n');
-    for (size_t k = 0; k < t->row_count; k++) {
-        csv_quote(b, t->rows[k].key);
-        for (int c = 0; c + 1 < t->column_count; c++)
-            buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
-        buf_putc(b, '\n');
-    }
-}
-
-static void maps_csv(const struct results *r, struct buf *b)
-{
-    bool words = false;
-    for (size_t i = 0; i < r->map_count; i++) words |= r->maps[i].words != NULL;
-    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped");
-    buf_puts(b, words ? ",word\n" : "\n");
-    for (size_t i = 0; i < r->map_count; i++) csv_map(&r->maps[i], words, b);
 }
 
 char *results_path(const char *path, const char *ending, const char *name, int number)
@@ -124,53 +76,42 @@ char *results_path(const char *path, const char *ending, const char *name, int n
     return buf_take(&b);
 }
 
-struct part {
-    const char *name; // of its table, or "maps"
-    char *path;
-    FILE *file; // NULL: not open
-};
-
-static void name_part(struct part *p, const struct results *r, size_t at, const char *path)
+static void put_table(const struct result_table *t, struct buf *b)
 {
-    const struct result_table *t = at < r->table_count ? r->tables[at] : NULL;
-    const bool single = r->table_count + (r->map_count > 0) == 1;
-    int number = 1;
-    for (size_t i = 0; t && i < at; i++) number += !strcmp(r->tables[i]->name, t->name);
-    p->name = t ? t->name : "maps";
-    p->path = single ? xstrdup(path) : results_path(path, ".csv", p->name, number);
+    for (int c = 0; c < t->column_count; c++) {
+        if (c) buf_putc(b, ',');
+        csv_quote(b, t->columns[c]);
+    }
+    buf_putc(b, '\n');
+    for (size_t k = 0; k < t->row_count; k++) {
+        csv_quote(b, t->rows[k].key);
+        for (int c = 0; c + 1 < t->column_count; c++)
+            buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
+        buf_putc(b, '\n');
+    }
 }
 
-// All of it reaches the disk, and nothing is in place yet.
-static int write_part(struct part *p, const struct results *r, size_t at, struct err *err)
+static void put_maps(const struct results *r, struct buf *b)
 {
-    struct buf b = { 0 };
-    if (!(p->file = file_out_open(p->path, err))) return -1;
-    if (at < r->table_count)
-        table_csv(r->tables[at], &b);
-    else
-        maps_csv(r, &b);
-    errno = 0;
-    const bool good = fwrite(b.data, 1, b.length, p->file) == b.length && fflush(p->file) == 0;
-    buf_release(&b);
-    return good ? 0 : err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
-}
-
-static int put_part(struct part *p, const struct sinks *sinks, struct err *err)
-{
-    const int status = file_out_close(p->file, p->path, err);
-    p->file = NULL;
-    if (status == 0) sinks_written(sinks, "csv", p->path, p->name);
-    return status;
-}
-
-// All are written before the first is put in place: none is new beside others of an earlier time.
-static int write_parts(struct part *parts, size_t count, const struct results *r,
-                       const struct sinks *sinks, struct err *err)
-{
-    int status = 0;
-    for (size_t i = 0; i < count && status == 0; i++) status = write_part(&parts[i], r, i, err);
-    for (size_t i = 0; i < count && status == 0; i++) status = put_part(&parts[i], sinks, err);
-    return status;
+    bool words = false;
+    for (size_t i = 0; i < r->map_count; i++) words |= r->maps[i].words != NULL;
+    buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped");
+    buf_puts(b, words ? ",word\n" : "\n");
+    for (size_t i = 0; i < r->map_count; i++) {
+        const struct result_map *m = &r->maps[i];
+        for (int k = 0; k < m->rows * m->cols; k++) {
+            csv_quote(b, m->name);
+            buf_printf(b, ",%d,", m->picture);
+            csv_quote(b, m->tile ? m->tile : "");
+            buf_printf(b, ",%d,%d,%d,%d,%d,", m->layer, m->head, m->token, k / m->cols,
+                       k % m->cols);
+            if (isfinite(m->values[k])) buf_printf(b, "%.9g", (double)m->values[k]);
+            buf_printf(b, ",%d", m->state ? m->state[k] : 0);
+            if (words) buf_putc(b, ',');
+            if (words) csv_quote(b, m->words && m->words[k] ? m->words[k] : "");
+            buf_putc(b, '\n');
+        }
+    }
 }
 
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
@@ -184,9 +125,39 @@ int results_write_csv(const struct results *r, const char *path, const struct si
                        "'%s' is not a regular file, and %zu tables need one file each: give a "
                        "name, and FILE-TABLE.csv are written",
                        path, count);
-    struct part *parts = xcalloc(count + 1, sizeof *parts);
-    for (size_t i = 0; i < count; i++) name_part(&parts[i], r, i, path);
-    const int status = write_parts(parts, count, r, sinks, err);
+    struct part {
+        const char *name; // of its table, or "maps"
+        char *path;
+        FILE *file; // NULL: not open
+    } *parts = xcalloc(count + 1, sizeof *parts);
+    int status = 0;
+    // All files are on the disk before the first is moved into place: either all are new or none.
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct part *p = &parts[i];
+        const struct result_table *t = i < r->table_count ? r->tables[i] : NULL;
+        struct buf b = { 0 };
+        int number = 1;
+        for (size_t k = 0; t && k < i; k++) number += !strcmp(r->tables[k]->name, t->name);
+        p->name = t ? t->name : "maps";
+        p->path = count == 1 ? xstrdup(path) : results_path(path, ".csv", p->name, number);
+        if (!(p->file = file_out_open(p->path, err))) {
+            status = -1;
+            break;
+        }
+        if (t)
+            put_table(t, &b);
+        else
+            put_maps(r, &b);
+        errno = 0;
+        if (fwrite(b.data, 1, b.length, p->file) != b.length || fflush(p->file) != 0)
+            status = err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
+        buf_release(&b);
+    }
+    for (size_t i = 0; i < count && status == 0; i++) {
+        status = file_out_close(parts[i].file, parts[i].path, err);
+        parts[i].file = NULL;
+        if (status == 0) sinks_written(sinks, "csv", parts[i].path, parts[i].name);
+    }
     for (size_t i = 0; i < count; i++) {
         if (parts[i].file) file_out_abandon(parts[i].file, parts[i].path);
         free(parts[i].path);

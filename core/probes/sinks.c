@@ -88,16 +88,6 @@ static void sinks_release(void *state)
     free(s);
 }
 
-static int check_dims(const struct probe_env *env, struct err *err)
-{
-    const int64_t width = env->model->decoder.config.hidden;
-    for (int i = 0; i < env->options->dim_count; i++)
-        if (env->options->dims[i] < 0 || env->options->dims[i] >= width)
-            return err_set(err, "--dims %d: the residual stream has dimensions 0 to %lld",
-                           env->options->dims[i], (long long)width - 1);
-    return 0;
-}
-
 int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
                      struct err *err)
 {
@@ -123,32 +113,31 @@ int sinks_calibrated(const struct settings *settings, const struct model *m, flo
     return -1;
 }
 
-// The dimensions that a calibration found for this layer, unless the options name some.
-static int calibrated(struct sinks_state *s, struct err *err)
-{
-    float *dims;
-    if (s->dim_count) return 0;
-    if (sinks_calibrated(s->env->settings, s->env->model, &dims, err) < 0) return -1;
-    for (int i = 0; i < 2 && dims; i++) s->dims[s->dim_count++] = (int)dims[2 * s->env->from + i];
-    free(dims);
-    return 0;
-}
-
 static void *sinks_start(const struct probe_env *env, struct err *err)
 {
-    if (check_dims(env, err) < 0) return NULL;
+    const int64_t width = env->model->decoder.config.hidden;
+    float *dims = NULL;
+    for (int i = 0; i < env->options->dim_count; i++)
+        if (env->options->dims[i] < 0 || env->options->dims[i] >= width) {
+            err_set(err, "--dims %d: the residual stream has dimensions 0 to %lld",
+                    env->options->dims[i], (long long)width - 1);
+            return NULL;
+        }
+    // Dimensions that the options name, else those that a calibration found for this layer.
+    if (!env->options->dim_count && sinks_calibrated(env->settings, env->model, &dims, err) < 0)
+        return NULL;
     struct sinks_state *s = xcalloc(1, sizeof *s);
     s->env = env;
     s->dim_count = env->options->dim_count;
     memcpy(s->dims, env->options->dims, sizeof s->dims);
-    s->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
+    for (int i = 0; i < 2 && dims; i++) s->dims[s->dim_count++] = (int)dims[2 * env->from + i];
+    free(dims);
+    s->tau = sinks_tau(env->settings, width);
     s->query = (int32_t)sequence_query(env->sequence);
     s->phi = xcalloc((size_t)env->sequence->n, sizeof *s->phi);
     s->contribution = xcalloc((size_t)env->sequence->n, sizeof *s->contribution);
     for (int64_t i = 0; i < env->sequence->n; i++) s->phi[i] = s->contribution[i] = NAN;
-    if (calibrated(s, err) == 0) return s;
-    sinks_release(s);
-    return NULL;
+    return s;
 }
 
 static int add_phi(void *self, const struct site *site, const struct site_args *args,
@@ -209,63 +198,13 @@ static double split_of(const struct sinks_state *s, int picture)
     return exp(split);
 }
 
-static void put_maps(const struct sinks_state *s, struct results *r)
-{
-    float *map = probe_values(s->env, 1);
-    for (int64_t i = 0; i < s->env->sequence->n; i++)
-        if (s->env->number[i] >= 0) map[s->env->number[i]] = (float)s->phi[i];
-    probe_maps(s->env, r, "sinks.phi", s->env->from, -2, -2, map);
-    free(map);
-}
-
 enum sink_kind { SINK_UNTYPED, SINK_DUMP, SINK_ANCHOR };
-
-struct sink_counts {
-    int64_t text, visual, dumps, anchors;
-};
-
-static enum sink_kind kind_of(double contribution, double split)
-{
-    if (isnan(split)) return SINK_UNTYPED;
-    return contribution > split ? SINK_ANCHOR : SINK_DUMP;
-}
-
-// Rows of the tokens and their number by kind; split [pictures].
-static struct sink_counts put_tokens(const struct sinks_state *s, const double *split,
-                                     struct result_table *t)
-{
-    const struct sequence *q = s->env->sequence;
-    const int only = s->env->options->picture;
-    struct sink_counts n = { 0 };
-    for (int32_t i = 0; i <= s->query; i++) {
-        const int picture = q->picture[i];
-        if (isnan(s->phi[i]) || (only >= 0 && picture >= 0 && picture != only)) continue;
-        const bool sink = s->phi[i] > s->tau, visual = picture >= 0;
-        const enum sink_kind kind =
-            sink && visual ? kind_of(s->contribution[i], split[picture]) : SINK_UNTYPED;
-        double *v = result_row(t, "%d", i);
-        v[0] = s->phi[i], v[1] = s->contribution[i];
-        if (visual) v[2] = picture, v[3] = q->cell[i];
-        v[4] = sink, v[5] = kind;
-        n.text += sink && !visual, n.visual += sink && visual;
-        n.dumps += kind == SINK_DUMP, n.anchors += kind == SINK_ANCHOR;
-    }
-    return n;
-}
-
-static void put_splits(const struct sinks_state *s, const double *split, int pictures,
-                       struct result_table *t)
-{
-    const int only = s->env->options->picture;
-    if (pictures < 2) result_row(t, "split of C (Otsu)")[0] = pictures ? split[0] : NAN;
-    for (int p = 0; pictures > 1 && p < pictures; p++)
-        if (only < 0 || p == only) result_row(t, "split of C (Otsu), picture %d", p)[0] = split[p];
-}
 
 static int sinks_finish(void *state, struct results *r, struct err *err)
 {
     const struct sinks_state *s = state;
     const struct sequence *q = s->env->sequence;
+    const int only = s->env->options->picture;
     int pictures = 0;
     for (int64_t i = 0; i < q->n; i++)
         if (q->picture[i] >= pictures) pictures = q->picture[i] + 1;
@@ -276,7 +215,23 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     t->own = t->kept = true;
     t->points = true;
     t->log_y = true; // what parts them is found in log C
-    const struct sink_counts n = put_tokens(s, split, t);
+    struct {
+        int64_t text, visual, dumps, anchors;
+    } n = { 0 };
+    for (int32_t i = 0; i <= s->query; i++) {
+        const int picture = q->picture[i];
+        if (isnan(s->phi[i]) || (only >= 0 && picture >= 0 && picture != only)) continue;
+        const bool sink = s->phi[i] > s->tau, visual = picture >= 0;
+        enum sink_kind kind = SINK_UNTYPED;
+        if (sink && visual && !isnan(split[picture]))
+            kind = s->contribution[i] > split[picture] ? SINK_ANCHOR : SINK_DUMP;
+        double *v = result_row(t, "%d", i);
+        v[0] = s->phi[i], v[1] = s->contribution[i];
+        if (visual) v[2] = picture, v[3] = q->cell[i];
+        v[4] = sink, v[5] = kind;
+        n.text += sink && !visual, n.visual += sink && visual;
+        n.dumps += kind == SINK_DUMP, n.anchors += kind == SINK_ANCHOR;
+    }
     t = results_table(r, "sinks", "what|value");
     result_row(t, "layer")[0] = s->env->from;
     for (int i = 0; i < s->dim_count; i++)
@@ -285,10 +240,16 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     result_row(t, "sinks")[0] = (double)n.visual;
     result_row(t, "probability dumps (type I)")[0] = (double)n.dumps;
     result_row(t, "structural anchors (type II)")[0] = (double)n.anchors;
-    put_splits(s, split, pictures, t);
+    if (pictures < 2) result_row(t, "split of C (Otsu)")[0] = pictures ? split[0] : NAN;
+    for (int p = 0; pictures > 1 && p < pictures; p++)
+        if (only < 0 || p == only) result_row(t, "split of C (Otsu), picture %d", p)[0] = split[p];
     result_row(t, "text tokens above tau")[0] = (double)n.text;
     free(split);
-    put_maps(s, r);
+    float *map = probe_values(s->env, 1);
+    for (int64_t i = 0; i < s->env->sequence->n; i++)
+        if (s->env->number[i] >= 0) map[s->env->number[i]] = (float)s->phi[i];
+    probe_maps(s->env, r, "sinks.phi", s->env->from, -2, -2, map);
+    free(map);
     return 0;
 }
 
