@@ -18,7 +18,7 @@ struct parser {
     bool failed;
 };
 
-// Parsers return NULL when p->failed.
+// After a failure all that is left to parse is the last token, T_END: parsers still return a node.
 static struct jinja_node *parse_expression(struct parser *p);
 
 // --- tokens ------------------------------------------------------------------------------------
@@ -41,6 +41,7 @@ static void fail(struct parser *p, const char *format, ...)
     va_end(args);
     p->failed = true;
     err_set(p->err, "line %d: %s", peek(p)->line, text);
+    p->at = p->tokens.count - 1;
 }
 
 // The last token is T_END, which is not passed.
@@ -126,13 +127,13 @@ static struct jinja_node *node_new(struct parser *p, enum jinja_op op)
 // A node is deeper than those below it; a chain of operators is as deep as it is long.
 static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
 {
-    struct jinja_node *const below[] = { n->a, n->b, n->c };
-    for (int i = 0; i < 3; i++)
-        if (below[i] && below[i]->depth >= n->depth) n->depth = below[i]->depth + 1;
-    for (size_t i = 0; i < n->list.count; i++)
-        if (n->list.list[i]->depth >= n->depth) n->depth = n->list.list[i]->depth + 1;
-    for (size_t i = 0; i < n->other.count; i++)
-        if (n->other.list[i]->depth >= n->depth) n->depth = n->other.list[i]->depth + 1;
+    struct jinja_node *ones[] = { n->a, n->b, n->c };
+    const struct jinja_nodes below[] = { { ones, 3, 0 }, n->list, n->other };
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < below[k].count; i++) {
+            const struct jinja_node *one = below[k].list[i];
+            if (one && one->depth >= n->depth) n->depth = one->depth + 1;
+        }
     if (n->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
     return n;
 }
@@ -183,17 +184,16 @@ static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const c
     struct jinja_node *n = node_new(p, op);
     while (!p->failed && !at(p, close)) {
         add_node(p, &n->list, parse_expression(p));
-        if (op == N_DICT && !p->failed) {
+        if (op == N_DICT) {
             expect(p, ":");
             add_node(p, &n->other, parse_expression(p));
         }
         // "(a)" is no tuple.
-        if (op == N_TUPLE && n->list.count == 1 && skip(p, close))
-            return p->failed ? NULL : n->list.list[0];
+        if (op == N_TUPLE && n->list.count == 1 && skip(p, close)) return n->list.list[0];
         if (!at(p, close)) expect(p, ",");
     }
     expect(p, close);
-    return p->failed ? NULL : deepen(p, n);
+    return deepen(p, n);
 }
 
 static struct jinja_node *parse_name(struct parser *p)
@@ -242,7 +242,7 @@ static struct jinja_node *parse_primary(struct parser *p)
     if (skip(p, "[")) return parse_list(p, N_LIST, "]");
     if (skip(p, "{")) return parse_list(p, N_DICT, "}");
     fail(p, "unexpected '%.40s'", token_shown(t));
-    return NULL;
+    return node_new(p, N_VALUE);
 }
 
 // --- calls, attributes, filters, tests ---------------------------------------------------------
@@ -258,15 +258,15 @@ static void parse_arguments(struct parser *p, struct jinja_node *call)
             n->name = expect_name(p);
             expect(p, "=");
             n->a = parse_expression(p);
-            add_node(p, &call->other, p->failed ? NULL : deepen(p, n));
+            add_node(p, &call->other, deepen(p, n));
         } else {
             if (call->other.count) fail(p, "an argument without a name follows a named one");
-            add_node(p, &call->list, p->failed ? NULL : parse_expression(p));
+            add_node(p, &call->list, parse_expression(p));
         }
         if (!at(p, ")")) expect(p, ",");
     }
     expect(p, ")");
-    if (!p->failed) deepen(p, call);
+    deepen(p, call);
 }
 
 // Behind "[": an index, or a slice "a:b:c".
@@ -276,10 +276,9 @@ static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
     int colons = 0;
     do {
         if (!at(p, ":") && !at(p, "]")) parts[colons] = parse_expression(p);
-    } while (!p->failed && colons < 2 && skip(p, ":") && ++colons);
+    } while (colons < 2 && skip(p, ":") && ++colons);
     if (!colons && !parts[0]) fail(p, "an index is missing");
     expect(p, "]");
-    if (p->failed) return NULL;
     return node_of(p, N_INDEX, of,
                    colons ? node_of(p, N_SLICE, parts[0], parts[1], parts[2]) : parts[0], NULL);
 }
@@ -299,12 +298,12 @@ static struct jinja_node *parse_call(struct parser *p, struct jinja_node *f)
     struct jinja_node *n = node_new(p, N_CALL);
     n->a = f;
     parse_arguments(p, n);
-    return p->failed ? NULL : deepen(p, n);
+    return deepen(p, n);
 }
 
 static struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n)
 {
-    while (!p->failed) {
+    for (;;) {
         if (skip(p, "."))
             n = parse_attribute(p, n);
         else if (skip(p, "["))
@@ -314,7 +313,6 @@ static struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *n)
         else
             return n;
     }
-    return NULL;
 }
 
 static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
@@ -324,7 +322,7 @@ static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
     n->name = expect_name(p);
     n->callable = jinja_filter(n->name);
     if (at(p, "(")) parse_arguments(p, n);
-    return p->failed ? NULL : deepen(p, n);
+    return deepen(p, n);
 }
 
 static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
@@ -341,17 +339,15 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     } else if ((next == T_NAME && !joins) || next == T_STRING || next == T_INT || next == T_REAL ||
                at(p, "[") || at(p, "{")) { // "x is equalto 3"
         if (at(p, "is")) fail(p, "tests cannot be chained with 'is'");
-        struct jinja_node *argument = p->failed ? NULL : parse_primary(p);
-        if (argument) add_node(p, &n->list, parse_postfix(p, argument));
+        add_node(p, &n->list, parse_postfix(p, parse_primary(p)));
     }
-    if (p->failed) return NULL;
     return negated ? node_of(p, N_NOT, deepen(p, n), NULL, NULL) : deepen(p, n);
 }
 
 // Filters, tests and calls behind a value.
 static struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n)
 {
-    while (!p->failed) {
+    for (;;) {
         if (skip(p, "|"))
             n = parse_filter(p, n);
         else if (skip(p, "is"))
@@ -361,24 +357,19 @@ static struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n)
         else
             return n;
     }
-    return NULL;
 }
 
 // --- operators ---------------------------------------------------------------------------------
 
 static struct jinja_node *parse_unary(struct parser *p, bool filters)
 {
-    struct jinja_node *n;
     if (++p->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
-    if (p->failed) return NULL;
-    if (skip(p, "-"))
-        n = node_of(p, N_NEGATIVE, parse_unary(p, false), NULL, NULL);
-    else
-        n = parse_primary(p);
-    if (!p->failed) n = parse_postfix(p, n);
-    if (!p->failed && filters) n = parse_filters(p, n);
+    struct jinja_node *n =
+        skip(p, "-") ? node_of(p, N_NEGATIVE, parse_unary(p, false), NULL, NULL) : parse_primary(p);
+    n = parse_postfix(p, n);
+    if (filters) n = parse_filters(p, n);
     p->depth--;
-    return p->failed ? NULL : n;
+    return n;
 }
 
 // Reads a comparison operator; false: there is none here.
@@ -411,41 +402,38 @@ static struct jinja_node *parse_level(struct parser *p, int level)
     if (level == LEVEL_UNARY) return parse_unary(p, true);
     if (level == LEVEL_NOT && skip(p, "not")) {
         if (++p->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
-        struct jinja_node *n = p->failed ? NULL : parse_level(p, LEVEL_NOT);
+        struct jinja_node *n = parse_level(p, LEVEL_NOT);
         p->depth--;
-        return p->failed ? NULL : node_of(p, N_NOT, n, NULL, NULL);
+        return node_of(p, N_NOT, n, NULL, NULL);
     }
     struct jinja_node *n = parse_level(p, level + 1);
     enum compare compare, other;
-    if (level == LEVEL_COMPARE && !p->failed && skip_compare(p, &compare)) {
-        struct jinja_node *right = parse_level(p, LEVEL_ADD);
-        if (!p->failed && skip_compare(p, &other))
-            fail(p, "comparisons in a row are not known: write 'a < b and b < c'");
-        if (p->failed) return NULL;
-        n = node_of(p, N_COMPARE, n, right, NULL);
+    if (level == LEVEL_COMPARE && skip_compare(p, &compare)) {
+        n = node_of(p, N_COMPARE, n, parse_level(p, LEVEL_ADD), NULL);
         n->compare = compare;
+        if (skip_compare(p, &other))
+            fail(p, "comparisons in a row are not known: write 'a < b and b < c'");
     }
-    for (int i = 0; !p->failed && levels[level][i].sign; i++) {
+    for (int i = 0; levels[level][i].sign; i++) {
         if (!skip(p, levels[level][i].sign)) continue;
-        struct jinja_node *right = parse_level(p, level + 1);
-        if (!p->failed) n = node_of(p, levels[level][i].op, n, right, NULL);
+        n = node_of(p, levels[level][i].op, n, parse_level(p, level + 1), NULL);
         i = -1;
     }
-    return p->failed ? NULL : n;
+    return n;
 }
 
 // a: what if b holds, b: the condition, c: otherwise (NULL: undefined).
 static struct jinja_node *parse_expression(struct parser *p)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
-    struct jinja_node *n = p->failed ? NULL : parse_level(p, 0);
-    while (!p->failed && skip(p, "if")) {
+    struct jinja_node *n = parse_level(p, 0);
+    while (skip(p, "if")) {
         struct jinja_node *condition = parse_level(p, 0), *otherwise = NULL;
-        if (!p->failed && skip(p, "else")) otherwise = parse_expression(p);
-        if (!p->failed) n = node_of(p, N_IF_ELSE, n, condition, otherwise);
+        if (skip(p, "else")) otherwise = parse_expression(p);
+        n = node_of(p, N_IF_ELSE, n, condition, otherwise);
     }
     p->depth--;
-    return p->failed ? NULL : n;
+    return n;
 }
 
 // --- statements --------------------------------------------------------------------------------
@@ -461,8 +449,7 @@ static struct jinja_node *parse_values(struct parser *p, bool condition)
         tuple = true;
     }
     if (!n->list.count) fail(p, "an expression is missing before '%.40s'", token_shown(peek(p)));
-    if (p->failed) return NULL;
-    return tuple ? deepen(p, n) : n->list.list[0];
+    return tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
 }
 
 // A name or an attribute, or several with commas between them.
@@ -474,8 +461,7 @@ static struct jinja_node *parse_target(struct parser *p)
         if (one->op != N_NAME) fail(p, "nothing can be assigned to that");
         if (skip(p, ".")) one = parse_attribute(p, one);
         add_node(p, &n->list, one);
-    } while (!p->failed && skip(p, ","));
-    if (p->failed) return NULL;
+    } while (skip(p, ","));
     return n->list.count > 1 ? deepen(p, n) : one;
 }
 
@@ -486,7 +472,7 @@ static struct jinja_node *parse_statement(struct parser *p);
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "statements are nested too deeply");
-    while (!p->failed && peek(p)->kind != T_END) {
+    while (peek(p)->kind != T_END) {
         const struct jinja_token *t = peek(p);
         advance(p);
         if (t->kind == T_DATA) {
@@ -532,7 +518,7 @@ static struct jinja_node *parse_if(struct parser *p)
         last->a = parse_values(p, false);
         expect_kind(p, T_CLOSE, "%}");
         parse_body(p, &last->list, ends);
-        if (p->failed || !skip(p, "elif")) break;
+        if (!skip(p, "elif")) break;
         last = last->c = node_new(p, N_IF);
     }
     if (skip(p, "else"))
@@ -549,8 +535,8 @@ static struct jinja_node *parse_for(struct parser *p)
     struct jinja_node *n = node_new(p, N_FOR);
     n->a = parse_target(p);
     expect(p, "in");
-    if (!p->failed) n->b = parse_values(p, false);
-    if (!p->failed && skip(p, "if")) n->c = parse_expression(p);
+    n->b = parse_values(p, false);
+    if (skip(p, "if")) n->c = parse_expression(p);
     expect_kind(p, T_CLOSE, "%}");
     p->loops++;
     parse_body(p, &n->list, ends);
@@ -568,12 +554,12 @@ static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_SET);
     n->a = parse_target(p);
-    if (!p->failed && skip(p, "=")) {
+    if (skip(p, "=")) {
         n->b = parse_values(p, true);
         return n;
     }
     n->op = N_SET_BLOCK;
-    if (!p->failed && at(p, "|")) n->c = parse_filters(p, node_new(p, N_VALUE));
+    if (at(p, "|")) n->c = parse_filters(p, node_new(p, N_VALUE));
     parse_until(p, &n->list, "endset");
     return n;
 }
@@ -610,16 +596,15 @@ static struct jinja_node *parse_statement(struct parser *p)
     if (skip(p, "call")) { // prints a: a call, whose b is the caller, a macro
         n = node_new(p, N_PRINT);
         n->a = parse_expression(p);
-        if (!p->failed && n->a->op != N_CALL) fail(p, "a call block needs a call");
+        if (n->a->op != N_CALL) fail(p, "a call block needs a call");
         struct jinja_node *caller = node_new(p, N_MACRO);
         caller->name = "caller";
         caller->a = node_new(p, N_BLOCK);
         parse_until(p, &caller->a->list, "endcall");
-        if (!p->failed) n->a->b = caller;
+        n->a->b = caller;
     } else if (skip(p, "filter")) { // list: body; a: filters over an N_VALUE, as of a set block
         n = node_new(p, N_FILTER_BLOCK);
-        n->a = parse_filter(p, node_new(p, N_VALUE));
-        if (!p->failed) n->a = parse_filters(p, n->a);
+        n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");
     } else if (skip(p, "generation")) { // transformers marks the words of the assistant with it
         n = node_new(p, N_BLOCK);
