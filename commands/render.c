@@ -37,7 +37,7 @@ static int read_variable(struct jinja_room *room, struct jinja_value variables, 
     char *name = xstrndup(word, (size_t)(equal - word));
     equal++;
     if (jinja_json(room, equal, strlen(equal), name, JINJA_TEMPLATE, &value, NULL) < 0)
-        value = jinja_text(room, equal, strlen(equal), JINJA_TEMPLATE);
+        value = jinja_words(room, equal);
     jinja_set(room, variables, name, value);
     free(name);
     return 0;

@@ -88,10 +88,10 @@ struct jinja_span {
 
 struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t length,
                               int32_t source);
+// A text of the template.
+struct jinja_value jinja_words(struct jinja_room *room, const char *text);
 struct jinja_value jinja_bool(bool truth);
-struct jinja_value jinja_list(struct jinja_room *room);
 struct jinja_value jinja_dict(struct jinja_room *room);
-void jinja_add(struct jinja_room *room, struct jinja_value list, struct jinja_value item);
 void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
                struct jinja_value value);
 // A value from JSON, all its texts from `source`. Numbers with a point or an exponent are reals.

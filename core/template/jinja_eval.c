@@ -74,21 +74,15 @@ static struct jinja_value join_texts(struct jinja_run *r, const struct jinja_str
     jinja_put_all(&out, safe ? jinja_string_escape(r, a).text : a);
     jinja_put_all(&out, safe ? jinja_string_escape(r, b).text : b);
     const struct jinja_value joined = jinja_builder_value(&out);
-    if (!safe) return joined;
-    struct jinja_string *markup = jinja_take(r->room, sizeof *markup);
-    *markup = *joined.text;
-    markup->safe = true;
-    return jinja_value_string(markup);
+    return safe ? jinja_markup(r->room, joined.text) : joined;
 }
 
 static struct jinja_value join_lists(struct jinja_run *r, struct jinja_value a,
                                      struct jinja_value b)
 {
     struct jinja_list *list = jinja_list_new(r->room);
-    for (size_t i = 0; i < a.list->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, list, a.list->items[i]);
-    for (size_t i = 0; i < b.list->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, list, b.list->items[i]);
+    jinja_list_extend(r, list, a.list->items, a.list->count);
+    jinja_list_extend(r, list, b.list->items, b.list->count);
     return jinja_list_value(a.kind, list);
 }
 
@@ -301,6 +295,14 @@ static void eval_arguments(struct jinja_run *r, const struct jinja_node *call,
         args->named[i] = jinja_eval(r, call->other.list[i]->a);
     }
     r->line = call->line;
+}
+
+const struct jinja_callable *jinja_callable_find(const struct jinja_callable *table,
+                                                 const char *name)
+{
+    for (; table && table->name; table++)
+        if (!strcmp(table->name, name)) return table;
+    return NULL;
 }
 
 // Number of the parameter `name` in a list of names, -1: none has it.

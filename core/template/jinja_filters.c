@@ -16,28 +16,22 @@ FILTER(default)
 {
     const bool falsy = jinja_argument_true(a, 1, false) && !jinja_value_truth(v);
     if (v.kind != JINJA_UNDEFINED && !falsy) return v;
-    return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_value_words(r, "");
+    return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_words(r->room, "");
 }
 
 FILTER(string)
 {
-    (void)a;
     return jinja_value_string(jinja_string_of(r, v));
 }
 
 FILTER(length)
 {
-    (void)a;
     return jinja_value_int(jinja_value_length(r, v));
 }
 
 FILTER(safe)
 {
-    (void)a;
-    struct jinja_string *markup = jinja_take(r->room, sizeof *markup);
-    *markup = *jinja_string_of(r, v);
-    markup->safe = true;
-    return jinja_value_string(markup);
+    return jinja_markup(r->room, jinja_string_of(r, v));
 }
 
 FILTER(tojson)
@@ -99,7 +93,6 @@ FILTER(int)
 #define CASE_FILTER(name, how)                                   \
     FILTER(name)                                                 \
     {                                                            \
-        (void)a;                                                 \
         return jinja_string_case(r, jinja_string_of(r, v), how); \
     }
 
@@ -226,7 +219,6 @@ FILTER(sort)
 FILTER(dictsort)
 {
     struct jinja_list *items = jinja_list_new(r->room), *keys = jinja_list_new(r->room);
-    (void)a;
     if (v.kind != JINJA_DICT)
         jinja_fail(r, "dictsort needs a dict, not a %s", jinja_value_kind_name(v));
     for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++) {
@@ -251,13 +243,11 @@ static struct jinja_value extreme(struct jinja_run *r, struct jinja_value v, int
 
 FILTER(min)
 {
-    (void)a;
     return extreme(r, v, -1);
 }
 
 FILTER(max)
 {
-    (void)a;
     return extreme(r, v, 1);
 }
 
@@ -265,7 +255,6 @@ FILTER(unique)
 {
     struct jinja_list *items = jinja_value_items(r, v), *kept = jinja_list_new(r->room);
     struct jinja_value seen = jinja_dict(r->room);
-    (void)a;
     for (size_t i = 0; items && i < items->count && !r->failed; i++) {
         const struct jinja_value key = sort_key(r, items->items[i], (struct jinja_value){ 0 });
         if (jinja_dict_find(r, seen.dict, key) >= 0) continue;
@@ -280,13 +269,11 @@ FILTER(unique)
 FILTER(list)
 {
     struct jinja_list *items = jinja_value_items(r, v);
-    (void)a;
     return items ? jinja_list_value(JINJA_LIST, items) : v;
 }
 
 FILTER(first)
 {
-    (void)a;
     if (v.kind == JINJA_GENERATOR && v.list->count) {
         const struct jinja_value first = v.list->items[0];
         v.list->items++;
@@ -302,7 +289,6 @@ FILTER(first)
 FILTER(last)
 {
     struct jinja_list *items = jinja_value_items(r, v);
-    (void)a;
     return items && items->count ? items->items[items->count - 1]
                                  : jinja_value_undefined("the last item of nothing");
 }
@@ -310,7 +296,6 @@ FILTER(last)
 FILTER(items)
 {
     struct jinja_list *list = jinja_list_new(r->room);
-    (void)a;
     if (v.kind != JINJA_DICT && v.kind != JINJA_UNDEFINED)
         jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
     for (size_t i = 0; v.kind == JINJA_DICT && i < v.dict->count && jinja_step(r, 1); i++)
@@ -322,7 +307,6 @@ FILTER(reverse)
 {
     struct jinja_list *items = jinja_value_items(r, v), *list = jinja_list_new(r->room);
     struct builder b = { .r = r };
-    (void)a;
     for (size_t i = items ? items->count : 0; i-- > 0 && jinja_step(r, 1);) {
         if (jinja_is_text(v))
             jinja_put_all(&b, items->items[i].text);
@@ -462,8 +446,7 @@ const struct jinja_callable *jinja_filter(const char *name)
         { "reject", filter_reject, "*", 0 },
         { "selectattr", filter_selectattr, "*", 0 },
         { "rejectattr", filter_rejectattr, "*", 0 },
+        { 0 },
     };
-    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        if (!strcmp(filters[i].name, name)) return &filters[i];
-    return NULL;
+    return jinja_callable_find(filters, name);
 }

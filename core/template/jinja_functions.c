@@ -19,12 +19,7 @@ static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value 
                                         const struct jinja_args *a)
 {
     self = jinja_dict(r->room);
-    if (a->count > 1 || (a->count && a->at[0].kind != JINJA_DICT))
-        jinja_fail(r, "dict and namespace take a dict and keywords");
-    for (size_t i = 0; a->count && !r->failed && i < a->at[0].dict->count; i++)
-        jinja_dict_put(r, self.dict, a->at[0].dict->keys[i], a->at[0].dict->values[i]);
-    for (size_t i = 0; i < a->named_count && !r->failed; i++)
-        jinja_set(r->room, self, a->names[i], a->named[i]);
+    jinja_dict_update(r, self, a, "dict and namespace take a dict and keywords");
     return self;
 }
 
@@ -51,7 +46,6 @@ static struct jinja_value function_range(struct jinja_run *r, struct jinja_value
         jinja_list_push(r->room, list, jinja_value_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
-    (void)self;
     return jinja_list_value(JINJA_RANGE, list);
 }
 
@@ -118,10 +112,9 @@ const struct jinja_callable *jinja_function(const char *name)
         { "dict", function_dict, "*", 0 },
         { "range", function_range, "start stop step", 1 },
         { "strftime_now", function_strftime, "format", 1 },
+        { 0 },
     };
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (!strcmp(functions[i].name, name)) return &functions[i];
-    return NULL;
+    return jinja_callable_find(functions, name);
 }
 
 // --- tests -------------------------------------------------------------------------------------
@@ -130,8 +123,6 @@ const struct jinja_callable *jinja_function(const char *name)
     static struct jinja_value test_##name(struct jinja_run *r, struct jinja_value v, \
                                           const struct jinja_args *a)                \
     {                                                                                \
-        (void)r;                                                                     \
-        (void)a;                                                                     \
         return jinja_bool(condition);                                                \
     }
 
@@ -179,9 +170,7 @@ const struct jinja_callable *jinja_test(const char *name)
         { "ge", test_ge, "other", 1 },          { ">=", test_ge, "other", 1 },
         { "lt", test_lt, "other", 1 },          { "lessthan", test_lt, "other", 1 },
         { "<", test_lt, "other", 1 },           { "le", test_le, "other", 1 },
-        { "<=", test_le, "other", 1 },
+        { "<=", test_le, "other", 1 },          { 0 },
     };
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (!strcmp(tests[i].name, name)) return &tests[i];
-    return NULL;
+    return jinja_callable_find(tests, name);
 }

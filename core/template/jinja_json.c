@@ -127,12 +127,12 @@ static struct jinja_value read_number(struct reader *j)
 
 static struct jinja_value read_list(struct reader *j)
 {
-    const struct jinja_value list = jinja_list(j->room);
-    if (skip(j, ']')) return list;
-    do jinja_add(j->room, list, read_value(j));
+    struct jinja_list *list = jinja_list_new(j->room);
+    if (skip(j, ']')) return jinja_list_value(JINJA_LIST, list);
+    do jinja_list_push(j->room, list, read_value(j));
     while (!j->wrong && skip(j, ','));
     if (!j->wrong && !skip(j, ']')) j->wrong = "a list that does not end with ']'";
-    return list;
+    return jinja_list_value(JINJA_LIST, list);
 }
 
 static struct jinja_value read_dict(struct reader *j)

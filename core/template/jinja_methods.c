@@ -10,7 +10,6 @@
 #define CASE_METHOD(name, how)                    \
     METHOD(text, name)                            \
     {                                             \
-        (void)a;                                  \
         return jinja_string_case(r, v.text, how); \
     }
 
@@ -152,7 +151,6 @@ METHOD(text, split)
 METHOD(text, splitlines)
 {
     struct jinja_list *list = jinja_list_new(r->room);
-    (void)a;
     jinja_step(r, v.text->length / 8);
     for (size_t at = 0, next; at < v.text->length && jinja_step(r, 1); at = next)
         jinja_list_push(r->room, list,
@@ -222,8 +220,7 @@ METHOD(list, append)
 METHOD(list, extend)
 {
     const struct jinja_list *more = jinja_value_items(r, a->at[0]);
-    for (size_t i = 0; more && i < more->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, v.list, more->items[i]);
+    if (more) jinja_list_extend(r, v.list, more->items, more->count);
     return jinja_value_none();
 }
 
@@ -257,19 +254,16 @@ static struct jinja_value view(struct jinja_run *r, const struct jinja_dict *d, 
 
 METHOD(dict, keys)
 {
-    (void)a;
     return view(r, v.dict, true, false);
 }
 
 METHOD(dict, values)
 {
-    (void)a;
     return view(r, v.dict, false, true);
 }
 
 METHOD(dict, items)
 {
-    (void)a;
     return view(r, v.dict, true, true);
 }
 
@@ -282,12 +276,7 @@ METHOD(dict, get)
 
 METHOD(dict, update)
 {
-    if (a->count && a->at[0].kind != JINJA_DICT)
-        jinja_fail(r, "update needs a dict, not a %s", jinja_value_kind_name(a->at[0]));
-    for (size_t i = 0; a->count && !r->failed && i < a->at[0].dict->count; i++)
-        jinja_dict_put(r, v.dict, a->at[0].dict->keys[i], a->at[0].dict->values[i]);
-    for (size_t i = 0; i < a->named_count && !r->failed; i++)
-        jinja_set(r->room, v, a->names[i], a->named[i]);
+    jinja_dict_update(r, v, a, "update takes a dict and keywords");
     return jinja_value_none();
 }
 
@@ -328,11 +317,9 @@ static const struct jinja_callable of_dict[] = {
 
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name)
 {
-    const struct jinja_callable *m = v.kind == JINJA_TEXT   ? of_text
-                                     : v.kind == JINJA_LIST ? of_list
-                                     : v.kind == JINJA_DICT ? of_dict
-                                                            : NULL;
-    for (; m && m->name; m++)
-        if (!strcmp(m->name, name)) return m;
-    return NULL;
+    return jinja_callable_find(v.kind == JINJA_TEXT   ? of_text
+                               : v.kind == JINJA_LIST ? of_list
+                               : v.kind == JINJA_DICT ? of_dict
+                                                      : NULL,
+                               name);
 }

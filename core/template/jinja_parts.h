@@ -46,6 +46,8 @@ struct jinja_dict {
     size_t count, capacity;
 };
 
+struct jinja_args;
+
 struct jinja_loop {
     const struct jinja_list *items;
     size_t index; // from 0
@@ -99,8 +101,6 @@ struct jinja_value jinja_value_none(void);
 struct jinja_value jinja_value_int(int64_t integer);
 struct jinja_value jinja_value_real(double real);
 struct jinja_value jinja_value_string(const struct jinja_string *s);
-// Of the template itself.
-struct jinja_value jinja_value_words(struct jinja_run *r, const char *text);
 
 bool jinja_is_given(struct jinja_value v);
 bool jinja_is_text(struct jinja_value v);
@@ -114,6 +114,8 @@ const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
 
 struct jinja_list *jinja_list_new(struct jinja_room *room);
 void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v);
+void jinja_list_extend(struct jinja_run *r, struct jinja_list *list,
+                       const struct jinja_value *items, size_t count);
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list);
 struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b);
 
@@ -121,6 +123,10 @@ struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, str
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
 void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value v);
+
+// The entries of a dict, the only argument, and of keywords; fails with `problem` for others.
+void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
+                       const char *problem);
 
 bool jinja_value_truth(struct jinja_value v);
 bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
@@ -135,6 +141,9 @@ bool jinja_value_iterable(struct jinja_value v);
 int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
 
 // --- strings -------------------------------------------------------------------------------------
+
+// Index of the first span that ends after byte `at`.
+size_t jinja_span_from(const struct jinja_span *spans, size_t count, size_t at);
 
 // Makes a string out of pieces that keep their origin.
 struct builder {
@@ -174,6 +183,8 @@ struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_
 // chars NULL: white space. sides: 1 left, 2 right.
 struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
                                       const struct jinja_string *chars, int sides);
+// The same text as Markup.
+struct jinja_value jinja_markup(struct jinja_room *room, const struct jinja_string *s);
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
 // Where the line that begins at `at` ends, as splitlines() of Python sees it; *next: behind its
 // break, the same where the text ends without one.
@@ -364,7 +375,9 @@ struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *
 struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
                                     const struct jinja_args *args);
 
-// The tables; NULL: unknown.
+// In tables, which end with a row without a name; NULL: unknown.
+const struct jinja_callable *jinja_callable_find(const struct jinja_callable *table,
+                                                 const char *name);
 const struct jinja_callable *jinja_filter(const char *name);
 const struct jinja_callable *jinja_test(const char *name);
 const struct jinja_callable *jinja_function(const char *name);

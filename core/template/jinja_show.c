@@ -146,49 +146,31 @@ static void json_line(struct builder *b, const struct json_style *style, int lev
     for (int i = 0; i < level && !b->r->failed; i++) jinja_put_blanks(b, style->indent);
 }
 
-static void json_list(struct builder *b, const struct jinja_list *list,
-                      const struct json_style *style, int level)
+// A list or a dict.
+static void json_items(struct builder *b, struct jinja_value v, const struct json_style *style,
+                       int level)
 {
-    jinja_put_words(b, "[");
-    for (size_t i = 0; i < list->count && !b->r->failed; i++) {
+    const bool dict = v.kind == JINJA_DICT;
+    const size_t count = dict ? v.dict->count : v.list->count;
+    jinja_put_words(b, dict ? "{" : "[");
+    for (size_t i = 0; i < count && !b->r->failed; i++) {
         if (i) jinja_put_words(b, style->item);
         json_line(b, style, level + 1);
-        jinja_put_json(b, list->items[i], style, level + 1);
+        if (dict) {
+            const struct jinja_value key = v.dict->keys[i];
+            const bool text = jinja_is_text(key);
+            if (!text && key.kind != JINJA_NONE && !jinja_is_number(key))
+                jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
+                           jinja_value_kind_name(key));
+            if (!text) jinja_put_words(b, "\"");
+            jinja_put_json(b, key, style, level + 1);
+            if (!text) jinja_put_words(b, "\"");
+            jinja_put_words(b, style->key);
+        }
+        jinja_put_json(b, dict ? v.dict->values[i] : v.list->items[i], style, level + 1);
     }
-    if (list->count) json_line(b, style, level);
-    jinja_put_words(b, "]");
-}
-
-static void json_dict(struct builder *b, const struct jinja_dict *d, const struct json_style *style,
-                      int level)
-{
-    jinja_put_words(b, "{");
-    for (size_t i = 0; i < d->count && !b->r->failed; i++) {
-        const struct jinja_value key = d->keys[i];
-        const bool text = jinja_is_text(key);
-        if (!text && key.kind != JINJA_NONE && !jinja_is_number(key))
-            jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
-                       jinja_value_kind_name(key));
-        if (i) jinja_put_words(b, style->item);
-        json_line(b, style, level + 1);
-        if (!text) jinja_put_words(b, "\"");
-        jinja_put_json(b, key, style, level + 1);
-        if (!text) jinja_put_words(b, "\"");
-        jinja_put_words(b, style->key);
-        jinja_put_json(b, d->values[i], style, level + 1);
-    }
-    if (d->count) json_line(b, style, level);
-    jinja_put_words(b, "}");
-}
-
-static void json_real(struct builder *b, double real)
-{
-    char text[400];
-    if (isnan(real) || isinf(real))
-        snprintf(text, sizeof text, isnan(real) ? "NaN" : real < 0 ? "-Infinity" : "Infinity");
-    else if (jinja_step(b->r, 100))
-        show_real(text, sizeof text, real);
-    jinja_put_words(b, text);
+    if (count) json_line(b, style, level);
+    jinja_put_words(b, dict ? "}" : "]");
 }
 
 void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
@@ -202,12 +184,17 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
     switch (v.kind) {
     case JINJA_NONE: jinja_put_words(b, "null"); return;
     case JINJA_BOOL: jinja_put_words(b, v.truth ? "true" : "false"); return;
-    case JINJA_INT: jinja_put_show(b, v); return;
-    case JINJA_REAL: json_real(b, v.real); return;
+    case JINJA_INT:
+    case JINJA_REAL:
+        if (v.kind == JINJA_REAL && !isfinite(v.real))
+            jinja_put_words(b, isnan(v.real) ? "NaN" : v.real < 0 ? "-Infinity" : "Infinity");
+        else
+            jinja_put_show(b, v);
+        return;
     case JINJA_TEXT: json_string(b, v.text, style->ascii); return;
     case JINJA_LIST:
-    case JINJA_TUPLE: json_list(b, v.list, style, level); return;
-    case JINJA_DICT: json_dict(b, v.dict, style, level); return;
+    case JINJA_TUPLE:
+    case JINJA_DICT: json_items(b, v, style, level); return;
     default: jinja_fail(b->r, "tojson cannot write a value of kind %s", jinja_value_kind_name(v));
     }
 }

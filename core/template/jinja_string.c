@@ -32,9 +32,9 @@ struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t
     return string_new(room, s);
 }
 
-struct jinja_value jinja_value_words(struct jinja_run *r, const char *text)
+struct jinja_value jinja_words(struct jinja_room *room, const char *text)
 {
-    return jinja_text(r->room, text, strlen(text), JINJA_TEMPLATE);
+    return jinja_text(room, text, strlen(text), JINJA_TEMPLATE);
 }
 
 static bool make_room(struct builder *b, size_t length)
@@ -96,13 +96,12 @@ void jinja_put_blanks(struct builder *b, int64_t count)
     for (; count > 0 && !b->r->failed; count--) jinja_put_bytes(b, " ", 1);
 }
 
-// The first span that ends behind `at`.
-static size_t span_from(const struct jinja_string *s, size_t at)
+size_t jinja_span_from(const struct jinja_span *spans, size_t count, size_t at)
 {
-    size_t low = 0, high = s->span_count;
+    size_t low = 0, high = count;
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        if (s->spans[middle].end > at)
+        if (spans[middle].end > at)
             high = middle;
         else
             low = middle + 1;
@@ -115,7 +114,8 @@ void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t sta
     if (start >= end || !make_room(b, end - start)) return;
     const size_t base = b->length;
     put_raw(b, s->bytes + start, end - start);
-    for (size_t i = span_from(s, start); i < s->span_count && s->spans[i].start < end; i++) {
+    for (size_t i = jinja_span_from(s->spans, s->span_count, start);
+         i < s->span_count && s->spans[i].start < end; i++) {
         struct jinja_span span = s->spans[i];
         if (span.start < start) {
             if (span.from != SIZE_MAX) span.from += start - span.start;
@@ -138,7 +138,7 @@ void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
                        const struct jinja_string *s, size_t at)
 {
     if (!length || !make_room(b, length)) return;
-    const size_t base = b->length, i = span_from(s, at);
+    const size_t base = b->length, i = jinja_span_from(s->spans, s->span_count, at);
     put_raw(b, bytes, length);
     if (i < s->span_count && s->spans[i].start <= at)
         put_span(b, (struct jinja_span){ base, base + length, s->spans[i].source, SIZE_MAX });
@@ -275,6 +275,13 @@ struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_st
     return jinja_string_piece(r, s, start, end);
 }
 
+struct jinja_value jinja_markup(struct jinja_room *room, const struct jinja_string *s)
+{
+    struct jinja_string markup = *s;
+    markup.safe = true;
+    return string_new(room, markup);
+}
+
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s)
 {
     static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&#34;", "&#39;" };
@@ -290,8 +297,5 @@ struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_s
         from = i + 1;
     }
     jinja_put_piece(&b, s, from, s->length);
-    struct jinja_string *escaped = jinja_take(r->room, sizeof *escaped);
-    *escaped = *jinja_builder_value(&b).text;
-    escaped->safe = true;
-    return jinja_value_string(escaped);
+    return jinja_markup(r->room, jinja_builder_value(&b).text);
 }

@@ -224,6 +224,12 @@ void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct ji
     list->items[list->count++] = v;
 }
 
+void jinja_list_extend(struct jinja_run *r, struct jinja_list *list,
+                       const struct jinja_value *items, size_t count)
+{
+    for (size_t i = 0; i < count && jinja_step(r, 1); i++) jinja_list_push(r->room, list, items[i]);
+}
+
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list)
 {
     return (struct jinja_value){ .kind = kind, .list = list };
@@ -235,16 +241,6 @@ struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, str
     jinja_list_push(room, list, a);
     jinja_list_push(room, list, b);
     return jinja_list_value(JINJA_TUPLE, list);
-}
-
-struct jinja_value jinja_list(struct jinja_room *room)
-{
-    return jinja_list_value(JINJA_LIST, jinja_list_new(room));
-}
-
-void jinja_add(struct jinja_room *room, struct jinja_value list, struct jinja_value item)
-{
-    jinja_list_push(room, list.list, item);
 }
 
 struct jinja_value jinja_dict(struct jinja_room *room)
@@ -286,6 +282,18 @@ void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_valu
         d->values[i] = v;
     else
         dict_append(r->room, d, key, v);
+}
+
+void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
+                       const char *problem)
+{
+    const struct jinja_dict *from = args->count ? jinja_dict_of(args->at[0]) : NULL;
+    if (args->count > 1 || (args->count && args->at[0].kind != JINJA_DICT))
+        jinja_fail(r, "%s", problem);
+    for (size_t i = 0; from && !r->failed && i < from->count; i++)
+        jinja_dict_put(r, dict.dict, from->keys[i], from->values[i]);
+    for (size_t i = 0; i < args->named_count && !r->failed; i++)
+        jinja_set(r->room, dict, args->names[i], args->named[i]);
 }
 
 void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
@@ -443,16 +451,14 @@ struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
     if (jinja_is_text(v)) return characters(r, v.text);
     if (v.kind == JINJA_UNDEFINED) return list;
     if (v.kind == JINJA_DICT) {
-        for (size_t i = 0; i < v.dict->count && jinja_step(r, 1); i++)
-            jinja_list_push(r->room, list, v.dict->keys[i]);
+        jinja_list_extend(r, list, v.dict->keys, v.dict->count);
         return list;
     }
     if (!has_list(v)) {
         jinja_fail(r, "a %s cannot be iterated over", jinja_value_kind_name(v));
         return NULL;
     }
-    for (size_t i = 0; i < v.list->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, list, v.list->items[i]);
+    jinja_list_extend(r, list, v.list->items, v.list->count);
     if (v.kind == JINJA_GENERATOR) v.list->count = 0;
     return list;
 }

@@ -36,10 +36,12 @@ static const char no_text[] = "\xEF\xBF\xBC";
 
 // --- values ------------------------------------------------------------------------------------
 
-static struct jinja_value part_of(struct jinja_room *room, const char *type)
+// A part of a message's content: its text, or a picture (`text` NULL).
+static struct jinja_value part_value(struct jinja_room *room, const char *text, int32_t source)
 {
     const struct jinja_value part = jinja_dict(room);
-    jinja_set(room, part, "type", jinja_text(room, type, strlen(type), JINJA_TEMPLATE));
+    jinja_set(room, part, "type", jinja_words(room, text ? "text" : "image"));
+    if (text) jinja_set(room, part, "text", jinja_text(room, text, strlen(text), source));
     return part;
 }
 
@@ -56,22 +58,15 @@ static char *whole_text(const struct message *m)
 static struct jinja_value parts_value(struct jinja_room *room, const struct message *m,
                                       int32_t source)
 {
-    const struct jinja_value list = jinja_list(room);
-    char *whole = m->generated ? whole_text(m) : NULL;
-    for (size_t i = 0; i < m->content_count && !whole; i++) {
-        const struct jinja_value part = part_of(room, m->content[i].text ? "text" : "image");
-        if (m->content[i].text)
-            jinja_set(room, part, "text",
-                      jinja_text(room, m->content[i].text, strlen(m->content[i].text), source));
-        jinja_add(room, list, part);
+    struct jinja_list *list = jinja_list_new(room);
+    if (m->generated) {
+        char *whole = whole_text(m);
+        jinja_list_push(room, list, part_value(room, whole, source));
+        free(whole);
     }
-    if (whole) {
-        const struct jinja_value part = part_of(room, "text");
-        jinja_set(room, part, "text", jinja_text(room, whole, strlen(whole), source));
-        jinja_add(room, list, part);
-    }
-    free(whole);
-    return list;
+    for (size_t i = 0; i < m->content_count && !m->generated; i++)
+        jinja_list_push(room, list, part_value(room, m->content[i].text, source));
+    return jinja_list_value(JINJA_LIST, list);
 }
 
 static bool has_picture(const struct message *m)
@@ -85,9 +80,8 @@ static struct jinja_value message_value(const struct chat_template *t, struct ji
                                         const struct message *m, int32_t source)
 {
     const struct jinja_value v = jinja_dict(room);
-    const char *role = role_name(m->role);
     const bool parts = t->parts && (!t->texts || has_picture(m) || m->content_count > 1);
-    jinja_set(room, v, "role", jinja_text(room, role, strlen(role), JINJA_TEMPLATE));
+    jinja_set(room, v, "role", jinja_words(room, role_name(m->role)));
     if (parts) {
         jinja_set(room, v, "content", parts_value(room, m, source));
         return v;
@@ -149,21 +143,19 @@ static int run(const struct chat_template *t, const struct message *messages, si
                struct err *err)
 {
     struct jinja_room room = { .steps = t->trials ? *t->trials : 0 };
-    const struct jinja_value vars = jinja_dict(&room), list = jinja_list(&room);
+    const struct jinja_value vars = jinja_dict(&room);
+    struct jinja_list *list = jinja_list_new(&room);
     for (size_t i = 0; i < t->special.dict->count; i++)
         jinja_set(&room, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
     for (size_t i = 0; i < count; i++)
-        jinja_add(&room, list, message_value(t, &room, &messages[i], (int32_t)i));
-    jinja_set(&room, vars, "messages", list);
+        jinja_list_push(&room, list, message_value(t, &room, &messages[i], (int32_t)i));
+    jinja_set(&room, vars, "messages", jinja_list_value(JINJA_LIST, list));
     jinja_set(&room, vars, "tools", jinja_value_none());
     jinja_set(&room, vars, "documents", jinja_value_none());
     jinja_set(&room, vars, "add_generation_prompt", jinja_bool(generation));
     const bool dated = date && strcmp(date, "today") != 0;
-    if (dated)
-        jinja_set(&room, vars, "date_string",
-                  jinja_text(&room, date, strlen(date), JINJA_TEMPLATE));
-    const int status =
-        jinja_render(t->jinja, &room, vars, date && dated ? date_time(date) : 0, out, err);
+    if (dated) jinja_set(&room, vars, "date_string", jinja_words(&room, date));
+    const int status = jinja_render(t->jinja, &room, vars, dated ? date_time(date) : 0, out, err);
     if (t->trials) *t->trials = room.steps;
     if (steps) *steps += room.steps;
     jinja_room_release(&room);
@@ -246,15 +238,8 @@ static size_t next_placeholder(const struct jinja_output *out, const char *place
         const char *found = memmem(out->text.data + at, out->text.length - at, placeholder, length);
         if (!found) return SIZE_MAX;
         const size_t start = (size_t)(found - out->text.data);
-        size_t low = 0, high = out->span_count;
-        while (low < high) {
-            const size_t middle = (low + high) / 2;
-            if (out->spans[middle].end > start)
-                high = middle;
-            else
-                low = middle + 1;
-        }
-        if (low == out->span_count || out->spans[low].start >= start + length) return start;
+        const size_t span = jinja_span_from(out->spans, out->span_count, start);
+        if (span == out->span_count || out->spans[span].start >= start + length) return start;
         at = start + 1;
     }
 }
@@ -573,9 +558,7 @@ static void read_special(struct chat_template *t, const cJSON *config)
         const cJSON *text =
             cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item;
         if (cJSON_IsString(text))
-            jinja_set(
-                &t->room, t->special, item->string,
-                jinja_text(&t->room, text->valuestring, strlen(text->valuestring), JINJA_TEMPLATE));
+            jinja_set(&t->room, t->special, item->string, jinja_words(&t->room, text->valuestring));
     }
 }
 
