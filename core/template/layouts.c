@@ -2,11 +2,8 @@
 //
 // Rows are tried in this order when a folder's chat template is looked at, so the more particular
 // ones stand first. A new layout is a new row. Fields left out are empty.
-#include "core/template/layouts.h"
-
-#include <stddef.h>
-
 #include "core/settings/settings.h"
+#include "core/template/template_parts.h"
 
 static const char *const special_tokens[] = { "tokens", "text", NULL };
 

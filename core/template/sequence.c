@@ -14,10 +14,8 @@ void sequence_init(struct sequence *s, int64_t n, int axes)
     s->picture = xreallocarray(NULL, rows, sizeof *s->picture);
     s->cell = xreallocarray(NULL, rows, sizeof *s->cell);
     s->newline = xcalloc(rows, sizeof *s->newline);
-    s->positions = xreallocarray(NULL, rows * (size_t)axes, sizeof *s->positions);
     for (int64_t i = 0; i < n; i++) s->picture[i] = s->cell[i] = -1;
-    for (int axis = 0; axis < axes; axis++)
-        for (int64_t i = 0; i < n; i++) s->positions[axis * n + i] = (int32_t)i;
+    sequence_set_axes(s, axes);
 }
 
 void sequence_set_axes(struct sequence *s, int axes)
@@ -29,21 +27,30 @@ void sequence_set_axes(struct sequence *s, int axes)
         for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
 }
 
+// Copies all rows of `from` to those of `to` from `at` on. One axis of positions stands for all.
+static void copy_rows(struct sequence *to, int64_t at, const struct sequence *from)
+{
+    const size_t n = (size_t)from->n;
+    if (!n) return;
+    memcpy(to->ids + at, from->ids, n * sizeof *to->ids);
+    memcpy(to->picture + at, from->picture, n * sizeof *to->picture);
+    memcpy(to->cell + at, from->cell, n * sizeof *to->cell);
+    memcpy(to->newline + at, from->newline, n * sizeof *to->newline);
+    for (int axis = 0; axis < to->axes; axis++)
+        memcpy(to->positions + axis * to->n + at,
+               from->positions + (axis < from->axes ? axis : 0) * from->n,
+               n * sizeof *to->positions);
+}
+
 void sequence_copy(struct sequence *to, const struct sequence *from)
 {
-    size_t bytes = (size_t)from->n * sizeof *from->ids;
     sequence_init(to, from->n, from->axes);
     to->prompt = from->prompt;
     to->pictures = from->pictures;
-    if (!bytes) return;
-    memcpy(to->ids, from->ids, bytes);
-    memcpy(to->picture, from->picture, bytes);
-    memcpy(to->cell, from->cell, bytes);
-    memcpy(to->newline, from->newline, (size_t)from->n * sizeof *from->newline);
-    memcpy(to->positions, from->positions, bytes * (size_t)from->axes);
-    if (!from->start) return;
+    copy_rows(to, 0, from);
+    if (!from->n || !from->start) return;
     to->start = xreallocarray(NULL, (size_t)from->n, sizeof *to->start);
-    memcpy(to->start, from->start, bytes);
+    memcpy(to->start, from->start, (size_t)from->n * sizeof *to->start);
 }
 
 void sequence_join(struct sequence *to, const struct sequence *const *samples,
@@ -61,16 +68,10 @@ void sequence_join(struct sequence *to, const struct sequence *const *samples,
     for (size_t k = 0; k < count; k++) {
         const struct sequence *s = samples[k];
         to->pictures |= s->pictures;
-        for (int64_t i = 0; i < s->n; i++) {
-            to->ids[at + i] = s->ids[i];
-            to->picture[at + i] = s->picture[i] < 0 ? -1 : s->picture[i] + (int32_t)before;
-            to->cell[at + i] = s->cell[i];
-            to->newline[at + i] = s->newline[i];
-            to->start[at + i] = (int32_t)at;
-            // Plain text has one axis, which stands for all.
-            for (int axis = 0; axis < axes; axis++)
-                to->positions[axis * n + at + i] =
-                    s->positions[(axis < s->axes ? axis : 0) * s->n + i];
+        copy_rows(to, at, s);
+        for (int64_t i = at; i < at + s->n; i++) {
+            if (to->picture[i] >= 0) to->picture[i] += (int32_t)before;
+            to->start[i] = (int32_t)at;
         }
         at += s->n;
         before += pictures[k];
@@ -119,17 +120,8 @@ void sequence_append(struct sequence *s, int32_t id)
     int32_t largest = -1;
     for (int64_t i = 0; i < s->n * s->axes; i++)
         if (s->positions[i] > largest) largest = s->positions[i];
-    for (int64_t i = 0; i < s->n; i++) {
-        longer.ids[i] = s->ids[i];
-        longer.picture[i] = s->picture[i];
-        longer.cell[i] = s->cell[i];
-        longer.newline[i] = s->newline[i];
-    }
-    for (int axis = 0; axis < s->axes; axis++) {
-        for (int64_t i = 0; i < s->n; i++)
-            longer.positions[axis * n + i] = s->positions[axis * s->n + i];
-        longer.positions[axis * n + n - 1] = largest + 1;
-    }
+    copy_rows(&longer, 0, s);
+    for (int axis = 0; axis < s->axes; axis++) longer.positions[axis * n + n - 1] = largest + 1;
     longer.ids[n - 1] = id;
     sequence_release(s);
     *s = longer;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/template/layouts.h"
 #include "core/template/message.h"
 #include "core/template/sequence.h"
 #include "core/template/template_parts.h"
@@ -229,40 +228,6 @@ static struct marked_text marked(const struct rendering *r)
     };
 }
 
-// *begin: how many of the ids stand before those of the text.
-static int make_sequence(const struct rendering *r, const struct tokenizer *t, bool raw,
-                         const struct picture *pictures, size_t picture_count, struct ids *ids,
-                         size_t *begin, struct sequence *s, struct err *err)
-{
-    const struct marked_text text = marked(r);
-    *s = (struct sequence){ 0 };
-    if (tokenizer_encode_marked(t, &text, 0, ids, err) < 0) return err_in(err, "prompt");
-    *begin = ids->count;
-    if (!raw && !r->options->written) add_begin(t, ids);
-    *begin = ids->count - *begin;
-    if (check_ids(ids, t, r->options->vocab, err) < 0 || check_spelled(r, ids, t, err) < 0 ||
-        fill(r, ids, pictures, picture_count, s, err) < 0)
-        return err_in(err, "prompt");
-    return 0;
-}
-
-int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
-                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
-                    struct sequence *s, struct err *err)
-{
-    struct rendering r = { .options = o };
-    struct ids ids = { 0 };
-    size_t begin = 0;
-    const bool raw = begins_raw(messages, count);
-    *s = (struct sequence){ 0 };
-    int status = render(&r, messages, count, false, err);
-    if (status == 0)
-        status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
-    ids_release(&ids);
-    rendering_release(&r);
-    return status;
-}
-
 // --- where the answers are ---------------------------------------------------------------------
 //
 // Tokens know no places in the text. Tokenised again with a cut at both ends of every answer, the
@@ -338,29 +303,31 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     return same && seen == whole->count && found == cuts;
 }
 
-static int find_places(const struct rendering *r, const struct tokenizer *t,
-                       const struct ids *whole, size_t *places, struct err *err)
+// The rows of the answers. `begin` ids come before those of the text.
+static int locate_answers(const struct rendering *r, const struct tokenizer *t,
+                          const struct ids *ids, size_t begin, const struct picture *pictures,
+                          struct prompt_answer **answers, struct err *err)
 {
     enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
-    if (find_by_cuts(r, t, whole, places)) return 0;
-    if (r->answer_count > MOST / (r->text.length + 1))
-        return err_set(err, "%zu answers in a text of %zu bytes: too many to locate their tokens",
-                       r->answer_count, r->text.length);
-    for (size_t i = 0; i < r->answer_count; i++) {
-        const struct text_range *a = &r->answers[i].text;
-        if (ids_before(r, t, whole, a->start, true, &places[2 * i], err) < 0 ||
-            ids_before(r, t, whole, a->end, false, &places[2 * i + 1], err) < 0)
-            return -1;
+    const struct ids text = { .data = ids->data + begin, .count = ids->count - begin };
+    size_t *places = xcalloc(2 * r->answer_count + 1, sizeof *places);
+    int64_t row = 0, *rows = NULL;
+    int status = 0;
+    if (!find_by_cuts(r, t, &text, places)) {
+        if (r->answer_count > MOST / (r->text.length + 1))
+            status =
+                err_set(err, "%zu answers in a text of %zu bytes: too many to locate their tokens",
+                        r->answer_count, r->text.length);
+        for (size_t i = 0; i < r->answer_count && status == 0; i++) {
+            const struct text_range *a = &r->answers[i].text;
+            status = ids_before(r, t, &text, a->start, true, &places[2 * i], err);
+            if (status == 0)
+                status = ids_before(r, t, &text, a->end, false, &places[2 * i + 1], err);
+        }
+        if (status < 0) goto out;
     }
-    return 0;
-}
-
-// Places among the ids become rows; `begin` tokens stand before them.
-static void places_to_rows(const struct rendering *r, const struct ids *ids, size_t begin,
-                           const struct picture *pictures, const size_t *places,
-                           struct prompt_answer *answers)
-{
-    int64_t row = 0, *rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
+    // Places among the ids become rows.
+    rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;
         rows[i] = row;
@@ -370,14 +337,18 @@ static void places_to_rows(const struct rendering *r, const struct ids *ids, siz
         }
         row += n;
     }
+    *answers = xcalloc(r->answer_count + 1, sizeof **answers);
     for (size_t i = 0; i < r->answer_count; i++) {
-        struct prompt_answer *a = &answers[i];
+        struct prompt_answer *a = &(*answers)[i];
         a->first = rows[begin + places[2 * i]];
         a->end = rows[begin + places[2 * i + 1]];
         if (a->end < a->first) a->end = a->first;
         a->open = r->answers[i].open;
     }
+out:
+    free(places);
     free(rows);
+    return status;
 }
 
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
@@ -387,30 +358,39 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
 {
     struct rendering r = { .options = o };
     struct ids ids = { 0 };
-    size_t begin = 0;
-    const bool raw = begins_raw(messages, count);
     *s = (struct sequence){ 0 };
-    int status = render(&r, messages, count, true, err);
+    if (answers) *answers = NULL;
+    if (answers) *answer_count = 0;
+    int status = render(&r, messages, count, answers, err);
+    if (status < 0) goto out;
+    const struct marked_text text = marked(&r);
+    status = tokenizer_encode_marked(t, &text, 0, &ids, err);
+    const size_t text_ids = ids.count;
+    if (status == 0 && !begins_raw(messages, count) && !o->written) add_begin(t, &ids);
+    if (status == 0) status = check_ids(&ids, t, o->vocab, err);
+    if (status == 0) status = check_spelled(&r, &ids, t, err);
+    if (status == 0) status = fill(&r, &ids, pictures, picture_count, s, err);
+    if (status < 0) err_in(err, "prompt");
+    if (status < 0 || !answers) goto out;
     // The last answer ends with the whole text.
     if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
         r.answers[r.answer_count - 1].text.end = r.text.length;
-    size_t *places = xcalloc(2 * r.answer_count + 1, sizeof *places);
-    *answers = NULL;
-    *answer_count = 0;
-    if (status == 0)
-        status = make_sequence(&r, t, raw, pictures, picture_count, &ids, &begin, s, err);
-    const struct ids text = { .data = ids.data + begin, .count = ids.count - begin };
-    if (status == 0) status = find_places(&r, t, &text, places, err);
-    if (status == 0) {
-        *answer_count = r.answer_count;
-        *answers = xcalloc(r.answer_count + 1, sizeof **answers);
-        places_to_rows(&r, &ids, begin, pictures, places, *answers);
-        if (r.answer_count) s->prompt = (*answers)[r.answer_count - 1].first;
-    } else {
+    status = locate_answers(&r, t, &ids, ids.count - text_ids, pictures, answers, err);
+    if (status < 0) {
         sequence_release(s);
+        goto out;
     }
+    *answer_count = r.answer_count;
+    if (r.answer_count) s->prompt = (*answers)[r.answer_count - 1].first;
+out:
     ids_release(&ids);
-    free(places);
     rendering_release(&r);
     return status;
+}
+
+int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
+                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                    struct sequence *s, struct err *err)
+{
+    return prompt_answers(messages, count, pictures, picture_count, t, o, s, NULL, NULL, err);
 }

@@ -82,7 +82,7 @@ struct prompt_answer {
 };
 
 // prompt_sequence, plus the answers' rows: *answers [*answer_count] is freed by the caller. The
-// sequence's prompt (used by pruning) ends where the last answer begins.
+// sequence's prompt (used by pruning) ends where the last answer begins. answers NULL: no answers.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

@@ -14,7 +14,6 @@
 #include <time.h>
 
 #include "core/template/jinja_parts.h"
-#include "core/template/layouts.h"
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 

@@ -1,11 +1,45 @@
 // core/template/template_parts.h -- a prompt on its way from messages to ids; shared by template.c,
-// template_layout.c and template_jinja.c only.
+// template_layout.c, layouts.c and template_jinja.c only.
 #ifndef CORE_TEMPLATE_TEMPLATE_PARTS_H
 #define CORE_TEMPLATE_TEMPLATE_PARTS_H
 
 #include "core/base/mem.h"
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
+
+// --- layouts
+// ---------------------------------------------------------------------------------------
+//
+// The strings are those of the published chat templates; the goldens contain what those templates
+// render.
+
+// Handling of the system message.
+enum system_place {
+    SYSTEM_MESSAGE,   // a normal message; `system` (or the folder's own) if there is none
+    SYSTEM_WITH_DATE, // always present, after the knowledge cut-off and the date (Llama 3.2)
+    SYSTEM_IN_USER,   // inside the first user message (Llama 2)
+};
+
+struct layout {
+    const char *name;
+    const char *marks[3];           // marks: the layout applies if the folder's chat template
+                                    // contains all of them
+    const char *begin;              // at the very beginning
+    const char *open[3], *close[3]; // around a message of ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT
+    const char *generation;         // what opens the assistant's answer
+    const char *text_open, *text_close; // around each text
+    const char *picture_end;            // behind each picture
+    bool pictures_first;                // before the texts of their message
+    bool trim;                          // white space around a text is dropped
+    bool bare_answers; // nothing ends an answer: training uses the model's end token
+    enum system_place place;
+    const char *system; // the default system message, NULL: see template.h
+};
+
+extern const struct layout layouts[]; // ends with a row without a name
+
+// --- renderings
+// ------------------------------------------------------------------------------------
 
 // What stands in a hole: a picture or the ids of a message.
 struct filling {
