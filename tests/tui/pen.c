@@ -53,6 +53,28 @@ static void test_readable(void **state)
     }
 }
 
+// On the terminal's own background, which is black or white; lines may be fainter than text.
+static void test_background(void **state)
+{
+    static const uint32_t papers[] = { 0xffffff, 0 };
+    for (int i = 0; i < 2; i++) { // `default` on both, `light` on white
+        const struct theme *theme = theme_find(theme_names[i]);
+        for (int style = 0; style < STYLE_COUNT; style++)
+            for (int k = 0; k < 2 - i; k++) {
+                const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
+                const struct pen pen = pen_of(theme, &cell, 256, false);
+                if (style == STYLE_BORDER || style == STYLE_GHOST) continue;
+                if (pen.paper >= 0 || pen.ink < 0) {
+                    assert_true(pen.paper < 0 || pen.ink >= 0);
+                    continue;
+                }
+                if (contrast(colour_of(pen.ink), papers[k]) < 3.7)
+                    fail_msg("%s, style %d: %d on %06x: %.1f", theme->name, style, pen.ink,
+                             papers[k], contrast(colour_of(pen.ink), papers[k]));
+            }
+    }
+}
+
 // Eight colours: hues stay, greys are the terminal's own.
 static void test_eight(void **state)
 {
@@ -91,9 +113,8 @@ static void test_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readable),
-        cmocka_unit_test(test_eight),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_readable), cmocka_unit_test(test_background),
+        cmocka_unit_test(test_eight),    cmocka_unit_test(test_none),
         cmocka_unit_test(test_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
