@@ -146,6 +146,7 @@ void list_open_palette(struct view *v)
 struct help {
     struct list_view *list;
     const char *context;
+    bool everywhere; // the keys of every panel, or the panel's own
 };
 
 // Does the place's own key replace this one there? What the user bound replaces both.
@@ -163,12 +164,10 @@ static bool is_replaced(const struct key_row *key, const char *context)
 static void add_key(void *self, const struct key_row *row)
 {
     const struct help *h = self;
-    const bool here = !strcmp(row->context, h->context);
-    if (!here && (strcmp(row->context, "all") != 0 || is_replaced(row, h->context))) return;
-    char *note = xasprintf("%s%s", row->note, here ? "" : "  (everywhere)");
+    if (strcmp(row->context, h->everywhere ? "all" : h->context) != 0) return;
+    if (h->everywhere && is_replaced(row, h->context)) return;
     char *label = xasprintf("%-10s", row->key);
-    list_add(h->list, label, note, row->command);
-    free(note);
+    list_add(h->list, label, row->note, row->command);
     free(label);
 }
 
@@ -176,22 +175,18 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
 {
     char *title = xasprintf("keys: %s", context);
     list_begin(v, LIST_HELP, title);
-    struct help h = { &v->list, context };
-    keys_each(keys, add_key, &h);
-    // Those of the place first, then those that hold everywhere.
     struct list_view *l = &v->list;
-    for (size_t i = 0, at = 0; i < l->count; i++) {
-        if (strstr(l->items[i].note, "(everywhere)")) continue;
-        const struct item item = l->items[i];
-        memmove(l->items + at + 1, l->items + at, (i - at) * sizeof item);
-        l->items[at++] = item;
-    }
+    struct help h = { l, context, false };
+    keys_each(keys, add_key, &h);
     if (!strcmp(context, "input")) {
         list_add(l, "Ctrl-R    ", "search the history", "");
         list_add(l, "Up Down   ", "previous lines", "");
         list_add(l, "\"\"\"       ", "start and end a text of several lines", "");
         list_add(l, "          ", "other keys: readline (~/.inputrc)", "");
     }
+    list_add(l, "everywhere:", "", "");
+    h.everywhere = true;
+    keys_each(keys, add_key, &h);
     free(title);
     list_ready(v);
 }
@@ -218,15 +213,19 @@ static const char *foot_of(const struct list_view *l)
     return "type to search  Enter chooses  Esc closes";
 }
 
-// Where notes begin: behind the longest label, but in the middle at the latest.
-static int note_column(const struct list_view *l, int width)
+// Where notes begin: behind the longest label, but in the middle at the latest. *cut: one is longer
+// than the rest of the line.
+static int note_column(const struct list_view *l, int width, bool *cut)
 {
-    int longest = 8;
+    int longest = 8, note = 0;
     for (size_t i = 0; i < l->count; i++) {
-        const int label = text_width(l->items[i].label);
-        if (*l->items[i].note && label > longest) longest = label;
+        const int label = text_width(l->items[i].label), own = text_width(l->items[i].note);
+        if (own && label > longest) longest = label;
+        if (own > note) note = own;
     }
-    return longest + 3 < width / 2 ? longest + 3 : width / 2;
+    const int column = longest + 3 < width / 2 ? longest + 3 : width / 2;
+    *cut = column + 1 + note > width;
+    return column;
 }
 
 static void draw_note(struct canvas *c, struct area area, const char *note)
@@ -254,13 +253,14 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
     if (preview) rows.width = rows.width * 3 / 5;
     // Where notes are cut, the selected one is below the list.
-    const bool narrow = rows.width < 60 && !preview && rows.height > 6;
-    if (narrow) rows.height -= 2;
+    bool cut;
+    const int middle = note_column(l, rows.width, &cut);
+    const bool below = cut && !preview && rows.height > 6;
+    if (below) rows.height -= 2;
     l->height = rows.height;
     if (l->selected < l->top) l->top = l->selected;
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
         l->top = l->selected - (size_t)l->height + 1;
-    const int middle = note_column(l, rows.width);
     if (!l->shown_count && l->count)
         canvas_printf(c, rows, 1, 0, STYLE_DIM, "no match for '%s'", filter_of(l));
     if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "there is nothing to choose from");
@@ -274,7 +274,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         if (l->top + (size_t)y == l->selected)
             canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
     }
-    if (narrow && l->selected < l->shown_count)
+    if (below && l->selected < l->shown_count)
         draw_note(c, (struct area){ rows.x, rows.y + rows.height, rows.width, 2 },
                   l->items[l->shown[l->selected]].note);
     if (preview)
@@ -383,7 +383,7 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
         return;
     }
     const int row = y - a.y - 2;
-    if (row < 0 || l->top + (size_t)row >= l->shown_count) return;
+    if (row < 0 || row >= l->height || l->top + (size_t)row >= l->shown_count) return;
     const bool again = l->selected == l->top + (size_t)row;
     l->selected = l->top + (size_t)row;
     if (again)

@@ -52,6 +52,11 @@ for look in colour mono; do
     keys F3
     wait_for 'attention layer 1'
     compare "map-80x24-$look"
+    keys F1
+    wait_for 'keys: image'
+    keys PageDown PageDown
+    wait_for 'layout: chat, workbench, maps, compare, changed' 'a note of F1 is cut'
+    compare "keys-80x24-$look"
     begin 120 40 $variable
     compare "workbench-120x40-$look"
     line '/set sample.max_tokens 8'
