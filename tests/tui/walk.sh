@@ -1,5 +1,5 @@
 # tests/tui/walk.sh -- random walks over the screen (tests/tui/walk.py) as four kinds of terminals show
-# it, all at once. WALK_STEPS: of each (75); WALK_SEED: 1, or `random`; LOOK=FOLDER keeps screens that
+# it, all at once. WALK_STEPS: of each (90); WALK_SEED: 1, or `random`; LOOK=FOLDER keeps screens that
 # differ. `make test-screen-walk` walks further, elsewhere each time.
 set -eu
 export VLMSH PYTHONDONTWRITEBYTECODE=1 OMP_WAIT_POLICY=passive
@@ -8,7 +8,7 @@ seed=${WALK_SEED:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for kind in blocks sixel kitty iterm; do
-    python3 tests/tui/walk.py $kind "${WALK_STEPS:-75}" "$seed" >"$work/$kind" 2>&1 &
+    python3 tests/tui/walk.py $kind "${WALK_STEPS:-90}" "$seed" >"$work/$kind" 2>&1 &
     pids+=($!)
 done
 wrong=0
