@@ -10,7 +10,6 @@
 #ifndef CORE_ADAPTER_GGUF_TENSORS_H
 #define CORE_ADAPTER_GGUF_TENSORS_H
 
-#include "core/files/gguf_kind.h"
 #include "core/files/gguf_write.h"
 #include "core/model/model.h"
 

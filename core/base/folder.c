@@ -13,6 +13,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/base/unfinished.h"
 
 static char *without_slashes(const char *path)
@@ -20,6 +21,28 @@ static char *without_slashes(const char *path)
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
     return xstrndup(path, n);
+}
+
+char **folder_list(const char *path)
+{
+    char **names = xcalloc(1, sizeof *names);
+    size_t count = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")) continue;
+        names = xreallocarray(names, count + 2, sizeof *names);
+        names[count++] = xstrdup(entry->d_name);
+    }
+    if (dir) closedir(dir);
+    text_sort(names, count, sizeof *names);
+    names[count] = NULL;
+    return names;
+}
+
+void folder_list_free(char **names)
+{
+    for (char **name = names; *name; name++) free(*name);
+    free(names);
 }
 
 bool folder_is_empty(const char *path)

@@ -28,8 +28,12 @@ void folder_abandon(struct folder_work *work);
 // Removes a folder of ours and its content; does nothing if it does not exist.
 void folder_remove(const char *path);
 
-// Is it a folder that holds nothing?
+// Whether the path is a folder without entries.
 bool folder_is_empty(const char *path);
+// The names of a folder's entries, sorted, without "." and "..", up to a NULL; empty if it cannot
+// be read. folder_list_free it.
+char **folder_list(const char *path);
+void folder_list_free(char **names);
 
 // Opens a file of the folder for stdio as NAME.part; closing it syncs and renames it, or removes it
 // on failure.

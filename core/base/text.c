@@ -1,10 +1,13 @@
-// core/base/text.c -- questions about texts.
+// core/base/text.c -- tests and parts of texts and paths.
 #include "core/base/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <utf8proc.h>
+
+#include "core/base/mem.h"
 
 bool text_ends(const char *text, const char *end)
 {
@@ -81,4 +84,31 @@ int text_check(const char *text, size_t size, const char *name, struct err *err)
     if (size && memchr(text, 0, size))
         return err_set(err, "'%s' contains a zero byte: it is not a text file", name);
     return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;
+}
+
+const char *text_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *text_folder(const char *path)
+{
+    const size_t length = (size_t)(text_file_name(path) - path);
+    return length ? xstrndup(path, length) : xstrdup("./");
+}
+
+int text_compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *text_sort(void *items, size_t count, size_t size)
+{
+    const char *at = items;
+    if (count) qsort(items, count, size, text_compare);
+    for (size_t i = 1; i < count; i++)
+        if (text_compare(at + (i - 1) * size, at + i * size) == 0)
+            return *(const char *const *)(at + i * size);
+    return NULL;
 }

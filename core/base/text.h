@@ -1,4 +1,4 @@
-// core/base/text.h -- questions about texts.
+// core/base/text.h -- tests and parts of texts and paths.
 //
 //   if (text_ends(path, ".gguf")) ...
 //   if (text_check(text, size, path, err) < 0) ...   // a file that must be UTF-8
@@ -11,22 +11,32 @@
 
 #include "core/base/err.h"
 
-// Does a text end so? "" ends every text.
+// Whether `text` ends with `end`; every text ends with "".
 bool text_ends(const char *text, const char *end);
-// Is the text one of a list that ends with NULL? Neither needs to be there: NULL is in none.
+// Whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
 bool text_listed(const char *const *list, const char *text);
-// The text without leading blanks and line ends. Answers of many models begin with one, which is
-// not shown.
+// Skips leading blanks and line ends: many models begin their answers with one, which is not shown.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
-// "UTF-16" or "UTF-32", recognised by a byte order mark or by the zeros of ASCII in two or four
-// bytes; NULL: neither. `text`: the beginning of a file.
+// "UTF-16" or "UTF-32", recognised at the beginning of a file by a byte order mark or by the zero
+// bytes of ASCII characters; NULL: neither.
 const char *text_wide(const char *text, size_t size);
-// Refuses the text of a file that is not UTF-8 or has a byte 0, which would hide the rest: names
-// the file; line, byte (from 1) and its value.
+// Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
+// message names file, line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
-// The same for a part that begins at this line of its file; line 0: a single line, not numbered.
+// The same for a part that begins at `line` of its file; 0: a single line without number.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
+
+// The file name in a path: behind the last '/'. Borrowed.
+const char *text_file_name(const char *path);
+// The folder in a path, with its '/'; "./" if the path has none. The caller frees it.
+char *text_folder(const char *path);
+
+// Orders texts by strcmp, for qsort and bsearch: of char pointers, or of structs whose first member
+// is one.
+int text_compare(const void *a, const void *b);
+// Sorts such items of `size` bytes. Returns a text that occurs twice, or NULL.
+const char *text_sort(void *items, size_t count, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 // core/files/checkpoint_gguf.c -- GGUF files as a struct checkpoint: configs and tensors under
 // Hugging Face's names, so that families, adapters and methods see a model folder.
 //
-//   MODEL.gguf, or MODEL-00001-of-00003.gguf and its fellows
+//   MODEL.gguf, or MODEL-00001-of-00003.gguf with its other parts
 //   mmproj*.gguf beside it (gguf_beside.c), or the file behind "::": the picture encoder
 //
 // The weights stay in the mapping.
@@ -21,12 +21,20 @@ static const char SEPARATOR[] = "::"; // between a model and its encoder in a na
 
 // --- names ---------------------------------------------------------------------------------------
 
+void checkpoint_split_name(const char *name, char **model, char **encoder)
+{
+    const char *at = strstr(name, SEPARATOR);
+    *model = xstrndup(name, at ? (size_t)(at - name) : strlen(name));
+    *encoder = at ? xstrdup(at + strlen(SEPARATOR)) : NULL;
+}
+
 bool checkpoint_is_gguf(const char *name)
 {
-    const char *end = strstr(name, SEPARATOR);
-    char *model = xstrndup(name, end ? (size_t)(end - name) : strlen(name));
+    char *model, *encoder;
+    checkpoint_split_name(name, &model, &encoder);
     const bool is = text_ends(model, ".gguf");
     free(model);
+    free(encoder);
     return is;
 }
 
@@ -35,11 +43,15 @@ char *checkpoint_with_encoder(const char *model, const char *encoder)
     return xasprintf("%s%s%s", model, SEPARATOR, encoder);
 }
 
-void checkpoint_split_name(const char *name, char **model, char **encoder)
+// The absolute path. Keeps the file's own name: in the hub's cache it is a link to another name.
+static char *absolute_path(const char *path)
 {
-    const char *at = strstr(name, SEPARATOR);
-    *model = xstrndup(name, at ? (size_t)(at - name) : strlen(name));
-    *encoder = at ? xstrdup(at + strlen(SEPARATOR)) : NULL;
+    char *folder = text_folder(path), *real = realpath(folder, NULL);
+    char *whole = real ? xasprintf("%s/%s", strcmp(real, "/") ? real : "", text_file_name(path))
+                       : xstrdup(path);
+    free(real);
+    free(folder);
+    return whole;
 }
 
 // --- files ---------------------------------------------------------------------------------------
@@ -53,45 +65,38 @@ static void keep_file(struct checkpoint *c, struct gguf *f)
 static struct gguf *open_file(struct checkpoint *c, const char *path, struct err *err)
 {
     struct gguf *f = gguf_open(path, err);
-    if (!f) return NULL;
-    keep_file(c, f);
+    if (f) keep_file(c, f);
     return f;
 }
 
-// Part `number` (from 0) of `count` of a path that ends like "-00001-of-00003.gguf"; NULL: it does
-// not.
-static char *part_path(const char *path, int64_t number, int64_t count)
-{
-    char *first = xasprintf("-00001-of-%05d.gguf", (int)count), *part = NULL;
-    if (text_ends(path, first))
-        part = xasprintf("%.*s-%05d-of-%05d.gguf", (int)(strlen(path) - strlen(first)), path,
-                         (int)number + 1, (int)count);
-    free(first);
-    return part;
-}
-
+// Opens part `number` (from 0) of `count`, beside a path that ends like "-00001-of-00003.gguf".
 static int open_part(struct checkpoint *c, const char *path, int64_t number, int64_t count,
                      struct err *err)
 {
-    int64_t says, of;
-    char *part = part_path(path, number, count);
-    if (!part)
-        return err_set(err,
-                       "'%s' is the first of %lld files and must be named ...-00001-of-%05lld.gguf",
-                       path, (long long)count, (long long)count);
-    const struct gguf *f = checkpoint_check_link(part, err) < 0 ? NULL : open_file(c, part, err);
-    int status = f ? 0 : -1;
-    if (f && (gguf_int(f, "split.no", 0, SPLITS_MOST, -1, &says, err) < 0 ||
-              gguf_int(f, "split.count", 0, SPLITS_MOST, -1, &of, err) < 0))
+    int64_t no, of;
+    char *first = xasprintf("-00001-of-%05d.gguf", (int)count);
+    const bool named = text_ends(path, first);
+    char *part = xasprintf("%.*s-%05d-of-%05d.gguf", (int)(strlen(path) - strlen(first)), path,
+                           (int)number + 1, (int)count);
+    free(first);
+    int status = 0;
+    if (!named)
+        status = err_set(
+            err, "'%s' is the first of %lld files and must be named ...-00001-of-%05lld.gguf", path,
+            (long long)count, (long long)count);
+    else if (checkpoint_check_link(part, err) < 0 || !open_file(c, part, err))
+        status = -1;
+    else if (gguf_int(c->gguf[number], "split.no", 0, SPLITS_MOST, -1, &no, err) < 0 ||
+             gguf_int(c->gguf[number], "split.count", 0, SPLITS_MOST, -1, &of, err) < 0)
         status = err_in(err, "'%s'", part);
-    else if (f && (says != number || of != count))
+    else if (no != number || of != count)
         status = err_set(err, "'%s' is not part %lld of %lld of this model", part,
                          (long long)number + 1, (long long)count);
     free(part);
     return status;
 }
 
-// All files of the model; c->gguf[0] gets metadata and all tensors.
+// Opens all files of the model; c->gguf[0] gets metadata and all tensors.
 static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 {
     int64_t number, count, total;
@@ -113,18 +118,13 @@ static int open_splits(struct checkpoint *c, const char *path, struct err *err)
     return 0;
 }
 
-// --- assembling ----------------------------------------------------------------------------------
+// --- tensors -------------------------------------------------------------------------------------
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
-}
-
-// The tensors become a shard, which takes the mapping over.
+// Makes a shard of the tensors, which takes over the mapping.
 static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 {
     struct safetensors *s = xcalloc(1, sizeof *s);
-    if (r->count) qsort(r->list, r->count, sizeof *r->list, by_name);
+    text_sort(r->list, r->count, sizeof *r->list);
     *s = (struct safetensors){ .path = xstrdup(f->path),
                                .map = f->map,
                                .size = f->size,
@@ -160,57 +160,16 @@ int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err)
     return status;
 }
 
-// The first file's shard has all tensors of the language model.
-static int add_text(struct checkpoint *c, int files, const struct gguf_place *place,
-                    struct err *err)
-{
-    struct renamed r = { 0 };
-    const int status = gguf_text_tensors(c->gguf[0], place, &r, err);
-    for (int i = 0; i < files; i++) add_shard(c, c->gguf[i], &r);
-    return status < 0 ? err_in(err, "'%s'", c->gguf[0]->path) : 0;
-}
+// --- opening -------------------------------------------------------------------------------------
 
-static int add_encoder(struct checkpoint *c, const struct gguf_encoder *e, struct gguf *mmproj,
-                       struct err *err)
-{
-    struct renamed r = { 0 };
-    const int status = gguf_encoder_tensors(e, mmproj, &r, err);
-    add_shard(c, mmproj, &r);
-    return status;
-}
-
-// --- the encoder beside a model ------------------------------------------------------------------
-
-static int open_encoder(struct checkpoint *c, const char *path, struct gguf_beside *e,
-                        struct err *err)
-{
-    e->file = open_file(c, path, err);
-    e->kind = e->file ? gguf_encoder_find(e->file, err) : NULL;
-    return e->kind ? gguf_encoder_fits(e->kind, e->file, c->gguf[0], err) : -1;
-}
-
-// What lies beside the model.
-static int find_encoder(struct checkpoint *c, const char *model, struct gguf_beside *e,
-                        struct err *err)
-{
-    if (gguf_beside(model, c->gguf[0], e, err) < 0) return -1;
-    c->notice = e->notice;
-    if (e->file) keep_file(c, e->file);
-    return 0;
-}
-
-// --- all of it -----------------------------------------------------------------------------------
-
-// tokenizer.chat_template, or the first of those with names ("tokenizer.chat_template.rag"), where
-// none is the usual one.
+// tokenizer.chat_template, else the first one with a name ("tokenizer.chat_template.rag").
 static const char *find_template(struct checkpoint *c, const struct gguf *f)
 {
-    static const char key[] = "tokenizer.chat_template";
+    static const char key[] = "tokenizer.chat_template", start[] = "tokenizer.chat_template.";
     const char *usual = gguf_text(f, key);
     for (uint64_t i = 0; !usual && i < f->entry_count; i++) {
         const struct gguf_entry *e = &f->entries[i];
-        if (strncmp(e->key, key, strlen(key)) != 0 || e->key[strlen(key)] != '.' || !e->text)
-            continue;
+        if (strncmp(e->key, start, strlen(start)) != 0 || !e->text) continue;
         checkpoint_tell(c, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
         return e->text;
     }
@@ -230,61 +189,57 @@ static int read_text_model(struct checkpoint *c, struct err *err)
     return 0;
 }
 
-// From the root. The file's own name stays: in the hub's cache it is a link to a file with another.
-static char *whole_path(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? xstrndup(path, (size_t)(slash + 1 - path)) : xstrdup(".");
-    char *real = realpath(folder, NULL);
-    char *whole = real ? xasprintf("%s/%s", strcmp(real, "/") ? real : "", slash ? slash + 1 : path)
-                       : xstrdup(path);
-    free(real);
-    free(folder);
-    return whole;
-}
-
-// The name under which the same files open again, from any folder.
-static char *whole_name(const char *model, const char *encoder)
-{
-    char *path = whole_path(model);
-    if (!encoder) return path;
-    char *other = strcmp(encoder, "none") ? whole_path(encoder) : xstrdup(encoder);
-    char *name = checkpoint_with_encoder(path, other);
-    free(path);
-    free(other);
-    return name;
-}
-
 static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
 {
     static const struct gguf_place text_only = { "model.", "" };
     struct gguf_beside e = { 0 };
+    struct renamed r = { 0 };
     if (open_splits(c, model, err) < 0) return -1;
+    const struct gguf *text = c->gguf[0];
     const int files = c->gguf_count;
-    if (!encoder && find_encoder(c, model, &e, err) < 0) return -1;
-    if (encoder && strcmp(encoder, "none") != 0 && open_encoder(c, encoder, &e, err) < 0) return -1;
-    if (read_text_model(c, err) < 0 ||
-        add_text(c, files, e.kind ? &e.kind->place : &text_only, err) < 0)
-        return -1;
-    if (!e.kind) return 0;
-    if (gguf_encoder_config(e.kind, e.file, c->gguf[0], &c->config, &c->preprocessor, err) < 0)
-        return -1;
-    return add_encoder(c, e.kind, e.file, err);
+    if (!encoder) {
+        if (gguf_beside(model, text, &e, err) < 0) return -1;
+        c->notice = e.notice;
+        if (e.file) keep_file(c, e.file);
+    } else if (strcmp(encoder, "none") != 0) {
+        e.file = open_file(c, encoder, err);
+        e.kind = e.file ? gguf_encoder_find(e.file, err) : NULL;
+        if (!e.kind || gguf_encoder_fits(e.kind, e.file, text, err) < 0) return -1;
+    }
+    if (read_text_model(c, err) < 0) return -1;
+    // The first file's shard has all tensors of the language model.
+    int status = gguf_text_tensors(text, c->config, e.kind ? &e.kind->place : &text_only, &r, err);
+    if (status < 0) err_in(err, "'%s'", text->path);
+    for (int i = 0; i < files; i++) add_shard(c, c->gguf[i], &r);
+    if (status < 0 || !e.kind) return status;
+    if (gguf_encoder_config(e.kind, e.file, text, &c->config, &c->preprocessor, err) < 0) return -1;
+    status = gguf_encoder_tensors(e.kind, e.file, &r, err);
+    add_shard(c, e.file, &r);
+    return status;
 }
 
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err)
 {
     char *model, *encoder;
     checkpoint_split_name(name, &model, &encoder);
-    free(c->folder);
-    c->folder = whole_name(model, encoder);
+    free(c->folder); // the name that opens the same files from any folder
+    c->folder = absolute_path(model);
+    if (encoder) {
+        char *path = c->folder;
+        char *other = strcmp(encoder, "none") ? absolute_path(encoder) : xstrdup(encoder);
+        c->folder = checkpoint_with_encoder(path, other);
+        free(path);
+        free(other);
+    }
     const int status = read_both(c, model, encoder, err);
     free(model);
     free(encoder);
     return status;
 }
 
-// The files that describe the model: the first, and the encoder's.
+// --- keys and tokenizer --------------------------------------------------------------------------
+
+// File i if it describes the model: the first, or the encoder's; else NULL.
 static const struct gguf *described_by(const struct checkpoint *c, int i)
 {
     const char *architecture = gguf_text(c->gguf[i], "general.architecture");

@@ -12,10 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <utf8proc.h>
-
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 enum {
     RANK_MOST = 4,
@@ -55,13 +54,6 @@ static const struct tensor_type {
 };
 
 enum { TENSOR_TYPES = sizeof tensor_types / sizeof *tensor_types };
-
-static const struct tensor_type *tensor_type_find(uint32_t id)
-{
-    for (int i = 0; i < TENSOR_TYPES; i++)
-        if (tensor_types[i].id == (int)id) return &tensor_types[i];
-    return NULL;
-}
 
 int gguf_type_id(enum dtype dtype)
 {
@@ -111,75 +103,55 @@ static uint64_t little(const unsigned char *bytes, size_t size)
     return value;
 }
 
-static int read_u32(struct cursor *c, uint32_t *value)
+static int read_number(struct cursor *c, size_t size, uint64_t *value)
 {
-    if (left(c) < 4) return too_short(c);
-    *value = (uint32_t)little(c->at, 4);
-    c->at += 4;
-    return 0;
-}
-
-static int read_u64(struct cursor *c, uint64_t *value)
-{
-    if (left(c) < 8) return too_short(c);
-    *value = little(c->at, 8);
-    c->at += 8;
+    *value = 0;
+    if (left(c) < size) return too_short(c);
+    *value = little(c->at, size);
+    c->at += size;
     return 0;
 }
 
 static int read_type(struct cursor *c, enum gguf_type *type)
 {
-    uint32_t id = 0;
-    if (read_u32(c, &id) < 0) return -1;
-    if (id >= GGUF_TYPES) return err_set(c->err, "value type %u is not known", id);
+    uint64_t id = 0;
+    if (read_number(c, 4, &id) < 0) return -1;
+    if (id >= GGUF_TYPES) return err_set(c->err, "value type %u is not known", (unsigned)id);
     *type = (enum gguf_type)id;
     return 0;
 }
 
-// Length and bytes of a text, which stay in the mapping.
-static int read_text(struct cursor *c, const char **text, size_t *length)
+// A text of the file, in the mapping.
+static int read_text(struct cursor *c, const char **text, uint64_t *length)
 {
-    uint64_t bytes = 0;
-    if (read_u64(c, &bytes) < 0) return -1;
-    if (bytes > left(c)) return too_short(c);
+    if (read_number(c, 8, length) < 0) return -1;
+    if (*length > left(c)) return too_short(c);
     *text = (const char *)c->at;
-    *length = (size_t)bytes;
-    c->at += bytes;
+    c->at += *length;
     return 0;
 }
 
-static bool is_utf8(const char *text, size_t length)
-{
-    utf8proc_int32_t code;
-    for (size_t i = 0; i < length;) {
-        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                                    (utf8proc_ssize_t)(length - i), &code);
-        if (n <= 0) return false;
-        i += (size_t)n;
-    }
-    return true;
-}
-
-// A text as a C string: names, keys and single values.
+// A copy of it as a C string: names, keys and single values.
 static int read_string(struct cursor *c, size_t most, const char *what, char **string)
 {
     const char *text = NULL;
-    size_t length = 0;
+    uint64_t length = 0;
     if (read_text(c, &text, &length) < 0) return -1;
     if (length > most)
-        return err_set(c->err, "%s of %zu bytes is too long (at most %zu)", what, length, most);
+        return err_set(c->err, "%s of %zu bytes is too long (at most %zu)", what, (size_t)length,
+                       most);
     if (memchr(text, 0, length)) return err_set(c->err, "%s contains a zero byte", what);
-    if (!is_utf8(text, length)) return err_set(c->err, "%s is not UTF-8", what);
+    if (text_bad_byte(text, length) < length) return err_set(c->err, "%s is not UTF-8", what);
     *string = xstrndup(text, length);
     return 0;
 }
 
-// Passes over the members of a list: numbers, texts or lists.
+// Skips the members of a list: numbers, texts or lists.
 static int skip_list(struct cursor *c, enum gguf_type item, uint64_t count, int depth)
 {
     const size_t size = number_size(item);
     const char *text;
-    size_t length;
+    uint64_t length;
     if (size) {
         if (count > left(c) / size) return too_short(c);
         c->at += count * size;
@@ -192,7 +164,7 @@ static int skip_list(struct cursor *c, enum gguf_type item, uint64_t count, int 
         uint64_t members = 0;
         if (item == GGUF_TEXT) {
             if (read_text(c, &text, &length) < 0) return -1;
-        } else if (read_type(c, &inner) < 0 || read_u64(c, &members) < 0 ||
+        } else if (read_type(c, &inner) < 0 || read_number(c, 8, &members) < 0 ||
                    skip_list(c, inner, members, depth + 1) < 0) {
             return -1;
         }
@@ -205,7 +177,7 @@ static int read_value(struct cursor *c, struct gguf_entry *e)
     if (read_type(c, &e->type) < 0) return -1;
     if (e->type == GGUF_TEXT) return read_string(c, SIZE_MAX, "its text", &e->text);
     if (e->type == GGUF_LIST) {
-        if (read_type(c, &e->item) < 0 || read_u64(c, &e->count) < 0) return -1;
+        if (read_type(c, &e->item) < 0 || read_number(c, 8, &e->count) < 0) return -1;
         e->data = c->at;
         return skip_list(c, e->item, e->count, 1);
     }
@@ -231,7 +203,7 @@ static int read_pairs(struct gguf *f, struct cursor *c, uint64_t count)
     return 0;
 }
 
-// Bytes of shape x type.
+// Computes t->bytes from shape and type.
 static int size_tensor(struct safetensor *t, const struct tensor_type *type, struct err *err)
 {
     struct dtype_form block = { type->name, type->numbers, type->bytes };
@@ -251,32 +223,29 @@ static int size_tensor(struct safetensor *t, const struct tensor_type *type, str
     return 0;
 }
 
-static int unknown_type(const struct cursor *c, uint32_t id)
-{
-    char *known = gguf_types_known();
-    err_set(c->err, "its type (number %u) is not known (known: %s)", id, known);
-    free(known);
-    return -1;
-}
-
 static int read_tensor(struct safetensor *t, struct cursor *c)
 {
-    uint32_t rank, id;
-    if (read_u32(c, &rank) < 0) return -1;
+    uint64_t rank, id, n;
+    if (read_number(c, 4, &rank) < 0) return -1;
     if (rank < 1 || rank > RANK_MOST)
-        return err_set(c->err, "it has %u dimensions; 1 to %d are possible", rank, RANK_MOST);
+        return err_set(c->err, "it has %u dimensions; 1 to %d are possible", (unsigned)rank,
+                       RANK_MOST);
     t->rank = (int)rank;
     for (int i = t->rank - 1; i >= 0; i--) {
-        uint64_t n;
-        if (read_u64(c, &n) < 0) return -1;
+        if (read_number(c, 8, &n) < 0) return -1;
         t->shape[i] = n > INT64_MAX ? -1 : (int64_t)n;
     }
-    if (read_u32(c, &id) < 0 || read_u64(c, &t->offset) < 0) return -1;
-    const struct tensor_type *type = tensor_type_find(id);
-    if (!type) return unknown_type(c, id);
-    t->type = type->name;
-    t->dtype = type->dtype;
-    return size_tensor(t, type, c->err);
+    if (read_number(c, 4, &id) < 0 || read_number(c, 8, &t->offset) < 0) return -1;
+    for (int i = 0; i < TENSOR_TYPES; i++) {
+        if (tensor_types[i].id != (int)id) continue;
+        t->type = tensor_types[i].name;
+        t->dtype = tensor_types[i].dtype;
+        return size_tensor(t, &tensor_types[i], c->err);
+    }
+    char *known = gguf_types_known();
+    err_set(c->err, "its type (number %u) is not known (known: %s)", (unsigned)id, known);
+    free(known);
+    return -1;
 }
 
 static int read_tensors(struct gguf *f, struct cursor *c, uint64_t count)
@@ -297,28 +266,10 @@ static int read_tensors(struct gguf *f, struct cursor *c, uint64_t count)
 
 // --- checks --------------------------------------------------------------------------------------
 
-// Keys and names go first in their structs.
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int sort_entries(struct gguf *f, struct err *err)
-{
-    if (f->entry_count) qsort(f->entries, f->entry_count, sizeof *f->entries, by_name);
-    for (uint64_t i = 1; i < f->entry_count; i++)
-        if (!strcmp(f->entries[i - 1].key, f->entries[i].key))
-            return err_set(err, "'%.200s' appears twice", f->entries[i].key);
-    return 0;
-}
-
 static int sort_tensors(struct gguf *f, struct err *err)
 {
-    if (f->tensor_count) qsort(f->tensors, f->tensor_count, sizeof *f->tensors, by_name);
-    for (uint64_t i = 1; i < f->tensor_count; i++)
-        if (!strcmp(f->tensors[i - 1].name, f->tensors[i].name))
-            return err_set(err, "tensor '%.200s' appears twice", f->tensors[i].name);
-    return 0;
+    const char *twice = text_sort(f->tensors, f->tensor_count, sizeof *f->tensors);
+    return twice ? err_set(err, "tensor '%.200s' appears twice", twice) : 0;
 }
 
 // In the order of the list each tensor begins where the one before it ends, padded.
@@ -345,30 +296,27 @@ static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
     return 0;
 }
 
-static int read_start(struct cursor *c, uint64_t *tensors, uint64_t *pairs)
-{
-    uint32_t version = 0;
-    if (left(c) >= 8 && !memcmp(c->at, "version ", 8))
-        return err_set(c->err, "it is a Git LFS pointer, not the weights: run 'git lfs pull' in "
-                               "its folder");
-    if (left(c) < 4 || memcmp(c->at, "GGUF", 4) != 0)
-        return err_set(c->err, "it does not begin with 'GGUF'");
-    c->at += 4;
-    if (read_u32(c, &version) < 0) return -1;
-    if (version && !(version & 0xffff)) return err_set(c->err, "it is big-endian");
-    if (version != 2 && version != 3)
-        return err_set(c->err, "it has version %u; versions 2 and 3 are supported", version);
-    return read_u64(c, tensors) < 0 ? -1 : read_u64(c, pairs);
-}
-
 static int parse(struct gguf *f, struct err *err)
 {
     struct cursor c = { f->map, f->map, (const unsigned char *)f->map + f->size, err };
-    uint64_t tensors = 0, pairs = 0;
+    uint64_t version, tensors, pairs;
     int64_t alignment = ALIGNMENT_USUAL;
-    if (read_start(&c, &tensors, &pairs) < 0 || read_pairs(f, &c, pairs) < 0 ||
-        read_tensors(f, &c, tensors) < 0 || sort_entries(f, err) < 0 ||
-        gguf_int(f, "general.alignment", 1, ALIGNMENT_MOST, ALIGNMENT_USUAL, &alignment, err) < 0)
+    if (left(&c) >= 8 && !memcmp(c.at, "version ", 8))
+        return err_set(err, "it is a Git LFS pointer, not the weights: run 'git lfs pull' in its "
+                            "folder");
+    if (left(&c) < 4 || memcmp(c.at, "GGUF", 4) != 0)
+        return err_set(err, "it does not begin with 'GGUF'");
+    c.at += 4;
+    if (read_number(&c, 4, &version) < 0) return -1;
+    if (version && !(version & 0xffff)) return err_set(err, "it is big-endian");
+    if (version != 2 && version != 3)
+        return err_set(err, "it has version %u; versions 2 and 3 are supported", (unsigned)version);
+    if (read_number(&c, 8, &tensors) < 0 || read_number(&c, 8, &pairs) < 0 ||
+        read_pairs(f, &c, pairs) < 0 || read_tensors(f, &c, tensors) < 0)
+        return -1;
+    const char *twice = text_sort(f->entries, f->entry_count, sizeof *f->entries);
+    if (twice) return err_set(err, "'%.200s' appears twice", twice);
+    if (gguf_int(f, "general.alignment", 1, ALIGNMENT_MOST, ALIGNMENT_USUAL, &alignment, err) < 0)
         return -1;
     if (alignment & (alignment - 1))
         return err_set(err, "general.alignment %lld is not a power of two", (long long)alignment);
@@ -381,34 +329,30 @@ static int parse(struct gguf *f, struct err *err)
 
 // --- opening -------------------------------------------------------------------------------------
 
-static struct gguf *parsed(struct gguf *f, struct err *err)
+static struct gguf *open_bytes(const void *bytes, uint64_t size, const char *path, bool borrowed,
+                               struct err *err)
 {
+    struct gguf *f = xcalloc(1, sizeof *f);
+    f->path = xstrdup(path);
+    f->map = (void *)(uintptr_t)bytes;
+    f->size = size;
+    f->borrowed = borrowed;
     if (parse(f, err) == 0) return f;
-    err_in(err, "'%s' is not a valid GGUF file", f->path);
+    err_in(err, "'%s' is not a valid GGUF file", path);
     gguf_close(f);
     return NULL;
 }
 
 struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err)
 {
-    struct gguf *f = xcalloc(1, sizeof *f);
-    f->path = xstrdup(name);
-    f->map = (void *)(uintptr_t)bytes;
-    f->size = size;
-    f->borrowed = true;
-    return parsed(f, err);
+    return open_bytes(bytes, size, name, true, err);
 }
 
 struct gguf *gguf_open(const char *path, struct err *err)
 {
     uint64_t size;
     void *map = file_map(path, &size, err);
-    if (!map) return NULL;
-    struct gguf *f = xcalloc(1, sizeof *f);
-    f->path = xstrdup(path);
-    f->map = map;
-    f->size = size;
-    return parsed(f, err);
+    return map ? open_bytes(map, size, path, false, err) : NULL;
 }
 
 void gguf_close(struct gguf *f)
@@ -442,14 +386,14 @@ const struct safetensor *gguf_find(const struct gguf *f, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     if (!f->tensor_count) return NULL;
-    return bsearch(&key, f->tensors, f->tensor_count, sizeof key, by_name);
+    return bsearch(&key, f->tensors, f->tensor_count, sizeof key, text_compare);
 }
 
 static struct gguf_entry *find_entry(const struct gguf *f, const char *key)
 {
     struct gguf_entry wanted = { .key = (char *)(uintptr_t)key };
     if (!f->entry_count) return NULL;
-    return bsearch(&wanted, f->entries, f->entry_count, sizeof wanted, by_name);
+    return bsearch(&wanted, f->entries, f->entry_count, sizeof wanted, text_compare);
 }
 
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key)
@@ -471,32 +415,21 @@ int gguf_text_read(const struct gguf *f, const char *key, const char **text, str
     return *text || !gguf_entry(f, key) ? 0 : err_set(err, "'%s' is not a text", key);
 }
 
-static float float_of(uint64_t bits)
-{
-    const uint32_t half = (uint32_t)bits;
-    float x;
-    memcpy(&x, &half, sizeof x);
-    return x;
-}
-
-static double double_of(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-// Whole numbers beyond 2^53 are rounded, which none of the keys that are read reaches.
+// Rounds whole numbers beyond 2^53, which no key that is read reaches.
 static double number_at(const unsigned char *data, enum gguf_type type)
 {
     const uint64_t bits = little(data, number_size(type));
+    float single;
+    double wide;
+    memcpy(&single, &bits, sizeof single);
+    memcpy(&wide, &bits, sizeof wide);
     switch (type) {
     case GGUF_I8: return (int8_t)bits;
     case GGUF_I16: return (int16_t)bits;
     case GGUF_I32: return (int32_t)bits;
     case GGUF_I64: return (double)(int64_t)bits;
-    case GGUF_F32: return (double)float_of(bits);
-    case GGUF_F64: return double_of(bits);
+    case GGUF_F32: return (double)single;
+    case GGUF_F64: return wide;
     default: return (double)bits;
     }
 }
@@ -514,11 +447,6 @@ void gguf_expect(const struct gguf *f, const char *key, double value)
     if (x >= value - 1e-3 * value && x <= value + 1e-3 * value) e->read = true;
 }
 
-static bool is_whole(enum gguf_type type)
-{
-    return number_size(type) && type != GGUF_F32 && type != GGUF_F64 && type != GGUF_BOOL;
-}
-
 int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err)
 {
@@ -526,7 +454,8 @@ int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, in
     *value = otherwise;
     if (!e) return 0;
     const enum gguf_type type = e->type == GGUF_LIST && e->count ? e->item : e->type;
-    if (!is_whole(type)) return err_set(err, "'%s' is not a whole number", key);
+    if (!number_size(type) || type == GGUF_F32 || type == GGUF_F64 || type == GGUF_BOOL)
+        return err_set(err, "'%s' is not a whole number", key);
     const double x = number_at(e->data, type);
     for (uint64_t i = 1; e->type == GGUF_LIST && i < e->count; i++)
         if (gguf_number(e, i) != x)

@@ -1,12 +1,11 @@
-// core/files/gguf_encoders.c -- the kinds of picture encoders and projectors in GGUF files
-// (mmproj): a row of a table for each "clip.projector_type", with the config that Hugging Face
-// would have and the names of tensors.
+// core/files/gguf_encoders.c -- the picture encoders and projectors of GGUF files (mmproj): one row
+// per "clip.projector_type", with its config and tensor names in Hugging Face's terms.
 //
 // Facts: llama.cpp's tools/mtmd (clip-impl.h, models/*.cpp), conversion/*.py, and for LLaVA's
 // encoders legacy-models/convert_image_encoder_to_gguf.py, whose traps are:
-//   - layers after the one whose features count are cut off;
+//   - layers after the feature layer are cut off;
 //   - the activation is "clip.use_gelu" or "clip.use_silu", else quick GELU;
-//   - LLaVA-Next has LLaVA's type: the newline behind rows of features tells it apart.
+//   - LLaVA-Next has LLaVA's type; only the newline behind rows of features distinguishes it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +13,9 @@
 
 // --- parts of configs ----------------------------------------------------------------------------
 
-static void put_text(cJSON *to, const char *key, const char *value)
+static bool has_tensor(const struct encoder_config *e, const char *name)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(to, key);
-    cJSON_AddStringToObject(to, key, value);
+    return gguf_find(e->c.file, name) != NULL;
 }
 
 static void put_sizes(struct encoder_config *e, const char *layers, const char *heads)
@@ -29,103 +27,82 @@ static void put_sizes(struct encoder_config *e, const char *layers, const char *
     config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
 }
 
-// image_mean and image_std.
 static void put_means(struct encoder_config *e)
 {
-    static const char *const keys[] = { "image_mean", "image_std" };
-    for (int i = 0; i < 2 && !e->c.failed; i++) {
-        const struct gguf_entry *list;
-        char *key = xasprintf("clip.vision.%s", keys[i]);
-        if (gguf_list(e->c.file, key, false, 3, &list, e->c.err) < 0) {
-            config_fail(&e->c);
-        } else if (list && list->count != 3) {
-            e->c.failed = err_set(e->c.err, "'%s' has %llu numbers, not 3", key,
-                                  (unsigned long long)list->count) < 0;
-        } else if (list) {
-            cJSON *means = cJSON_AddArrayToObject(e->preprocessor, keys[i]);
-            for (uint64_t k = 0; k < 3; k++)
-                cJSON_AddItemToArray(means, cJSON_CreateNumber(gguf_number(list, k)));
-        }
-        free(key);
+    static const char *const keys[] = { "image_mean", "image_std", PLAIN };
+    for (int i = 0; i < 2; i++) {
+        const struct gguf_entry *list = config_list(&e->c, keys[i], 3);
+        if (list && list->count != 3)
+            config_refuse(&e->c, "'clip.vision.%s' has %llu numbers, not 3", keys[i],
+                          (unsigned long long)list->count);
+        else if (list)
+            config_put_list(e->preprocessor, keys[i], list, 3);
     }
 }
 
-static bool flag(struct encoder_config *e, const char *key)
-{
-    bool value = false;
-    if (!e->c.failed) e->c.failed = gguf_bool(e->c.file, key, false, &value, e->c.err) < 0;
-    return value;
-}
-
-static bool there(const struct encoder_config *e, const char *name)
-{
-    return gguf_find(e->c.file, name) != NULL;
-}
-
-// The placeholder of visual tokens: any id that texts do not give.
+// The id of the placeholder of visual tokens: the unknown token's if the vocabulary lacks `word`,
+// because texts never give it.
 static void put_placeholder(struct encoder_config *e, const char *key, const char *word)
 {
-    int32_t id = gguf_token_find(e->text, word);
-    int64_t unknown = 0;
-    if (id < 0 && !e->c.failed)
-        e->c.failed = gguf_int(e->text, "tokenizer.ggml.unknown_token_id", 0, INT32_MAX, 0,
-                               &unknown, e->c.err) < 0;
-    cJSON_AddNumberToObject(e->whole, key, id < 0 ? (double)unknown : id);
+    int64_t id = gguf_token_find(e->text, word);
+    if (id < 0) {
+        id = 0;
+        if (!e->c.failed)
+            e->c.failed = gguf_int(e->text, "tokenizer.ggml.unknown_token_id", 0, INT32_MAX, 0, &id,
+                                   e->c.err) < 0;
+    }
+    cJSON_AddNumberToObject(e->whole, key, (double)id);
 }
 
 // --- LLaVA ---------------------------------------------------------------------------------------
 
 static void read_llava(struct encoder_config *e)
 {
-    const bool clip = there(e, "v.class_embd");
-    const struct gguf_entry *layer;
-    put_text(e->vision, "model_type", clip ? "clip_vision_model" : "siglip_vision_model");
+    const bool clip = has_tensor(e, "v.class_embd");
+    config_put_text(e->vision, "model_type", clip ? "clip_vision_model" : "siglip_vision_model");
     put_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
     config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", clip ? 1e-5 : 1e-6);
-    put_text(e->vision, "hidden_act",
-             flag(e, "clip.use_silu")   ? "silu"
-             : flag(e, "clip.use_gelu") ? clip ? "gelu" : "gelu_pytorch_tanh"
-                                        : "quick_gelu");
-    put_text(e->preprocessor, "image_processor_type",
-             clip ? "CLIPImageProcessor" : "SiglipImageProcessor");
+    const char *act = "quick_gelu";
+    if (config_flag(&e->c, ".clip.use_silu"))
+        act = "silu";
+    else if (config_flag(&e->c, ".clip.use_gelu"))
+        act = clip ? "gelu" : "gelu_pytorch_tanh";
+    config_put_text(e->vision, "hidden_act", act);
+    config_put_text(e->preprocessor, "image_processor_type",
+                    clip ? "CLIPImageProcessor" : "SiglipImageProcessor");
     put_means(e);
     put_placeholder(e, "image_token_index", "<image>");
-    put_text(e->whole, "vision_feature_select_strategy", clip ? "default" : "full");
-    put_text(e->whole, "projector_hidden_act", "gelu");
-    if (!e->c.failed)
-        e->c.failed =
-            gguf_list(e->c.file, "clip.vision.feature_layer", false, 1, &layer, e->c.err) < 0;
+    config_put_text(e->whole, "vision_feature_select_strategy", clip ? "default" : "full");
+    config_put_text(e->whole, "projector_hidden_act", "gelu");
+    const struct gguf_entry *layer = config_list(&e->c, "feature_layer", 1);
     if (e->c.failed) return;
     cJSON_AddNumberToObject(e->whole, "vision_feature_layer",
                             layer && layer->count ? gguf_number(layer, 0) : -1);
 }
 
 static const struct gguf_name llava_outer[] = {
-    { .theirs = "v.class_embd",
-      .ours = "vision_tower.vision_model.embeddings.class_embedding",
-      .bare = true },
-    { .theirs = "v.patch_embd", .ours = "vision_tower.vision_model.embeddings.patch_embedding" },
-    { .theirs = "v.position_embd",
-      .ours = "vision_tower.vision_model.embeddings.position_embedding" },
-    { .theirs = "v.pre_ln", .ours = "vision_tower.vision_model.pre_layrnorm" },
-    { .theirs = "v.post_ln", .ours = "vision_tower.vision_model.post_layernorm" },
-    { .theirs = "mm.0", .ours = "multi_modal_projector.linear_1" },
-    { .theirs = "mm.2", .ours = "multi_modal_projector.linear_2" },
-    { .theirs = "model.image_newline", .ours = "image_newline" }, // LLaVA-Next's
-    { .theirs = "v.image_newline", .ours = "image_newline" },     // of newer converters
+    { "v.class_embd", "vision_tower.vision_model.embeddings.class_embedding", BARE },
+    { "v.patch_embd", "vision_tower.vision_model.embeddings.patch_embedding", PLAIN },
+    { "v.position_embd", "vision_tower.vision_model.embeddings.position_embedding", PLAIN },
+    { "v.pre_ln", "vision_tower.vision_model.pre_layrnorm", PLAIN },
+    { "v.post_ln", "vision_tower.vision_model.post_layernorm", PLAIN },
+    { "mm.0", "multi_modal_projector.linear_1", PLAIN },
+    { "mm.2", "multi_modal_projector.linear_2", PLAIN },
+    { "model.image_newline", "image_newline", PLAIN }, // LLaVA-Next's
+    { "v.image_newline", "image_newline", PLAIN },     // of newer converters
     { 0 },
 };
 
 static const struct gguf_name llava_block[] = {
-    { .theirs = "ln1", .ours = "layer_norm1" },
-    { .theirs = "ln2", .ours = "layer_norm2" },
-    { .theirs = "attn_q", .ours = "self_attn.q_proj" },
-    { .theirs = "attn_k", .ours = "self_attn.k_proj" },
-    { .theirs = "attn_v", .ours = "self_attn.v_proj" },
-    { .theirs = "attn_out", .ours = "self_attn.out_proj" },
-    { .theirs = "ffn_up", .ours = "mlp.fc1" },
-    { .theirs = "ffn_down", .ours = "mlp.fc2" },
+    { "ln1", "layer_norm1", PLAIN },
+    { "ln2", "layer_norm2", PLAIN },
+    { "attn_q", "self_attn.q_proj", PLAIN },
+    { "attn_k", "self_attn.k_proj", PLAIN },
+    { "attn_v", "self_attn.v_proj", PLAIN },
+    { "attn_out", "self_attn.out_proj", PLAIN },
+    { "ffn_up", "mlp.fc1", PLAIN },
+    { "ffn_down", "mlp.fc2", PLAIN },
     { 0 },
 };
 
@@ -147,109 +124,93 @@ static bool is_llava_next(const struct gguf *f)
            (merge && !strncmp(merge, "spatial", 7));
 }
 
-// Pairs of width and height there, of height and width in Hugging Face's list.
-static void put_grids(struct encoder_config *e)
-{
-    const struct gguf_entry *list = NULL;
-    if (!e->c.failed)
-        e->c.failed = gguf_list(e->c.file, grids_key, false, 1000, &list, e->c.err) < 0;
-    if (!e->c.failed && list && list->count % 2)
-        e->c.failed = err_set(e->c.err, "'%s' has %llu numbers, which are not pairs", grids_key,
-                              (unsigned long long)list->count) < 0;
-    if (e->c.failed || !list || !list->count) return;
-    cJSON *grids = cJSON_AddArrayToObject(e->whole, "image_grid_pinpoints");
-    for (uint64_t i = 0; i + 1 < list->count; i += 2) {
-        cJSON *pair = cJSON_CreateArray();
-        cJSON_AddItemToArray(pair, cJSON_CreateNumber(gguf_number(list, i + 1)));
-        cJSON_AddItemToArray(pair, cJSON_CreateNumber(gguf_number(list, i)));
-        cJSON_AddItemToArray(grids, pair);
-    }
-}
-
 static void read_llava_next(struct encoder_config *e)
 {
     if (!has_newline(e->c.file))
-        e->c.failed = err_set(e->c.err, "it cuts pictures into tiles (LLaVA-Next), but its tensor "
-                                        "'model.image_newline' is missing") < 0;
-    else if (!there(e, "v.class_embd"))
-        e->c.failed = err_set(e->c.err, "it cuts pictures into tiles for SigLIP (LLaVA-OneVision): "
-                                        "as GGUF only LLaVA-Next is supported, with CLIP; open "
-                                        "the model's folder instead") < 0;
+        config_refuse(&e->c, "it cuts pictures into tiles (LLaVA-Next), but its tensor "
+                             "'model.image_newline' is missing");
+    else if (!has_tensor(e, "v.class_embd"))
+        config_refuse(&e->c, "it cuts pictures into tiles for SigLIP (LLaVA-OneVision): as GGUF "
+                             "only LLaVA-Next is supported, with CLIP; open the model's folder "
+                             "instead");
     read_llava(e);
-    put_text(e->preprocessor, "image_processor_type", "LlavaNextImageProcessor");
-    put_grids(e);
+    config_put_text(e->preprocessor, "image_processor_type", "LlavaNextImageProcessor");
+    // Pairs of width and height in the file, of height and width in Hugging Face's list.
+    const struct gguf_entry *list = config_list(&e->c, "image_grid_pinpoints", 1000);
+    if (list && list->count % 2)
+        config_refuse(&e->c, "'%s' has %llu numbers, which are not pairs", grids_key,
+                      (unsigned long long)list->count);
+    if (e->c.failed || !list || !list->count) return;
+    cJSON *grids = cJSON_AddArrayToObject(e->whole, "image_grid_pinpoints");
+    for (uint64_t i = 0; i + 1 < list->count; i += 2)
+        cJSON_AddItemToArray(grids,
+                             cJSON_CreateDoubleArray(
+                                 (double[]){ gguf_number(list, i + 1), gguf_number(list, i) }, 2));
 }
 
 // --- Qwen2.5-VL ----------------------------------------------------------------------------------
 
-// Blocks that see whole pictures: every nth one, or a list.
+// Blocks that attend over the whole picture: every nth one, or a list.
 static void put_whole_blocks(struct encoder_config *e)
 {
-    const struct gguf_entry *list = NULL;
-    const int64_t every = config_value(&e->c, "n_wa_pattern", 0, 0);
-    const int64_t blocks = config_value(&e->c, "block_count", 1, GGUF_NEEDED);
-    if (!e->c.failed)
-        e->c.failed =
-            gguf_list(e->c.file, "clip.vision.wa_layer_indexes", false, 1000, &list, e->c.err) < 0;
-    if (!e->c.failed && !list) // of early converters
-        e->c.failed = gguf_list(e->c.file, "clip.vision.fullatt_block_indexes", false, 1000, &list,
-                                e->c.err) < 0;
-    if (!e->c.failed && (uint64_t)blocks > e->c.file->tensor_count)
-        e->c.failed = err_set(e->c.err,
-                              "'clip.vision.block_count' is %lld, but the file has only "
-                              "%llu tensors",
-                              (long long)blocks, (unsigned long long)e->c.file->tensor_count) < 0;
-    if (!e->c.failed && !every && !list)
-        e->c.failed = err_set(e->c.err, "'clip.vision.n_wa_pattern' is missing: the file does not "
-                                        "say which blocks see whole pictures") < 0;
-    if (e->c.failed) return;
+    struct gguf_config *c = &e->c;
+    const int64_t every = config_value(c, "n_wa_pattern", 0, 0);
+    const int64_t blocks = config_value(c, "block_count", 1, GGUF_NEEDED);
+    const struct gguf_entry *list = config_list(c, "wa_layer_indexes", 1000);
+    if (!list) list = config_list(c, "fullatt_block_indexes", 1000); // of early converters
+    if ((uint64_t)blocks > c->file->tensor_count)
+        config_refuse(c, "'clip.vision.block_count' is %lld, but the file has only %llu tensors",
+                      (long long)blocks, (unsigned long long)c->file->tensor_count);
+    if (!every && !list)
+        config_refuse(c, "'clip.vision.n_wa_pattern' is missing: the file does not say which "
+                         "blocks see whole pictures");
+    if (c->failed) return;
+    if (!every) {
+        config_put_list(e->vision, "fullatt_block_indexes", list, list->count);
+        return;
+    }
     cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
-    for (int64_t i = 0; i < blocks && every; i++)
-        if ((i + 1) % every == 0) cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
-    for (uint64_t i = 0; list && i < list->count && !every; i++)
-        cJSON_AddItemToArray(whole, cJSON_CreateNumber(gguf_number(list, i)));
+    for (int64_t i = every - 1; i < blocks; i += every)
+        cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
 }
 
-// Pairs that turn by time, row and column.
+// The numbers of rotary pairs for time, row and column.
 static void put_sections(struct encoder_config *e, cJSON *to)
 {
-    char *key = xasprintf("%s.rope.dimension_sections", gguf_text(e->text, "general.architecture"));
-    const struct gguf_entry *list = NULL;
-    if (!e->c.failed) e->c.failed = gguf_list(e->text, key, false, 4, &list, e->c.err) < 0;
-    if (!e->c.failed && (!list || list->count < 3))
-        e->c.failed = err_set(e->c.err, "'%s' is missing", key) < 0;
-    free(key);
-    if (e->c.failed) return;
-    // Positions may be scaled besides, as for long texts (YaRN).
+    struct gguf_config text = e->c;
+    text.file = e->text;
+    text.arch = gguf_text(e->text, "general.architecture");
+    const struct gguf_entry *list = config_list(&text, "rope.dimension_sections", 4);
+    if (!list || list->count < 3)
+        config_refuse(&text, "'%s.rope.dimension_sections' is missing", text.arch);
+    e->c.failed = text.failed;
+    if (text.failed) return;
+    // Positions may be scaled as well, for long texts (YaRN).
     cJSON *scaling = cJSON_GetObjectItemCaseSensitive(to, "rope_scaling");
     if (!scaling) {
         scaling = cJSON_AddObjectToObject(to, "rope_scaling");
         cJSON_AddStringToObject(scaling, "type", "mrope");
     }
-    cJSON *sections = cJSON_AddArrayToObject(scaling, "mrope_section");
-    for (uint64_t i = 0; i < 3; i++)
-        cJSON_AddItemToArray(sections, cJSON_CreateNumber(gguf_number(list, i)));
+    config_put_list(scaling, "mrope_section", list, 3);
 }
 
-// What bounds the size of pictures; the hub's preprocessor_config.json where the file says nothing.
+// Limits of a picture's size; where the file has none, those of the hub's preprocessor_config.json.
 static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
 {
-    cJSON *to = e->c.to;
     e->c.to = e->preprocessor;
     config_int(&e->c, "image_min_pixels", "min_pixels", least);
     config_int(&e->c, "image_max_pixels", "max_pixels", most);
     config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
     config_int(&e->c, "spatial_merge_size", "merge_size", 2);
     cJSON_AddNumberToObject(e->preprocessor, "temporal_patch_size", 2);
-    e->c.to = to;
+    e->c.to = e->vision;
     put_means(e);
 }
 
 static void read_qwen(struct encoder_config *e)
 {
-    if (!there(e, "v.blk.0.ffn_gate.weight"))
-        e->c.failed = err_set(e->c.err, "Qwen2-VL is not supported; of its relatives, Qwen2.5-VL "
-                                        "is") < 0;
+    if (!has_tensor(e, "v.blk.0.ffn_gate.weight"))
+        config_refuse(&e->c, "Qwen2-VL is not supported; of its relatives, Qwen2.5-VL is");
     put_sizes(e, "depth", "num_heads");
     gguf_expect(e->c.file, "clip.use_silu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
@@ -260,29 +221,29 @@ static void read_qwen(struct encoder_config *e)
     config_int(&e->c, "window_size", "window_size", 112);
     put_whole_blocks(e);
     put_sections(e, e->whole);
-    put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
+    config_put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
     put_pixels(e, 56 * 56, 12845056);
     put_placeholder(e, "image_token_id", "<|image_pad|>");
 }
 
 static const struct gguf_name qwen_outer[] = {
-    { .theirs = "v.post_ln", .ours = "visual.merger.ln_q" },
-    { .theirs = "mm.0", .ours = "visual.merger.mlp.0" },
-    { .theirs = "mm.2", .ours = "visual.merger.mlp.2" },
+    { "v.post_ln", "visual.merger.ln_q", PLAIN },
+    { "mm.0", "visual.merger.mlp.0", PLAIN },
+    { "mm.2", "visual.merger.mlp.2", PLAIN },
     { 0 },
 };
 
 static const struct gguf_name qwen_block[] = {
-    { .theirs = "ln1", .ours = "norm1" },
-    { .theirs = "ln2", .ours = "norm2" },
-    { .theirs = "attn_qkv", .ours = "attn.qkv" },
-    { .theirs = "attn_q", .ours = "attn.q" },
-    { .theirs = "attn_k", .ours = "attn.k" },
-    { .theirs = "attn_v", .ours = "attn.v" },
-    { .theirs = "attn_out", .ours = "attn.proj" },
-    { .theirs = "ffn_gate", .ours = "mlp.gate_proj" },
-    { .theirs = "ffn_up", .ours = "mlp.up_proj" },
-    { .theirs = "ffn_down", .ours = "mlp.down_proj" },
+    { "ln1", "norm1", PLAIN },
+    { "ln2", "norm2", PLAIN },
+    { "attn_qkv", "attn.qkv", PLAIN },
+    { "attn_q", "attn.q", PLAIN },
+    { "attn_k", "attn.k", PLAIN },
+    { "attn_v", "attn.v", PLAIN },
+    { "attn_out", "attn.proj", PLAIN },
+    { "ffn_gate", "mlp.gate_proj", PLAIN },
+    { "ffn_up", "mlp.up_proj", PLAIN },
+    { "ffn_down", "mlp.down_proj", PLAIN },
     { 0 },
 };
 
@@ -294,10 +255,12 @@ static void read_intern(struct encoder_config *e)
     put_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
     config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-6);
-    cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_q.bias"));
-    cJSON_AddBoolToObject(e->vision, "use_qk_norm", there(e, "v.blk.0.attn_q_norm.weight"));
-    put_text(e->vision, "norm_type", there(e, "v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm");
-    put_text(e->vision, "hidden_act", flag(e, "clip.use_silu") ? "silu" : "gelu");
+    cJSON_AddBoolToObject(e->vision, "attention_bias", has_tensor(e, "v.blk.0.attn_q.bias"));
+    cJSON_AddBoolToObject(e->vision, "use_qk_norm", has_tensor(e, "v.blk.0.attn_q_norm.weight"));
+    config_put_text(e->vision, "norm_type",
+                    has_tensor(e, "v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm");
+    config_put_text(e->vision, "hidden_act",
+                    config_flag(&e->c, ".clip.use_silu") ? "silu" : "gelu");
     gguf_expect(e->c.file, "clip.use_gelu", 1);
     put_means(e);
     put_placeholder(e, "image_token_id", "<IMG_CONTEXT>");
@@ -309,107 +272,80 @@ static void read_intern(struct encoder_config *e)
 }
 
 static const struct gguf_name intern_outer[] = {
-    { .theirs = "v.class_embd",
-      .ours = "vision_tower.embeddings.cls_token",
-      .bare = true,
-      .rank = 3 },
-    { .theirs = "v.patch_embd", .ours = "vision_tower.embeddings.patch_embeddings.projection" },
-    { .theirs = "v.position_embd",
-      .ours = "vision_tower.embeddings.position_embeddings",
-      .bare = true,
-      .rank = 3 },
-    { .theirs = "mm.model.mlp.0", .ours = "multi_modal_projector.layer_norm" },
-    { .theirs = "mm.model.mlp.1", .ours = "multi_modal_projector.linear_1" },
-    { .theirs = "mm.model.mlp.3", .ours = "multi_modal_projector.linear_2" },
+    { "v.class_embd", "vision_tower.embeddings.cls_token", BARE_3D },
+    { "v.patch_embd", "vision_tower.embeddings.patch_embeddings.projection", PLAIN },
+    { "v.position_embd", "vision_tower.embeddings.position_embeddings", BARE_3D },
+    { "mm.model.mlp.0", "multi_modal_projector.layer_norm", PLAIN },
+    { "mm.model.mlp.1", "multi_modal_projector.linear_1", PLAIN },
+    { "mm.model.mlp.3", "multi_modal_projector.linear_2", PLAIN },
     { 0 },
 };
 
 static const struct gguf_name intern_block[] = {
-    { .theirs = "ln1", .ours = "layernorm_before" },
-    { .theirs = "ln2", .ours = "layernorm_after" },
-    { .theirs = "attn_q", .ours = "attention.q_proj" },
-    { .theirs = "attn_k", .ours = "attention.k_proj" },
-    { .theirs = "attn_v", .ours = "attention.v_proj" },
-    { .theirs = "attn_q_norm", .ours = "attention.q_norm" },
-    { .theirs = "attn_k_norm", .ours = "attention.k_norm" },
-    { .theirs = "attn_out", .ours = "attention.projection_layer" },
-    { .theirs = "ls1", .ours = "lambda_1", .bare = true },
-    { .theirs = "ls2", .ours = "lambda_2", .bare = true },
-    { .theirs = "ffn_up", .ours = "mlp.fc1" },
-    { .theirs = "ffn_down", .ours = "mlp.fc2" },
+    { "ln1", "layernorm_before", PLAIN },
+    { "ln2", "layernorm_after", PLAIN },
+    { "attn_q", "attention.q_proj", PLAIN },
+    { "attn_k", "attention.k_proj", PLAIN },
+    { "attn_v", "attention.v_proj", PLAIN },
+    { "attn_q_norm", "attention.q_norm", PLAIN },
+    { "attn_k_norm", "attention.k_norm", PLAIN },
+    { "attn_out", "attention.projection_layer", PLAIN },
+    { "ls1", "lambda_1", BARE },
+    { "ls2", "lambda_2", BARE },
+    { "ffn_up", "mlp.fc1", PLAIN },
+    { "ffn_down", "mlp.fc2", PLAIN },
     { 0 },
 };
 
 // --- Kimi-VL -------------------------------------------------------------------------------------
 
-// Rows of the table of positions, which is square.
-static int64_t table_side(struct encoder_config *e)
-{
-    const struct safetensor *table = gguf_find(e->c.file, "v.position_embd.weight");
-    const int64_t side = table ? gguf_square_side(table->shape[0]) : 0;
-    if (!side && !e->c.failed)
-        e->c.failed = err_set(e->c.err, "the table of positions (tensor 'v.position_embd.weight') "
-                                        "is missing, or not square") < 0;
-    return side;
-}
-
 static void read_kimi(struct encoder_config *e)
 {
     const int64_t merge = config_value(&e->c, "projector.scale_factor", 1, 2);
-    const int64_t side = table_side(e);
+    const struct safetensor *table = gguf_find(e->c.file, "v.position_embd.weight");
+    const int64_t side = table ? gguf_square_side(table->shape[0]) : 0;
+    if (!side)
+        config_refuse(&e->c, "the table of positions (tensor 'v.position_embd.weight') is "
+                             "missing, or not square");
     put_sizes(e, "num_hidden_layers", "num_attention_heads");
-    put_text(e->vision, "model_type", "moonvit");
+    config_put_text(e->vision, "model_type", "moonvit");
     gguf_expect(e->c.file, "clip.use_gelu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-5);
     cJSON_AddNumberToObject(e->vision, "init_pos_emb_height", (double)side);
     cJSON_AddNumberToObject(e->vision, "init_pos_emb_width", (double)side);
-    cJSON *kernel = cJSON_AddArrayToObject(e->vision, "merge_kernel_size");
-    for (int i = 0; i < 2; i++) cJSON_AddItemToArray(kernel, cJSON_CreateNumber((double)merge));
+    cJSON_AddItemToObject(e->vision, "merge_kernel_size",
+                          cJSON_CreateIntArray((int[]){ (int)merge, (int)merge }, 2));
     put_means(e);
     put_placeholder(e, "media_placeholder_token_id", "<|media_pad|>");
     const int64_t pixels = config_value(&e->c, "image_max_pixels", 0, 0);
     const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
     if (e->c.failed || !pixels) return;
-    const int64_t patches = pixels / (patch * patch);
-    cJSON_AddNumberToObject(e->preprocessor, "in_token_limit", (double)patches);
+    cJSON_AddNumberToObject(e->preprocessor, "in_token_limit", (double)(pixels / (patch * patch)));
 }
 
 static const struct gguf_name kimi_outer[] = {
-    { .theirs = "v.patch_embd", .ours = "vision_tower.patch_embed.proj" },
-    { .theirs = "v.position_embd",
-      .ours = "vision_tower.patch_embed.pos_emb",
-      .rank = GGUF_SQUARE },
-    { .theirs = "v.post_ln", .ours = "vision_tower.encoder.final_layernorm" },
-    { .theirs = "mm.input_norm", .ours = "multi_modal_projector.pre_norm" },
-    { .theirs = "mm.1", .ours = "multi_modal_projector.linear_1" },
-    { .theirs = "mm.2", .ours = "multi_modal_projector.linear_2" },
+    { "v.patch_embd", "vision_tower.patch_embed.proj", PLAIN },
+    { "v.position_embd", "vision_tower.patch_embed.pos_emb", SQUARE },
+    { "v.post_ln", "vision_tower.encoder.final_layernorm", PLAIN },
+    { "mm.input_norm", "multi_modal_projector.pre_norm", PLAIN },
+    { "mm.1", "multi_modal_projector.linear_1", PLAIN },
+    { "mm.2", "multi_modal_projector.linear_2", PLAIN },
     { 0 },
 };
 
 static const struct gguf_name kimi_block[] = {
-    { .theirs = "ln1", .ours = "norm0" },
-    { .theirs = "ln2", .ours = "norm1" },
-    { .theirs = "attn_q", .ours = "wq" },
-    { .theirs = "attn_k", .ours = "wk" },
-    { .theirs = "attn_v", .ours = "wv" },
-    { .theirs = "attn_out", .ours = "wo" },
-    { .theirs = "ffn_up", .ours = "mlp.fc0" },
-    { .theirs = "ffn_down", .ours = "mlp.fc1" },
-    { 0 },
+    { "ln1", "norm0", PLAIN },      { "ln2", "norm1", PLAIN },        { "attn_q", "wq", PLAIN },
+    { "attn_k", "wk", PLAIN },      { "attn_v", "wv", PLAIN },        { "attn_out", "wo", PLAIN },
+    { "ffn_up", "mlp.fc0", PLAIN }, { "ffn_down", "mlp.fc1", PLAIN }, { 0 },
 };
 
 // --- GLM-4.1V ------------------------------------------------------------------------------------
 
-static void put_rows(const struct encoder_config *e, const char *tensor, const char *key)
-{
-    const struct safetensor *t = gguf_find(e->c.file, tensor);
-    if (t) cJSON_AddNumberToObject(e->vision, key, (double)t->shape[0]);
-}
-
-// The config's names mislead (core/model/vision_glm.c), so what the file says of widths does too.
+// Reads widths from tensors: the metadata mislead as the config does (core/model/vision_glm.c).
 static void read_glm(struct encoder_config *e)
 {
-    cJSON *text = cJSON_GetObjectItemCaseSensitive(e->whole, "text_config");
+    const struct safetensor *fc = gguf_find(e->c.file, "mm.model.fc.weight");
+    const struct safetensor *gate = gguf_find(e->c.file, "mm.gate.weight");
     config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
     config_int(&e->c, "block_count", "depth", GGUF_NEEDED);
     config_int(&e->c, "attention.head_count", "num_heads", GGUF_NEEDED);
@@ -418,26 +354,26 @@ static void read_glm(struct encoder_config *e)
     config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
     config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-5);
     gguf_expect(e->c.file, "clip.use_silu", 1);
-    put_rows(e, "mm.model.fc.weight", "out_hidden_size");
-    put_rows(e, "mm.gate.weight", "intermediate_size");
-    cJSON_AddBoolToObject(e->vision, "attention_bias", there(e, "v.blk.0.attn_qkv.bias"));
-    put_sections(e, text);
-    put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
+    if (fc) cJSON_AddNumberToObject(e->vision, "out_hidden_size", (double)fc->shape[0]);
+    if (gate) cJSON_AddNumberToObject(e->vision, "intermediate_size", (double)gate->shape[0]);
+    cJSON_AddBoolToObject(e->vision, "attention_bias", has_tensor(e, "v.blk.0.attn_qkv.bias"));
+    put_sections(e, cJSON_GetObjectItemCaseSensitive(e->whole, "text_config"));
+    config_put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
     put_pixels(e, 112 * 112, 28 * 28 * 15000);
     put_placeholder(e, "image_token_id", "<|image|>");
 }
 
 static const struct gguf_name glm_outer[] = {
-    { .theirs = "v.patch_embd", .ours = "model.visual.patch_embed.proj" },
-    { .theirs = "v.norm_embd", .ours = "model.visual.post_conv_layernorm" },
-    { .theirs = "v.position_embd", .ours = "model.visual.embeddings.position_embedding" },
-    { .theirs = "v.post_ln", .ours = "model.visual.post_layernorm" },
-    { .theirs = "mm.patch_merger", .ours = "model.visual.downsample" },
-    { .theirs = "mm.model.fc", .ours = "model.visual.merger.proj" },
-    { .theirs = "mm.post_norm", .ours = "model.visual.merger.post_projection_norm" },
-    { .theirs = "mm.gate", .ours = "model.visual.merger.gate_proj" },
-    { .theirs = "mm.up", .ours = "model.visual.merger.up_proj" },
-    { .theirs = "mm.down", .ours = "model.visual.merger.down_proj" },
+    { "v.patch_embd", "model.visual.patch_embed.proj", PLAIN },
+    { "v.norm_embd", "model.visual.post_conv_layernorm", PLAIN },
+    { "v.position_embd", "model.visual.embeddings.position_embedding", PLAIN },
+    { "v.post_ln", "model.visual.post_layernorm", PLAIN },
+    { "mm.patch_merger", "model.visual.downsample", PLAIN },
+    { "mm.model.fc", "model.visual.merger.proj", PLAIN },
+    { "mm.post_norm", "model.visual.merger.post_projection_norm", PLAIN },
+    { "mm.gate", "model.visual.merger.gate_proj", PLAIN },
+    { "mm.up", "model.visual.merger.up_proj", PLAIN },
+    { "mm.down", "model.visual.merger.down_proj", PLAIN },
     { 0 },
 };
 

@@ -1,8 +1,8 @@
-// core/files/gguf_keys.c -- keys of GGUF metadata that nothing reads.
+// core/files/gguf_keys.c -- metadata of GGUF files that nothing reads.
 //
-// Every look-up marks its pair as read (gguf_entry). Of the others, those of the model's own
-// architecture, of the tokenizer and of sampling are about answers: they change nothing, change
-// what is computed, or are unknown and named.
+// Every look-up marks its key as read (gguf_entry). Of the others, the keys of the model's own
+// architecture, of the tokenizer and of sampling can affect answers. Here they are sorted into keys
+// that change nothing, keys that change the result, and unknown ones, which are named.
 //
 // Facts: gguf-py's constants.py, llama.cpp's converters.
 #include <math.h>
@@ -13,8 +13,10 @@
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
-// Keys behind the architecture's name that change the result, each with the value that does not
-// (nor does 0, where files use it for "none").
+enum { KEYS_NAMED = 8 };
+
+// Keys behind the architecture's name that change the result, each with its neutral value (0 is
+// neutral too where files use it for "none").
 static const struct {
     const char *name;
     double neutral;
@@ -48,7 +50,7 @@ static const struct {
     { "expert_count", 0 },
     { "n_deepstack_layers", 0 },
     { "vision.is_deepstack_layers", 0 }, // of an encoder
-    { "use_gelu", 0 },                   // likewise, where the kind has another activation
+    { "use_gelu", 0 },                   // of an encoder with another activation
     { "use_silu", 0 },
     { "use_parallel_residual", 0 },
     { "swin_norm", 0 },
@@ -85,21 +87,16 @@ static const char *const harmless_of_tokenizer[] = {
     "precompiled_charsmap", "hf_json", "rwkv.*", NULL
 };
 
-// --- the key -------------------------------------------------------------------------------------
-
-static bool matches(const char *pattern, const char *name)
+static bool matches_any(const char *const *patterns, const char *name)
 {
-    const size_t n = strcspn(pattern, "*");
-    return pattern[n] ? !strncmp(name, pattern, n) : !strcmp(name, pattern);
+    for (; *patterns; patterns++) {
+        const size_t n = strcspn(*patterns, "*");
+        if ((*patterns)[n] ? !strncmp(name, *patterns, n) : !strcmp(name, *patterns)) return true;
+    }
+    return false;
 }
 
-static bool listed(const char *const *patterns, const char *name)
-{
-    while (*patterns && !matches(*patterns, name)) patterns++;
-    return *patterns != NULL;
-}
-
-// What follows "PREFIX." in the key; NULL: it has another beginning.
+// The rest of a key behind "PREFIX."; NULL if it begins otherwise.
 static const char *behind(const char *key, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -108,25 +105,22 @@ static const char *behind(const char *key, const char *prefix)
 
 // --- the value -----------------------------------------------------------------------------------
 
-static bool is_number(const struct gguf_entry *e)
+// A list of numbers; a number as a list of one. count 0: neither.
+static struct gguf_entry numbers_of(const struct gguf_entry *e)
 {
-    const enum gguf_type type = e->type == GGUF_LIST ? e->item : e->type;
-    return type != GGUF_TEXT && type != GGUF_LIST;
-}
-
-static double value_at(const struct gguf_entry *e, uint64_t i)
-{
-    struct gguf_entry one = *e;
-    if (e->type != GGUF_LIST) one.item = e->type;
-    return gguf_number(&one, i);
+    struct gguf_entry list = *e;
+    if (e->type != GGUF_LIST) list.item = e->type, list.count = 1;
+    if (list.item == GGUF_TEXT || list.item == GGUF_LIST) list.count = 0;
+    return list;
 }
 
 static bool is_neutral(const struct gguf_entry *e, double neutral)
 {
-    const uint64_t count = e->type == GGUF_LIST ? e->count : 1;
-    if (!is_number(e)) return !count || (e->text && !*e->text);
-    for (uint64_t i = 0; i < count; i++) {
-        const double x = value_at(e, i);
+    const struct gguf_entry list = numbers_of(e);
+    if (e->text) return !*e->text;
+    if (!list.count) return !e->count;
+    for (uint64_t i = 0; i < list.count; i++) {
+        const double x = gguf_number(&list, i);
         if (!(fabs(x) <= 1e-6 || fabs(x - neutral) <= 1e-6)) return false;
     }
     return true;
@@ -134,53 +128,51 @@ static bool is_neutral(const struct gguf_entry *e, double neutral)
 
 static char *value_text(const struct gguf_entry *e)
 {
+    const struct gguf_entry list = numbers_of(e);
     if (e->text) return xasprintf("\"%.60s\"", e->text);
     if (e->type == GGUF_LIST) return xasprintf("a list of %llu", (unsigned long long)e->count);
     if (e->type == GGUF_BOOL) return xstrdup(*e->data ? "true" : "false");
-    return xasprintf("%g", value_at(e, 0));
+    return xasprintf("%g", gguf_number(&list, 0));
 }
 
-// --- classes of pairs ----------------------------------------------------------------------------
+// --- effects -------------------------------------------------------------------------------------
 
 enum effect { NONE, COMPUTED, UNKNOWN };
 
-static enum effect effect_of(const struct gguf_entry *e, const char *name)
+static enum effect effect_of(const struct gguf *f, const struct gguf_entry *e)
 {
+    const char *name, *architecture = gguf_text(f, "general.architecture");
+    if (e->read) return NONE;
+    if (!architecture || !(name = behind(e->key, architecture))) {
+        if ((name = behind(e->key, "tokenizer.ggml")))
+            return matches_any(harmless_of_tokenizer, name) || is_neutral(e, 0) ? NONE : UNKNOWN;
+        if (!(name = behind(e->key, "general.sampling"))) return NONE;
+        return !strcmp(name, "sequence") || is_neutral(e, 0) ? NONE : UNKNOWN;
+    }
     for (size_t i = 0; i < sizeof computed / sizeof *computed; i++)
         if (!strcmp(name, computed[i].name))
             return is_neutral(e, computed[i].neutral) ? NONE : COMPUTED;
     if (!strcmp(name, "attention.causal"))
-        return is_number(e) && !is_neutral(e, 0) ? NONE : COMPUTED;
+        return numbers_of(e).count && !is_neutral(e, 0) ? NONE : COMPUTED;
     if (!strcmp(name, "hidden_activation"))
         return e->text && !strcmp(e->text, "silu") ? NONE : COMPUTED;
     if (!strcmp(name, "vision.image_aspect_ratio")) // others pad the picture
         return e->text && !strncmp(e->text, "anyres", 6) ? NONE : UNKNOWN;
-    const bool encoder = behind(e->key, "clip") != NULL;
-    return listed(encoder ? harmless_of_encoder : harmless, name) ? NONE : UNKNOWN;
-}
-
-static enum effect effect(const struct gguf *f, const struct gguf_entry *e)
-{
-    const char *name, *architecture = gguf_text(f, "general.architecture");
-    if (e->read) return NONE;
-    if (architecture && (name = behind(e->key, architecture))) return effect_of(e, name);
-    if ((name = behind(e->key, "tokenizer.ggml")))
-        return listed(harmless_of_tokenizer, name) || is_neutral(e, 0) ? NONE : UNKNOWN;
-    if (!(name = behind(e->key, "general.sampling"))) return NONE;
-    return !strcmp(name, "sequence") || is_neutral(e, 0) ? NONE : UNKNOWN;
+    const char *const *known = behind(e->key, "clip") ? harmless_of_encoder : harmless;
+    return matches_any(known, name) ? NONE : UNKNOWN;
 }
 
 int gguf_keys_check(const struct gguf *f, struct err *err)
 {
     for (uint64_t i = 0; i < f->entry_count; i++) {
         struct gguf_entry *e = &f->entries[i];
-        if (effect(f, e) != COMPUTED) continue;
+        if (effect_of(f, e) != COMPUTED) continue;
         char *value = value_text(e);
         err_set(err, "'%.120s' is %s, which is not supported: %s", e->key, value,
                 text_ends(e->key, ".causal") ? "it is no model that writes text"
                                              : "answers would be wrong");
         free(value);
-        e->read = true; // is named once
+        e->read = true; // so that it is named once
         return -1;
     }
     return 0;
@@ -192,13 +184,11 @@ char *gguf_keys_unread(const struct gguf *f)
     int64_t count = 0;
     for (uint64_t i = 0; i < f->entry_count; i++) {
         const struct gguf_entry *e = &f->entries[i];
-        if (effect(f, e) == NONE) continue;
+        if (effect_of(f, e) == NONE || ++count > KEYS_NAMED) continue;
         char *value = value_text(e);
-        if (++count <= GGUF_KEYS_NAMED)
-            buf_printf(&b, "%s'%.120s' %s", count > 1 ? ", " : "", e->key, value);
+        buf_printf(&b, "%s'%.120s' %s", count > 1 ? ", " : "", e->key, value);
         free(value);
     }
-    if (count > GGUF_KEYS_NAMED)
-        buf_printf(&b, ", %lld more", (long long)(count - GGUF_KEYS_NAMED));
+    if (count > KEYS_NAMED) buf_printf(&b, ", %lld more", (long long)(count - KEYS_NAMED));
     return count ? buf_take(&b) : NULL;
 }

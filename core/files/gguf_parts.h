@@ -1,12 +1,12 @@
-// core/files/gguf_parts.h -- shared by the files that read a GGUF file as a model folder only.
+// core/files/gguf_parts.h -- shared by the files that read a GGUF file as a model folder.
 //
-//   checkpoint_gguf.c   the files of a model: splits, encoder; a struct checkpoint of them
-//   gguf_text.c         language models: one row an architecture
-//   gguf_latent.c         DeepSeek's: latent attention and experts
-//   gguf_vision.c       picture encoders
-//   gguf_encoders.c       their kinds: one row a projector type
-//   gguf_beside.c         which of several files is the model's
-//   gguf_keys.c           metadata that nothing reads
+//   checkpoint_gguf.c   a model's files as a struct checkpoint: splits, picture encoder
+//   gguf_text.c         language models: one row per architecture
+//   gguf_latent.c         DeepSeek's latent attention and experts
+//   gguf_vision.c       picture encoders: config and tensors
+//   gguf_encoders.c       one row per projector type
+//   gguf_beside.c         chooses among the encoder files beside a model
+//   gguf_keys.c         metadata that nothing reads
 //   gguf_tokenizer.c    tokenizer and its config
 #ifndef CORE_FILES_GGUF_PARTS_H
 #define CORE_FILES_GGUF_PARTS_H
@@ -15,30 +15,32 @@
 #include "core/files/gguf.h"
 #include "core/tokenizer/tokenizer.h"
 
-// A GGUF name and Hugging Face's, without ".weight" and the layer.
+// A tensor's name in GGUF files and in Hugging Face's, without ".weight" and without the layer.
 struct gguf_name {
     const char *theirs, *ours;
-    bool bare; // Hugging Face's has no ".weight"
-    int rank;  // there, with dimensions of 1 in front; 0: as in the file; or GGUF_SQUARE
+    enum gguf_form {
+        PLAIN,
+        BARE,    // Hugging Face's name has no ".weight"
+        BARE_3D, // and its shape has leading dimensions of 1 up to three dimensions
+        SQUARE,  // [n*n, width] in the file becomes [n, n, width]
+    } form;
 };
 
-enum {
-    GGUF_SQUARE = -1, // [n*n, width] in the file, [n, n, width] there
-};
-
-// Tensors under Hugging Face's names; data in the mapping of the files, or in `made`.
+// Tensors under Hugging Face's names; data in the mapped files, or in `made`.
 struct renamed {
     struct safetensor *list;
-    size_t count, room;
-    void **made; // memory of tensors put together of several
+    size_t count, capacity;
+    void **made; // memory of tensors joined from several
     size_t made_count;
 };
 
-// A copy of t under that name, which is taken over. Its entry is the newest.
+// Appends a copy of t with that name, and takes over the name.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
+// Memory for a joined tensor; r owns it. NULL: out of memory.
+void *renamed_make(struct renamed *r, uint64_t bytes);
 
-// Metadata into a config: "ARCH.KEY" (or the whole key where it has a dot in front: ".general.x")
-// as a number of `to`. After the first failure further calls do nothing.
+// Copies metadata to a config: the value of "ARCH.KEY", or of the whole key after a dot
+// (".clip.use_gelu"). The first failure is kept: later calls do nothing and return 0 or NULL.
 struct gguf_config {
     const struct gguf *file;
     const char *arch;
@@ -47,101 +49,107 @@ struct gguf_config {
     bool failed;
 };
 
-enum { GGUF_NEEDED = -1 }; // no default: the key must be there
+enum { GGUF_NEEDED = -1 }; // instead of a default: the key is required
 
+int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_t otherwise);
+double config_number(struct gguf_config *c, const char *key, double otherwise);
+bool config_flag(struct gguf_config *c, const char *key);
+const char *config_text(struct gguf_config *c, const char *key);
+// A list of at most `most` numbers.
+const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uint64_t most);
+// Adds the value to c->to as `ours`.
 void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise);
 void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise);
-int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_t otherwise);
-void config_fail(struct gguf_config *c);
+// Adds the list's numbers from `first` on, `count` of them, as a JSON list.
+void config_put_list(cJSON *to, const char *ours, const struct gguf_entry *list, uint64_t count);
+void config_put_text(cJSON *to, const char *ours, const char *value); // replaces a former one
+// Fails with that message, unless c has failed already.
+void config_refuse(struct gguf_config *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-// Where the parts of a model stand in Hugging Face's names.
+// Prefixes of Hugging Face's names: "model." of the decoder, "" of "lm_head".
 struct gguf_place {
-    const char *text, *head; // "model.", ""
+    const char *text, *head;
 };
 
-// Fills `config` with the language model's keys, "architectures" and "model_type" included.
+// Fills `config` with the language model's keys, with "architectures" and "model_type".
 int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
-int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
-                      struct err *err);
+// `config`: from gguf_text_config.
+int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gguf_place *place,
+                      struct renamed *r, struct err *err);
 
-// Name without ".weight" or ".bias" (which is *end) of what stands behind the layer in "v.blk.N.",
-// or of a whole name (*layer -1). The caller frees it.
+// Splits a name: the layer behind `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
+// and what lies between, which the caller frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
-// Id of a token by its text, -1: none.
+// The id of a token by its text; -1: none.
 int32_t gguf_token_find(const struct gguf *f, const char *text);
-
-// Memory for a tensor that is put together; NULL if there is none. r owns it.
-void *renamed_make(struct renamed *r, uint64_t bytes);
 
 void gguf_latent_read(struct gguf_config *c);
 extern const struct gguf_name gguf_latent_names[];
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err);
 
-// What reading an encoder fills: the config is there with its text, vision and preprocessor parts.
+// The model's config while an encoder's part is added to it.
 struct encoder_config {
-    struct gguf_config c; // c.to: vision_config
+    struct gguf_config c; // reads "clip.vision.*"; c.to: vision_config
     const struct gguf *text;
     cJSON *whole, *vision, *preprocessor;
 };
 
-// A kind of picture encoder.
 struct gguf_encoder {
     const char *type;                      // clip.projector_type
-    const char *also;                      // of earlier converters; NULL: none
-    bool (*is)(const struct gguf *mmproj); // of several with that type; NULL: it is
+    const char *also;                      // the name in earlier files; NULL: none
+    bool (*is)(const struct gguf *mmproj); // tells apart encoders with one type; NULL: accepts all
     const char *const *texts;              // architectures of language models; NULL: any
-    const char *architecture, *model_type; // of the whole
-    bool flat;                             // the language model's keys stand at the top
+    const char *architecture, *model_type; // of the whole model
+    bool flat;                             // the language model's keys are at the top level
     struct gguf_place place;               // of the language model's tensors
-    const struct gguf_name *outer;         // whole names
-    const char *blocks;                    // before the number of a block
-    const struct gguf_name *block;         // of its tensors
-    const char *last;                      // the projector's: its rows are a visual token's width
-    const char *patches;                   // name of a convolution in two parts; NULL: none
+    const struct gguf_name *outer;         // tensors outside of blocks, whole names
+    const char *blocks;                    // prefix of a block's number
+    const struct gguf_name *block;         // tensors of a block
+    const char *last;                      // projector tensor with a row per number of a visual
+                                           // token
+    const char *patches;                   // a convolution stored in two parts; NULL: none
     void (*read)(struct encoder_config *e);
 };
 
-extern const struct gguf_encoder gguf_encoders[]; // up to one without type
+extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
-// -1: it does not make visual tokens for this language model, and why (kind, width).
+// -1 if the encoder is not made for this language model; the message says why (type, width).
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
                       const struct gguf *text, struct err *err);
-// Puts *config, the language model's, into the whole model's.
+// Turns *config, the language model's, into the whole model's.
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
 int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
                          struct err *err);
 
-// The picture encoder beside a model: an open file and what kind it is; NULLs: there is none.
+// The picture encoder found beside a model: its open file and its row; NULL: none.
 struct gguf_beside {
     struct gguf *file;
     const struct gguf_encoder *kind;
-    char *notice; // for the user: which of several was taken, or why none; NULL: nothing to say.
-                  // The caller frees it
+    char *notice; // which of several files was chosen, or why none; NULL. The caller frees it
 };
 
-// -1: one beside it has its name but does not fit, or several fit equally well.
+// -1 if a file with the model's name does not fit, or if several fit equally well.
 int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
                 struct err *err);
-// n of a table of n*n rows; 0: they are no square.
+// n for a table of n*n rows; 0 if it is not square.
 int64_t gguf_square_side(int64_t rows);
 
-enum { GGUF_KEYS_NAMED = 8 };
-
-// Refuses an unread pair that changes the result: -1. Such a pair then counts as read.
+// Refuses an unread key that changes the result: -1; the key then counts as read.
 int gguf_keys_check(const struct gguf *f, struct err *err);
-// "'llama.a' 3, 'llama.b' 0.5": those that are not known to be harmless, the first
-// GGUF_KEYS_NAMED; NULL: there are none. The caller frees it.
+// Unread keys not known to be harmless: "'llama.a' 3, 'llama.b' 0.5, 12 more"; NULL: none. The
+// caller frees it.
 char *gguf_keys_unread(const struct gguf *f);
 
-// The tokenizer, and what tokenizer_config.json and generation_config.json would say.
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
+// What tokenizer_config.json and generation_config.json would hold.
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
-// *named: how many of the ends the metadata name; the rest are recognised by their texts.
+// *named: the number of end tokens that the metadata name; the rest are recognised by their texts.
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err);
 
 #endif

@@ -1,9 +1,11 @@
-// core/files/gguf_text.c -- the language model of a GGUF file as Hugging Face would describe it:
-// config and tensor names.
+// core/files/gguf_text.c -- the language model of a GGUF file as Hugging Face describes it: config
+// and tensor names.
 //
 // Facts: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
-// The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k,
-// head by head, so that the numbers that turn together are neighbours; such tensors are marked.
+// The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k
+// within each head, so that a pair of rotary dimensions is adjacent; such tensors are marked.
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,33 +13,27 @@
 
 // --- architectures -------------------------------------------------------------------------------
 
-static const struct gguf_name layer_names[] = {
-    { .theirs = "attn_norm", .ours = "input_layernorm" },
-    { .theirs = "attn_q", .ours = "self_attn.q_proj" },
-    { .theirs = "attn_k", .ours = "self_attn.k_proj" },
-    { .theirs = "attn_v", .ours = "self_attn.v_proj" },
-    { .theirs = "attn_output", .ours = "self_attn.o_proj" },
-    { .theirs = "attn_q_norm", .ours = "self_attn.q_norm" },
-    { .theirs = "attn_k_norm", .ours = "self_attn.k_norm" },
-    { .theirs = "ffn_norm", .ours = "post_attention_layernorm" },
-    { .theirs = "ffn_gate", .ours = "mlp.gate_proj" },
-    { .theirs = "ffn_up", .ours = "mlp.up_proj" },
-    { .theirs = "ffn_down", .ours = "mlp.down_proj" },
+static const struct gguf_name outer_names[] = {
+    { "token_embd", "embed_tokens", PLAIN },
+    { "output_norm", "norm", PLAIN },
     { 0 },
 };
 
-struct gguf_architecture {
-    const char *name;         // general.architecture
-    const char *architecture; // of Hugging Face
-    const char *model_type;
-    int order; // of rows of q and k (struct head_order): 1: whole heads; -1: what turns, the other
-               // way round, in files with multimodal positions only; 0: the usual
-    void (*read)(struct gguf_config *c); // what the others do not have; NULL: nothing
-    const struct gguf_name *names;       // likewise: of tensors in layers
-    // A tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a name:
-    // 1, or 0 if it is none of these.
-    int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
-               const char *start, struct renamed *r, struct err *err);
+static const struct gguf_name layer_names[] = {
+    { "attn_norm", "input_layernorm", PLAIN },    { "attn_q", "self_attn.q_proj", PLAIN },
+    { "attn_k", "self_attn.k_proj", PLAIN },      { "attn_v", "self_attn.v_proj", PLAIN },
+    { "attn_output", "self_attn.o_proj", PLAIN }, { "attn_q_norm", "self_attn.q_norm", PLAIN },
+    { "attn_k_norm", "self_attn.k_norm", PLAIN }, { "ffn_norm", "post_attention_layernorm", PLAIN },
+    { "ffn_gate", "mlp.gate_proj", PLAIN },       { "ffn_up", "mlp.up_proj", PLAIN },
+    { "ffn_down", "mlp.down_proj", PLAIN },       { 0 },
+};
+
+// The step easy to get wrong: each norm has another's name.
+static const struct gguf_name glm_names[] = {
+    { "post_attention_norm", "post_self_attn_layernorm", PLAIN },
+    { "post_ffw_norm", "post_mlp_layernorm", PLAIN },
+    { "ffn_up", "mlp.gate_up_proj", PLAIN },
+    { 0 },
 };
 
 static void read_llama(struct gguf_config *c)
@@ -47,25 +43,29 @@ static void read_llama(struct gguf_config *c)
     if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
 }
 
-// The step easy to get wrong: each norm has another's name.
-static const struct gguf_name glm_names[] = {
-    { .theirs = "post_attention_norm", .ours = "post_self_attn_layernorm" },
-    { .theirs = "post_ffw_norm", .ours = "post_mlp_layernorm" },
-    { .theirs = "ffn_up", .ours = "mlp.gate_up_proj" },
-    { 0 },
-};
-
 static void read_glm(struct gguf_config *c)
 {
-    const int64_t turned = config_value(c, "rope.dimension_count", 2, GGUF_NEEDED);
+    const int64_t rotary = config_value(c, "rope.dimension_count", 2, GGUF_NEEDED);
     const cJSON *width = json_get(c->to, "head_dim");
     cJSON_AddBoolToObject(c->to, "attention_bias", gguf_find(c->file, "blk.0.attn_q.bias") != NULL);
     if (!c->failed && width)
         cJSON_AddNumberToObject(c->to, "partial_rotary_factor",
-                                (double)turned / width->valuedouble);
+                                (double)rotary / width->valuedouble);
 }
 
-static const struct gguf_architecture architectures[] = {
+static const struct gguf_architecture {
+    const char *name;         // general.architecture
+    const char *architecture; // of Hugging Face
+    const char *model_type;
+    int order; // of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary part,
+               // the other way round, in files with multimodal positions only; 0: as elsewhere
+    void (*read)(struct gguf_config *c); // keys of this architecture alone; NULL: none
+    const struct gguf_name *names;       // layer tensors of this architecture alone; NULL: none
+    // Puts a tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a
+    // name: 1, or 0 if it is no such tensor.
+    int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
+               const char *start, struct renamed *r, struct err *err);
+} architectures[] = {
     { "llama", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
     { "internlm2", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
@@ -74,21 +74,24 @@ static const struct gguf_architecture architectures[] = {
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
+    { 0 },
 };
 
-enum { ARCHITECTURES = sizeof architectures / sizeof *architectures };
+static const struct gguf_architecture *named(const char *name)
+{
+    const struct gguf_architecture *a = architectures;
+    while (a->name && (!name || strcmp(name, a->name) != 0)) a++;
+    return a->name ? a : NULL;
+}
 
 static const struct gguf_architecture *find(const struct gguf *f, struct err *err)
 {
     const char *name = gguf_text(f, "general.architecture");
+    const struct gguf_architecture *a = named(name);
     struct buf known = { 0 };
-    for (int i = 0; i < ARCHITECTURES; i++) {
-        if (name && !strcmp(name, architectures[i].name)) {
-            buf_release(&known);
-            return &architectures[i];
-        }
-        buf_printf(&known, "%s%s", i ? ", " : "", architectures[i].name);
-    }
+    if (a) return a;
+    for (a = architectures; a->name; a++)
+        buf_printf(&known, "%s%s", a == architectures ? "" : ", ", a->name);
     if (name && !strcmp(name, "clip"))
         err_set(err, "it is a picture encoder: open its language model, and name this file with "
                      "--mmproj");
@@ -100,11 +103,17 @@ static const struct gguf_architecture *find(const struct gguf *f, struct err *er
     return NULL;
 }
 
-// --- config --------------------------------------------------------------------------------------
+// --- single keys ---------------------------------------------------------------------------------
 
-void config_fail(struct gguf_config *c)
+void config_refuse(struct gguf_config *c, const char *format, ...)
 {
-    c->failed = true;
+    char text[sizeof c->err->text];
+    va_list args;
+    if (c->failed) return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args); // NOLINT(clang-analyzer-valist.Uninitialized)
+    va_end(args);
+    c->failed = err_set(c->err, "%s", text) < 0;
 }
 
 static char *whole_key(const struct gguf_config *c, const char *key)
@@ -118,10 +127,49 @@ int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_
     int64_t value = 0;
     if (!c->failed)
         c->failed = gguf_int(c->file, whole, min, INT32_MAX, otherwise, &value, c->err) < 0;
-    if (!c->failed && value == GGUF_NEEDED)
-        c->failed = err_set(c->err, "'%s' is missing", whole) < 0;
+    if (value == GGUF_NEEDED) config_refuse(c, "'%s' is missing", whole);
     free(whole);
     return c->failed ? 0 : value;
+}
+
+double config_number(struct gguf_config *c, const char *key, double otherwise)
+{
+    char *whole = whole_key(c, key);
+    double value = 0;
+    if (!c->failed) c->failed = gguf_real(c->file, whole, otherwise, &value, c->err) < 0;
+    if (value < 0 && gguf_entry(c->file, whole))
+        config_refuse(c, "'%s' is %g: it must not be negative", whole, value);
+    else if (value < 0)
+        config_refuse(c, "'%s' is missing", whole);
+    free(whole);
+    return c->failed ? 0 : value;
+}
+
+bool config_flag(struct gguf_config *c, const char *key)
+{
+    char *whole = whole_key(c, key);
+    bool value = false;
+    if (!c->failed) c->failed = gguf_bool(c->file, whole, false, &value, c->err) < 0;
+    free(whole);
+    return value;
+}
+
+const char *config_text(struct gguf_config *c, const char *key)
+{
+    char *whole = whole_key(c, key);
+    const char *text = NULL;
+    if (!c->failed) c->failed = gguf_text_read(c->file, whole, &text, c->err) < 0;
+    free(whole);
+    return text;
+}
+
+const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uint64_t most)
+{
+    char *whole = whole_key(c, key);
+    const struct gguf_entry *list = NULL;
+    if (!c->failed) c->failed = gguf_list(c->file, whole, false, most, &list, c->err) < 0;
+    free(whole);
+    return c->failed ? NULL : list;
 }
 
 void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise)
@@ -132,131 +180,30 @@ void config_int(struct gguf_config *c, const char *key, const char *ours, int64_
 
 void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise)
 {
-    char *whole = whole_key(c, key);
-    double value;
-    if (!c->failed) c->failed = gguf_real(c->file, whole, otherwise, &value, c->err) < 0;
-    if (!c->failed && value < 0)
-        c->failed = gguf_entry(c->file, whole)
-                        ? err_set(c->err, "'%s' is %g: it must not be negative", whole, value) < 0
-                        : err_set(c->err, "'%s' is missing", whole) < 0;
+    const double value = config_number(c, key, otherwise);
     if (!c->failed) cJSON_AddNumberToObject(c->to, ours, value);
-    free(whole);
 }
 
-// DeepSeek's share of the logarithm is stored as a tenth of it.
-static void read_yarn(struct gguf_config *c)
+void config_put_list(cJSON *to, const char *ours, const struct gguf_entry *list, uint64_t count)
 {
-    double tenth = 0;
-    char *key = xasprintf("%s.rope.scaling.yarn_log_multiplier", c->arch);
-    config_int(c, "rope.scaling.original_context_length", "original_max_position_embeddings",
-               GGUF_NEEDED);
-    config_real(c, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
-    config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
-    if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
-    free(key);
-    if (c->failed || tenth <= 0) return;
-    cJSON_AddNumberToObject(c->to, "mscale", 10 * tenth);
-    cJSON_AddNumberToObject(c->to, "mscale_all_dim", 10 * tenth);
+    cJSON *numbers = cJSON_AddArrayToObject(to, ours);
+    for (uint64_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(numbers, cJSON_CreateNumber(gguf_number(list, i)));
 }
 
-// How much slower positions turn: rope.scaling.factor, in older files rope.scale_linear. 1: not.
-static double read_factor(struct gguf_config *c)
+void config_put_text(cJSON *to, const char *ours, const char *value)
 {
-    static const char *const keys[] = { "rope.scaling.factor", "rope.scale_linear" };
-    double factor = 0;
-    for (int i = 0; i < 2 && !c->failed && factor == 0; i++) {
-        char *key = whole_key(c, keys[i]);
-        c->failed = gguf_real(c->file, key, 0, &factor, c->err) < 0;
-        if (!c->failed && factor < 0)
-            c->failed = err_set(c->err, "'%s' is %g: it must not be negative", key, factor) < 0;
-        free(key);
-    }
-    return factor > 0 ? factor : 1;
+    cJSON_DeleteItemFromObjectCaseSensitive(to, ours);
+    cJSON_AddStringToObject(to, ours, value);
 }
 
-// rope.scaling.*, or the divisors of frequencies that Llama 3's files hold as a tensor. Without a
-// type a factor is linear.
-static void read_scaling(struct gguf_config *c)
-{
-    const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
-    char *key = xasprintf("%s.rope.scaling.type", c->arch);
-    const char *type;
-    c->failed = gguf_text_read(c->file, key, &type, c->err) < 0;
-    free(key);
-    const double factor = read_factor(c);
-    if (c->failed) return;
-    if (!type && factor != 1) type = "linear";
-    if (divisors && factor != 1 && type && strcmp(type, "none") != 0) {
-        c->failed = err_set(c->err,
-                            "both 'rope_freqs.weight' and a factor of %g scale its "
-                            "rotary positions, which is not supported",
-                            factor) < 0;
-        return;
-    }
-    if (type && strcmp(type, "none") != 0) {
-        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
-        cJSON_AddStringToObject(scaling, "rope_type", type);
-        cJSON *to = c->to;
-        c->to = scaling;
-        cJSON_AddNumberToObject(scaling, "factor", factor);
-        if (!strcmp(type, "yarn")) read_yarn(c);
-        c->to = to;
-    } else if (divisors && divisors->dtype == DTYPE_F32) {
-        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
-        cJSON_AddStringToObject(scaling, "rope_type", "divisors");
-        cJSON *list = cJSON_AddArrayToObject(scaling, "divisors");
-        for (uint64_t i = 0; i < divisors->bytes / sizeof(float); i++) {
-            float x;
-            memcpy(&x, (const char *)divisors->data + i * sizeof x, sizeof x);
-            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)x));
-        }
-    }
-}
-
-// The reader of an architecture whose heads turn in part sets what turns.
-static void check_turning(struct gguf_config *c, const struct gguf_architecture *a)
-{
-    const cJSON *width = json_get(c->to, "head_dim");
-    if (c->failed || !width || a->order < 0 || a->put) return;
-    const int64_t head = (int64_t)width->valuedouble;
-    const int64_t turned = config_value(c, "rope.dimension_count", 0, head);
-    if (!c->failed && turned && turned != head)
-        c->failed = err_set(c->err,
-                            "'%s.rope.dimension_count' is %lld: heads of %lld numbers of which "
-                            "only a part turns are not supported for '%s'",
-                            a->name, (long long)turned, (long long)head, a->name) < 0;
-}
-
-// Heads of values are as wide as those of keys, but for latent attention.
-static void check_values(struct gguf_config *c)
-{
-    const cJSON *width = json_get(c->to, "head_dim");
-    if (c->failed || !width) return;
-    const int64_t head = (int64_t)width->valuedouble;
-    const int64_t value = config_value(c, "attention.value_length", 0, head);
-    if (!c->failed && value != head)
-        c->failed = err_set(c->err,
-                            "'%s.attention.value_length' is %lld, the heads of keys are %lld "
-                            "numbers wide: other widths are not supported",
-                            c->arch, (long long)value, (long long)head) < 0;
-}
-
-// As /quantize writes it: of all layers.
-static void read_window(struct gguf_config *c)
-{
-    const int64_t window = config_value(c, "attention.sliding_window", 0, 0);
-    if (!window) return;
-    cJSON_AddNumberToObject(c->to, "sliding_window", (double)window);
-    cJSON_AddBoolToObject(c->to, "use_sliding_window", true);
-    cJSON_AddNumberToObject(c->to, "max_window_layers", 0);
-}
+// --- config --------------------------------------------------------------------------------------
 
 static void read_sizes(struct gguf_config *c)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
     if (!embed || embed->rank != 2) {
-        err_set(c->err, "tensor 'token_embd.weight' is missing, or no matrix");
-        c->failed = true;
+        config_refuse(c, "tensor 'token_embd.weight' is missing, or no matrix");
         return;
     }
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
@@ -269,11 +216,85 @@ static void read_sizes(struct gguf_config *c)
     config_int(c, "attention.head_count", "num_attention_heads", heads);
     config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
     if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);
-    read_window(c);
-    config_real(c, "attention.layer_norm_rms_epsilon", "rms_norm_eps", -1);
+    const int64_t window = config_value(c, "attention.sliding_window", 0, 0);
+    if (window) { // of all layers, as /quantize writes it
+        cJSON_AddNumberToObject(c->to, "sliding_window", (double)window);
+        cJSON_AddBoolToObject(c->to, "use_sliding_window", true);
+        cJSON_AddNumberToObject(c->to, "max_window_layers", 0);
+    }
+    config_real(c, "attention.layer_norm_rms_epsilon", "rms_norm_eps", GGUF_NEEDED);
     config_real(c, "rope.freq_base", "rope_theta", 10000);
     cJSON_AddBoolToObject(c->to, "tie_word_embeddings",
                           gguf_find(c->file, "output.weight") == NULL);
+}
+
+// rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. Without a type a
+// factor is linear; older files call it rope.scale_linear.
+static void read_scaling(struct gguf_config *c)
+{
+    const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
+    const char *type = config_text(c, "rope.scaling.type");
+    double factor = config_number(c, "rope.scaling.factor", 0);
+    if (factor <= 0) factor = config_number(c, "rope.scale_linear", 0);
+    if (factor <= 0) factor = 1;
+    if (!type && factor != 1) type = "linear";
+    if (type && !strcmp(type, "none")) type = NULL;
+    if (type && divisors && factor != 1)
+        config_refuse(c,
+                      "both 'rope_freqs.weight' and a factor of %g scale its rotary positions, "
+                      "which is not supported",
+                      factor);
+    if (c->failed) return;
+    if (type) {
+        cJSON *config = c->to, *scaling = cJSON_AddObjectToObject(config, "rope_scaling");
+        cJSON_AddStringToObject(scaling, "rope_type", type);
+        cJSON_AddNumberToObject(scaling, "factor", factor);
+        if (strcmp(type, "yarn") != 0) return;
+        c->to = scaling;
+        config_int(c, "rope.scaling.original_context_length", "original_max_position_embeddings",
+                   GGUF_NEEDED);
+        config_real(c, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
+        config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
+        c->to = config;
+        // DeepSeek's factor of the logarithm, stored as a tenth.
+        char *key = whole_key(c, "rope.scaling.yarn_log_multiplier");
+        double tenth = 0;
+        if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
+        free(key);
+        if (c->failed || tenth <= 0) return;
+        cJSON_AddNumberToObject(scaling, "mscale", 10 * tenth);
+        cJSON_AddNumberToObject(scaling, "mscale_all_dim", 10 * tenth);
+    } else if (divisors && divisors->dtype == DTYPE_F32) {
+        cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
+        cJSON_AddStringToObject(scaling, "rope_type", "divisors");
+        cJSON *list = cJSON_AddArrayToObject(scaling, "divisors");
+        for (uint64_t i = 0; i < divisors->bytes / sizeof(float); i++) {
+            float x;
+            memcpy(&x, (const char *)divisors->data + i * sizeof x, sizeof x);
+            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)x));
+        }
+    }
+}
+
+// Widths that only latent attention has, or rotary positions on a part of a head, which an
+// architecture with a negative order reads itself.
+static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
+{
+    const cJSON *width = json_get(c->to, "head_dim");
+    if (c->failed || !width || a->put) return;
+    const int64_t head = (int64_t)width->valuedouble;
+    const int64_t rotary = a->order < 0 ? head : config_value(c, "rope.dimension_count", 0, head);
+    if (rotary && rotary != head)
+        config_refuse(c,
+                      "'%s.rope.dimension_count' is %lld: heads of %lld numbers of which only a "
+                      "part turns are not supported for '%s'",
+                      a->name, (long long)rotary, (long long)head, a->name);
+    const int64_t value = config_value(c, "attention.value_length", 0, head);
+    if (value != head)
+        config_refuse(c,
+                      "'%s.attention.value_length' is %lld, the heads of keys are %lld numbers "
+                      "wide: other widths are not supported",
+                      c->arch, (long long)value, (long long)head);
 }
 
 int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
@@ -287,33 +308,11 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
     read_sizes(&c);
     if (!c.failed) read_scaling(&c);
     if (!c.failed && a->read) a->read(&c);
-    check_turning(&c, a);
-    if (!a->put) check_values(&c);
+    check_heads(&c, a);
     return c.failed ? -1 : 0;
 }
 
-// --- tensors -------------------------------------------------------------------------------------
-
-struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name)
-{
-    if (r->count == r->room) {
-        r->room = r->room ? 2 * r->room : 256;
-        r->list = xreallocarray(r->list, r->room, sizeof *r->list);
-    }
-    r->list[r->count] = *t;
-    r->list[r->count].name = name;
-    r->list[r->count].stored = t->name;
-    return &r->list[r->count++];
-}
-
-void *renamed_make(struct renamed *r, uint64_t bytes)
-{
-    void *memory = malloc(bytes);
-    if (!memory) return NULL;
-    r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
-    r->made[r->made_count++] = memory;
-    return memory;
-}
+// --- names ---------------------------------------------------------------------------------------
 
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end)
 {
@@ -331,22 +330,9 @@ char *gguf_stem(const char *name, const char *blocks, long *layer, const char **
 
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs)
 {
-    for (; names->theirs; names++)
+    for (; names && names->theirs; names++)
         if (!strcmp(names->theirs, theirs)) return names;
     return NULL;
-}
-
-static const struct gguf_name outer_names[] = {
-    { .theirs = "token_embd", .ours = "embed_tokens" },
-    { .theirs = "output_norm", .ours = "norm" },
-    { 0 },
-};
-
-static const struct gguf_architecture *named(const char *name)
-{
-    for (int i = 0; i < ARCHITECTURES; i++)
-        if (!strcmp(name, architectures[i].name)) return &architectures[i];
-    BUG("no architecture '%s'", name);
 }
 
 static const char *find_theirs(const struct gguf_name *names, const char *ours)
@@ -379,121 +365,99 @@ struct head_order gguf_text_order(const char *architecture, int64_t head, int64_
     return (struct head_order){ (int16_t)head, (int16_t)(order < 0 ? -turn : head) };
 }
 
-// Hugging Face's name; NULL: the architecture has no such tensor.
-static char *text_name(const struct gguf_architecture *a, const struct gguf_place *place,
-                       const char *name)
+// --- tensors -------------------------------------------------------------------------------------
+
+struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name)
 {
-    const char *end;
-    long layer;
-    char *stem = gguf_stem(name, "blk.", &layer, &end), *full = NULL;
-    const struct gguf_name *found = gguf_name_find(layer < 0 ? outer_names : layer_names, stem);
-    if (layer >= 0 && a->names && gguf_name_find(a->names, stem))
-        found = gguf_name_find(a->names, stem);
-    if (found && found->bare) end = "";
-    if (layer < 0 && !strcmp(stem, "output"))
-        full = xasprintf("%slm_head%s", place->head, end);
-    else if (found && layer < 0)
-        full = xasprintf("%s%s%s", place->text, found->ours, end);
-    else if (found)
-        full = xasprintf("%slayers.%ld.%s%s", place->text, layer, found->ours, end);
-    free(stem);
-    return full;
+    if (r->count == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 256;
+        r->list = xreallocarray(r->list, r->capacity, sizeof *r->list);
+    }
+    r->list[r->count] = *t;
+    r->list[r->count].name = name;
+    r->list[r->count].stored = t->name;
+    return &r->list[r->count++];
 }
 
-static bool is_read_otherwise(const char *name)
+void *renamed_make(struct renamed *r, uint64_t bytes)
 {
-    return !strcmp(name, "rope_freqs.weight"); // read_scaling
+    void *memory = malloc(bytes);
+    if (!memory) return NULL;
+    r->made = xreallocarray(r->made, r->made_count + 1, sizeof *r->made);
+    r->made[r->made_count++] = memory;
+    return memory;
 }
 
-// Positions of time, row and column turn parts of a head of their own.
-static bool is_multimodal(const struct gguf *f, const char *architecture)
+// The order of the rows of q and k. Positions of time, row and column (multimodal) rotate parts of
+// a head of their own.
+static struct head_order order_of(const struct gguf *f, const cJSON *config,
+                                  const struct gguf_architecture *a)
 {
     struct err err;
-    const struct gguf_entry *list = NULL;
-    char *key = xasprintf("%s.rope.dimension_sections", architecture);
-    const bool is = gguf_list(f, key, false, 4, &list, &err) == 0 && list && list->count &&
-                    gguf_number(list, 0) > 0;
-    free(key);
-    return is;
-}
-
-// Order of the rows of q and k; the usual one where the config will be refused anyway.
-static struct head_order order_of(const struct gguf *f, const struct gguf_architecture *a)
-{
-    struct err err;
-    cJSON *sizes = cJSON_CreateObject();
-    struct gguf_config c = { .file = f, .arch = a->name, .to = sizes, .err = &err };
-    read_sizes(&c);
-    const cJSON *width = json_get(sizes, "head_dim");
+    struct gguf_config c = { .file = f, .arch = a->name, .err = &err };
+    const cJSON *width = json_get(config, "head_dim");
     const int64_t head = width ? (int64_t)width->valuedouble : 0;
     const int64_t turn =
         a->order < 0 ? config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : head;
-    cJSON_Delete(sizes);
     if (c.failed || turn > head || turn % 2) return (struct head_order){ 0 };
-    return gguf_text_order(a->name, head, turn, is_multimodal(f, a->name));
+    const struct gguf_entry *sections = config_list(&c, "rope.dimension_sections", 4);
+    return gguf_text_order(a->name, head, turn,
+                           sections && sections->count && gguf_number(sections, 0) > 0);
 }
 
-static bool is_turned(const char *name)
-{
-    const char *end;
-    long layer;
-    char *stem = gguf_stem(name, "blk.", &layer, &end);
-    const bool is = layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k"));
-    free(stem);
-    return is;
-}
-
-// A layer that the metadata do not count would be left out.
-static int check_layer(const struct gguf *f, const struct gguf_architecture *a,
-                       const struct safetensor *t, struct err *err)
-{
-    const char *end;
-    long layer;
-    int64_t layers;
-    free(gguf_stem(t->name, "blk.", &layer, &end));
-    char *key = xasprintf("%s.block_count", a->name);
-    int status = gguf_int(f, key, 0, INT32_MAX, 0, &layers, err);
-    if (status == 0 && layer >= layers)
-        status = err_set(err, "tensor '%.200s' is of a layer beyond '%s', which is %lld", t->name,
-                         key, (long long)layers);
-    free(key);
-    return status;
-}
-
-// The tensor under its name or names.
+// Adds the tensor under its name or names. `layers`: a tensor of a layer beyond would be left out.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
-                      const struct gguf_place *place, const struct safetensor *t,
+                      const struct gguf_place *place, const struct safetensor *t, int64_t layers,
                       struct head_order order, struct renamed *r, struct err *err)
 {
     const char *end;
     long layer;
     int status = 0;
-    if (a->put) {
-        char *stem = gguf_stem(t->name, "blk.", &layer, &end);
+    char *stem = gguf_stem(t->name, "blk.", &layer, &end);
+    if (layer >= layers)
+        status =
+            err_set(err, "tensor '%.200s' is of a layer beyond '%s.block_count', which is %lld",
+                    t->name, a->name, (long long)layers);
+    if (status == 0 && layer >= 0 && a->put) {
         char *start = xasprintf("%slayers.%ld.", place->text, layer);
-        status = layer < 0 ? 0 : a->put(f, t, stem, start, r, err);
+        status = a->put(f, t, stem, start, r, err);
         free(start);
-        free(stem);
     }
-    if (status) return status < 0 ? -1 : 0;
-    char *name = text_name(a, place, t->name);
-    if (!name)
-        return err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name, a->name);
-    struct safetensor *put = renamed_add(r, t, name);
-    if (is_turned(t->name)) put->order = order;
-    return 0;
+    if (status == 0) {
+        const struct gguf_name *found = layer < 0 ? NULL : gguf_name_find(a->names, stem);
+        if (!found) found = gguf_name_find(layer < 0 ? outer_names : layer_names, stem);
+        if (found && found->form == BARE) end = "";
+        char *name = NULL;
+        if (layer < 0 && !strcmp(stem, "output"))
+            name = xasprintf("%slm_head%s", place->head, end);
+        else if (found && layer < 0)
+            name = xasprintf("%s%s%s", place->text, found->ours, end);
+        else if (found)
+            name = xasprintf("%slayers.%ld.%s%s", place->text, layer, found->ours, end);
+        if (name) {
+            struct safetensor *put = renamed_add(r, t, name);
+            if (layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k")))
+                put->order = order;
+        } else {
+            status =
+                err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name, a->name);
+        }
+    }
+    free(stem);
+    return status < 0 ? -1 : 0;
 }
 
-int gguf_text_tensors(const struct gguf *f, const struct gguf_place *place, struct renamed *r,
-                      struct err *err)
+int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gguf_place *place,
+                      struct renamed *r, struct err *err)
 {
     const struct gguf_architecture *a = find(f, err);
     if (!a) return -1;
-    const struct head_order order = order_of(f, a);
-    for (uint64_t i = 0; i < f->tensor_count; i++)
-        if (!is_read_otherwise(f->tensors[i].name) &&
-            (check_layer(f, a, &f->tensors[i], err) < 0 ||
-             put_tensor(a, f, place, &f->tensors[i], order, r, err) < 0))
-            return -1;
-    return 0;
+    struct gguf_config c = { .file = f, .arch = a->name, .err = err };
+    const int64_t layers = config_value(&c, "block_count", 0, 0);
+    const struct head_order order = order_of(f, config, a);
+    int status = c.failed ? -1 : 0;
+    for (uint64_t i = 0; i < f->tensor_count && status == 0; i++)
+        if (strcmp(f->tensors[i].name, "rope_freqs.weight") != 0) // read_scaling reads it
+            status = put_tensor(a, f, place, &f->tensors[i], layers, order, r, err);
+    return status;
 }

@@ -1,5 +1,5 @@
-// core/files/gguf_tokenizer.c -- the tokenizer of a GGUF file, and what the small JSON files beside
-// a tokenizer.json would say.
+// core/files/gguf_tokenizer.c -- the tokenizer of a GGUF file, and the contents of
+// tokenizer_config.json and generation_config.json.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +18,7 @@ static struct token_text *read_texts(const struct gguf_entry *list)
     return texts;
 }
 
-static uint8_t *read_types(const struct gguf_entry *list, size_t count)
-{
-    uint8_t *types = xcalloc(count + 1, 1);
-    for (size_t i = 0; i < count; i++) {
-        const double type = list ? gguf_number(list, i) : TOKEN_TYPE_NORMAL;
-        types[i] = type > 0 && type <= UINT8_MAX ? (uint8_t)type : 0; // unknown ones are refused
-    }
-    return types;
-}
-
-static float *read_scores(const struct gguf_entry *list, size_t count)
-{
-    float *scores = xcalloc(count + 1, sizeof *scores);
-    for (size_t i = 0; list && i < count; i++) scores[i] = (float)gguf_number(list, i);
-    return scores;
-}
-
-// A list with one member a token, or none.
+// A list with one number per token; *list NULL: absent.
 static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
                           const struct gguf_entry **list, struct err *err)
 {
@@ -45,9 +28,10 @@ static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
                    (unsigned long long)(*list)->count, count);
 }
 
-// --- what is said of tokens ----------------------------------------------------------------------
+// --- tokens with a meaning
+// ------------------------------------------------------------------------
 
-// -1: there is none. Writers store that as 2^32 - 1 too.
+// -1: none. Writers store none as 2^32 - 1 too.
 static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)
 {
     const struct gguf_entry *tokens = gguf_entry(f, "tokenizer.ggml.tokens");
@@ -67,20 +51,9 @@ static int token_id(const struct gguf *f, const char *name, int32_t *id, struct 
     return status;
 }
 
-static int read_flags(const struct gguf *f, struct token_list *l, struct err *err)
-{
-    const bool begins = tokenizer_list_begins(l->model, l->pre);
-    if (token_id(f, "bos", &l->bos, err) < 0 || token_id(f, "eos", &l->eos, err) < 0 ||
-        gguf_bool(f, "tokenizer.ggml.add_bos_token", begins, &l->add_bos, err) < 0 ||
-        gguf_bool(f, "tokenizer.ggml.add_eos_token", false, &l->add_eos, err) < 0 ||
-        gguf_bool(f, "tokenizer.ggml.add_space_prefix", true, &l->prefix, err) < 0)
-        return -1;
-    return gguf_bool(f, "tokenizer.ggml.remove_extra_whitespaces", false, &l->squeeze, err);
-}
-
 // --- tokens that end answers ---------------------------------------------------------------------
 
-// All ids that end answers: written by ollama's converter and by /quantize. With "eot" beside it,
+// All ids that end answers, written by ollama's converter and by /quantize. With "eot" beside it,
 // as /quantize writes it, the list is complete; without, it is the generation_config.json of a
 // model whose turns may end with another token.
 #define ENDS_KEY "tokenizer.ggml.eos_token_ids"
@@ -95,7 +68,7 @@ static bool is_text(const struct token_text *t, const char *text)
     return t->length == strlen(text) && !memcmp(t->text, text, t->length);
 }
 
-// Files often name one end only, and converters gave others the type of ordinary tokens. As in
+// Many files name one end token only, and converters gave others the type of ordinary tokens. As in
 // llama.cpp, these texts end answers whatever their type.
 static bool has_end_text(const struct token_text *t)
 {
@@ -127,12 +100,6 @@ static bool has_end_text(const struct token_text *t)
     return false;
 }
 
-// GLM's turns end where the next one begins.
-static bool begins_turn(const struct token_text *t)
-{
-    return is_text(t, "<|user|>") || is_text(t, "<|observation|>");
-}
-
 // Appends an id once.
 static void add_end(struct ids *ends, double id, uint64_t tokens)
 {
@@ -155,16 +122,18 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
     // With these an answer has several messages, and each ends with <|end|>.
     const bool messages = calls && (returns || flushes);
     for (uint64_t i = 0; i < tokens->count; i++) {
+        const struct token_text *t = &texts[i];
+        const bool end = has_end_text(t) && !(messages && is_text(t, "<|end|>"));
+        // GLM's turns end where the next one begins.
         const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
-        if ((has_end_text(&texts[i]) && !(messages && is_text(&texts[i], "<|end|>"))) ||
-            (control && begins_turn(&texts[i])))
+        if (end || (control && (is_text(t, "<|user|>") || is_text(t, "<|observation|>"))))
             add_end(ends, (double)i, tokens->count);
     }
     free((void *)(uintptr_t)texts);
 }
 
-// Makes control tokens of those ends that have another type: a template's text gives one token.
-// The caller frees the notice; NULL: there are none.
+// Gives end tokens of another type the type of control tokens, so that a template's text becomes
+// one token. Returns a notice, which the caller frees, or NULL.
 static char *correct_types(const struct token_list *l, uint8_t *types)
 {
     struct buf b = { 0 };
@@ -173,19 +142,11 @@ static char *correct_types(const struct token_list *l, uint8_t *types)
         types[i] = TOKEN_TYPE_CONTROL;
         buf_printf(&b, "%s%.*s", b.length ? ", " : "", (int)l->tokens[i].length, l->tokens[i].text);
     }
-    if (!b.length) return NULL;
-    char *list = buf_take(&b);
-    char *notice = xasprintf("the file does not mark %s as a control token: used as one", list);
-    free(list);
+    char *notice =
+        b.length ? xasprintf("the file does not mark %s as a control token: used as one", b.data)
+                 : NULL;
+    buf_release(&b);
     return notice;
-}
-
-static void list_release(struct token_list *l)
-{
-    free((void *)(uintptr_t)l->tokens);
-    free((void *)(uintptr_t)l->types);
-    free((void *)(uintptr_t)l->scores);
-    free((void *)(uintptr_t)l->merges);
 }
 
 static int list_read(const struct gguf *f, struct token_list *l, char **notice, struct err *err)
@@ -206,13 +167,25 @@ static int list_read(const struct gguf *f, struct token_list *l, char **notice, 
         list_of_tokens(f, "tokenizer.ggml.scores", l->count, &scores, err) < 0)
         return -1;
     l->tokens = read_texts(tokens);
-    uint8_t *corrected = read_types(types, l->count);
+    uint8_t *corrected = xcalloc(l->count + 1, 1);
+    float *values = xcalloc(l->count + 1, sizeof *values);
+    for (size_t i = 0; i < l->count; i++) {
+        const double type = types ? gguf_number(types, i) : TOKEN_TYPE_NORMAL;
+        corrected[i] = type > 0 && type <= UINT8_MAX ? (uint8_t)type : 0; // 0 is refused later
+        if (scores) values[i] = (float)gguf_number(scores, i);
+    }
     if (!names_all_ends(f)) *notice = correct_types(l, corrected);
     l->types = corrected;
-    l->scores = read_scores(scores, l->count);
+    l->scores = values;
     if (merges) l->merges = read_texts(merges);
     l->merge_count = merges ? (size_t)merges->count : 0;
-    return read_flags(f, l, err);
+    const bool begins = tokenizer_list_begins(l->model, l->pre);
+    if (token_id(f, "bos", &l->bos, err) < 0 || token_id(f, "eos", &l->eos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_bos_token", begins, &l->add_bos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_eos_token", false, &l->add_eos, err) < 0 ||
+        gguf_bool(f, "tokenizer.ggml.add_space_prefix", true, &l->prefix, err) < 0)
+        return -1;
+    return gguf_bool(f, "tokenizer.ggml.remove_extra_whitespaces", false, &l->squeeze, err);
 }
 
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
@@ -230,7 +203,10 @@ struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
                                 "missing): llama.cpp's \"default\" is used, tokens may differ "
                                 "from the model's, and answers be worse; convert the model again");
     free(notice);
-    list_release(&l);
+    free((void *)(uintptr_t)l.tokens);
+    free((void *)(uintptr_t)l.types);
+    free((void *)(uintptr_t)l.scores);
+    free((void *)(uintptr_t)l.merges);
     return t;
 }
 
@@ -251,16 +227,6 @@ int32_t gguf_token_find(const struct gguf *f, const char *text)
 
 // --- configs -------------------------------------------------------------------------------------
 
-static char *token_of(const struct gguf_entry *tokens, int32_t id)
-{
-    const unsigned char *at = tokens ? tokens->data : NULL;
-    size_t length = 0;
-    const char *text = NULL;
-    if (!tokens || id < 0 || (uint64_t)id >= tokens->count) return NULL;
-    for (int32_t i = 0; i <= id; i++) text = gguf_next(&at, &length);
-    return memchr(text, 0, length) ? NULL : xstrndup(text, length);
-}
-
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
 {
     static const char *const names[] = { "bos", "eos", "unknown", "padding" };
@@ -277,15 +243,20 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
             cJSON_Delete(config);
             return NULL;
         }
-        char *text = token_of(tokens, id);
-        if (text) cJSON_AddStringToObject(config, keys[i], text);
+        if (!tokens || id < 0 || (uint64_t)id >= tokens->count) continue;
+        const unsigned char *at = tokens->data;
+        size_t length = 0;
+        const char *token = NULL;
+        for (int32_t k = 0; k <= id; k++) token = gguf_next(&at, &length);
+        char *text = xstrndup(token, length);
+        if (strlen(text) == length) cJSON_AddStringToObject(config, keys[i], text);
         free(text);
     }
     if (template) cJSON_AddStringToObject(config, "chat_template", template);
     return config;
 }
 
-// The file's own come first: what is learned ends with the first one (core/data/labels.h).
+// The file's own end token comes first: training uses the first one (core/data/labels.h).
 static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, struct err *err)
 {
     static const char *const names[] = { "eos", "eot", "eom" };
@@ -300,7 +271,7 @@ static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, s
     return 0;
 }
 
-// What the file recommends (llama.cpp), by the names of generation_config.json.
+// Adds the sampling that the file recommends (llama.cpp's keys), as generation_config.json has it.
 static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
 {
     static const struct {

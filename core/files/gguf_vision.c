@@ -1,59 +1,42 @@
 // core/files/gguf_vision.c -- the picture encoder and projector of a GGUF file (mmproj) as Hugging
-// Face would describe them, by the row of its kind in gguf_encoders.c.
+// Face describes them, by their row in gguf_encoders.c.
 //
 // The steps easy to get wrong: LLaVA's converter may exchange the two layers of an FFN (the shape
-// tells), and a convolution over two pictures of video is stored as two over one, which are put
-// together again.
+// shows it), and a convolution over two pictures of video is stored as two over one, which are
+// joined again.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
-// --- which kind ----------------------------------------------------------------------------------
-
-static bool is_of(const struct gguf_encoder *e, const char *type, const struct gguf *mmproj)
-{
-    if (strcmp(type, e->type) != 0 && (!e->also || strcmp(type, e->also) != 0)) return false;
-    return !e->is || e->is(mmproj);
-}
+// --- which encoder -------------------------------------------------------------------------------
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
-    const struct gguf_encoder *e = gguf_encoders;
-    const char *named;
-    // Files that may hold an encoder of sound too have it one level further down.
-    if (gguf_text_read(mmproj, "clip.projector_type", &named, err) < 0 ||
-        (!named && gguf_text_read(mmproj, "clip.vision.projector_type", &named, err) < 0)) {
+    const char *type;
+    // Files that may also hold an audio encoder have the key of each one level further down.
+    if (gguf_text_read(mmproj, "clip.projector_type", &type, err) < 0 ||
+        (!type && gguf_text_read(mmproj, "clip.vision.projector_type", &type, err) < 0)) {
         err_in(err, "'%s'", mmproj->path);
         return NULL;
     }
-    if (!named) named = "mlp";
-    while (e->type && !is_of(e, named, mmproj)) e++;
-    if (e->type) return e;
+    if (!type) type = "mlp";
     struct buf known = { 0 };
-    for (e = gguf_encoders; e->type; e++)
+    for (const struct gguf_encoder *e = gguf_encoders; e->type; e++) {
+        const bool same = !strcmp(type, e->type) || (e->also && !strcmp(type, e->also));
+        if (same && (!e->is || e->is(mmproj))) {
+            buf_release(&known);
+            return e;
+        }
         if (!e->is) buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
-    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, named,
+    }
+    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
             known.data);
     buf_release(&known);
     return NULL;
-}
-
-static bool takes(const struct gguf_encoder *e, const char *architecture)
-{
-    if (!e->texts) return true;
-    for (int i = 0; architecture && e->texts[i]; i++)
-        if (!strcmp(e->texts[i], architecture)) return true;
-    return false;
-}
-
-static int misfit(const struct gguf *mmproj, const struct gguf *text, const char *why,
-                  struct err *err)
-{
-    return err_set(err, "the encoder '%s' does not belong to '%s': %s", mmproj->path, text->path,
-                   why);
 }
 
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
@@ -63,42 +46,24 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
     const struct safetensor *last = gguf_find(mmproj, e->last);
     const struct safetensor *embed = gguf_find(text, "token_embd.weight");
     char why[160];
-    if (!takes(e, architecture)) {
+    if (e->texts && !text_listed(e->texts, architecture))
         snprintf(why, sizeof why, "projector type '%s' does not go with architecture '%.60s'",
                  e->type, architecture ? architecture : "");
-        return misfit(mmproj, text, why, err);
-    }
-    if (!last && gguf_find(mmproj, "token_embd.weight"))
-        return misfit(mmproj, text, "it is a language model", err);
-    if (!last || !embed || embed->rank != 2) {
+    else if (!last && gguf_find(mmproj, "token_embd.weight"))
+        snprintf(why, sizeof why, "it is a language model");
+    else if (!last || !embed || embed->rank != 2)
         snprintf(why, sizeof why, "tensor '%s' is missing, or no matrix",
                  last ? "token_embd.weight" : e->last);
-        return misfit(mmproj, text, why, err);
-    }
-    const int64_t width = embed->shape[1];
-    if (last->shape[0] == width) return 0;
-    snprintf(why, sizeof why, "its visual tokens are %lld numbers wide, the embeddings %lld",
-             (long long)last->shape[0], (long long)width);
-    return misfit(mmproj, text, why, err);
+    else if (last->shape[0] != embed->shape[1])
+        snprintf(why, sizeof why, "its visual tokens are %lld numbers wide, the embeddings %lld",
+                 (long long)last->shape[0], (long long)embed->shape[1]);
+    else
+        return 0;
+    return err_set(err, "the encoder '%s' does not belong to '%s': %s", mmproj->path, text->path,
+                   why);
 }
 
 // --- config --------------------------------------------------------------------------------------
-
-// As many heads of keys as of queries, which share the width.
-static void check_heads(struct gguf_config *c)
-{
-    const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
-    const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
-    const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
-    const int64_t one = c->failed ? 0 : config_value(c, "attention.head_dim", 0, width / heads);
-    if (!c->failed && (keys != heads || one != width / heads))
-        c->failed = err_set(c->err,
-                            "'clip.vision.attention.%s' is %lld, with %lld heads in a width of "
-                            "%lld: other heads are not supported",
-                            keys != heads ? "head_count_kv" : "head_dim",
-                            (long long)(keys != heads ? keys : one), (long long)heads,
-                            (long long)width) < 0;
-}
 
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
@@ -111,17 +76,27 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     cJSON_DeleteItemFromObjectCaseSensitive(whole, "architectures");
     cJSON_AddItemToArray(cJSON_AddArrayToObject(whole, "architectures"),
                          cJSON_CreateString(e->architecture));
-    cJSON_DeleteItemFromObjectCaseSensitive(whole, "model_type");
-    cJSON_AddStringToObject(whole, "model_type", e->model_type);
+    config_put_text(whole, "model_type", e->model_type);
     struct encoder_config to = { .text = text,
                                  .whole = whole,
                                  .vision = cJSON_AddObjectToObject(whole, "vision_config"),
                                  .preprocessor = *preprocessor,
                                  .c = { .file = mmproj, .arch = "clip.vision", .err = err } };
-    to.c.to = to.vision;
+    struct gguf_config *c = &to.c;
+    c->to = to.vision;
     e->read(&to);
-    check_heads(&to.c);
-    return to.c.failed ? err_in(err, "'%s'", mmproj->path) : 0;
+    // Queries, keys and values have the same heads, which share the width.
+    const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
+    const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
+    const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
+    const int64_t one = c->failed ? 0 : config_value(c, "attention.head_dim", 0, width / heads);
+    if (!c->failed && (keys != heads || one != width / heads))
+        config_refuse(c,
+                      "'clip.vision.attention.%s' is %lld, with %lld heads in a width of %lld: "
+                      "other heads are not supported",
+                      keys != heads ? "head_count_kv" : "head_dim",
+                      (long long)(keys != heads ? keys : one), (long long)heads, (long long)width);
+    return c->failed ? err_in(err, "'%s'", mmproj->path) : 0;
 }
 
 // --- tensors -------------------------------------------------------------------------------------
@@ -132,27 +107,26 @@ int64_t gguf_square_side(int64_t rows)
     return side * side == rows ? side : 0;
 }
 
-static void set_rank(struct safetensor *t, int rank)
+static void reshape(struct safetensor *t, enum gguf_form form)
 {
-    const int more = rank - t->rank;
+    const int more = form == BARE_3D ? 3 - t->rank : 0;
     const int64_t side = gguf_square_side(t->shape[0]);
-    if (rank == GGUF_SQUARE && t->rank == 2 && side) { // else the shape is refused later
+    if (form == SQUARE && t->rank == 2 && side) { // else the shape is refused later
         t->rank = 3;
         t->shape[2] = t->shape[1], t->shape[1] = t->shape[0] = side;
     }
     if (more <= 0) return;
     memmove(t->shape + more, t->shape, (size_t)t->rank * sizeof *t->shape);
     for (int i = 0; i < more; i++) t->shape[i] = 1;
-    t->rank = rank;
+    t->rank = 3;
 }
 
-// Of an FFN whose layers carry each other's name.
-static const char *exchanged(const struct gguf *f, const char *stem)
+// Whether the two layers of each FFN carry each other's name.
+static bool ffn_exchanged(const struct gguf *f)
 {
     const struct safetensor *down = gguf_find(f, "v.blk.0.ffn_down.weight");
     const struct safetensor *norm = gguf_find(f, "v.blk.0.ln1.weight");
-    if (!down || !norm || down->rank != 2 || down->shape[0] == norm->shape[0]) return stem;
-    return !strcmp(stem, "ffn_up") ? "ffn_down" : !strcmp(stem, "ffn_down") ? "ffn_up" : stem;
+    return down && norm && down->rank == 2 && down->shape[0] != norm->shape[0];
 }
 
 static const char PATCHES[] = "v.patch_embd.weight"; // the first of the two parts
@@ -182,27 +156,29 @@ static int join_patches(const struct gguf_encoder *e, const struct gguf *f, stru
     return 0;
 }
 
-// Parts that pictures do not pass: the text half of a CLIP, SigLIP's pooling head.
-static bool is_idle(const char *name)
+static bool begins_with_any(const char *name, const char *const *starts)
 {
-    static const char *const starts[] = { "t.", "v.head.", "text_projection", "visual_projection",
-                                          "logit_scale" };
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (!strncmp(name, starts[i], strlen(starts[i]))) return true;
-    return false;
+    while (*starts && strncmp(name, *starts, strlen(*starts)) != 0) starts++;
+    return *starts;
 }
 
 static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                          const struct safetensor *t, int64_t blocks, struct renamed *r,
                          struct err *err)
 {
+    // Parts that pictures do not pass: the text half of a CLIP, SigLIP's pooling head.
+    static const char *const unused[] = {
+        "t.", "v.head.", "text_projection", "visual_projection", "logit_scale", NULL
+    };
     const char *end;
     long layer;
+    if (begins_with_any(t->name, unused)) return 0;
     if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
-    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, exchanged(f, stem));
+    const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
+    const char *theirs = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;
+    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, theirs);
     free(stem);
-    if (is_idle(t->name)) return 0;
     if (layer >= blocks)
         return err_set(err,
                        "'%s': tensor '%.200s' is of a block beyond 'clip.vision.block_count', "
@@ -214,10 +190,10 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                        "pictures would look different to the model: open the model's folder "
                        "instead, or --mmproj none for text only",
                        f->path, t->name, e->type);
-    if (n->bare) end = "";
+    if (n->form == BARE || n->form == BARE_3D) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)
                            : xasprintf("%s%ld.%s%s", e->blocks, layer, n->ours, end);
-    set_rank(renamed_add(r, t, name), n->rank);
+    reshape(renamed_add(r, t, name), n->form);
     return 0;
 }
 

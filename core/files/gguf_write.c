@@ -1,5 +1,5 @@
 // core/files/gguf_write.c -- the GGUF writer (ggml's docs/gguf.md): a header of metadata and tensor
-// records, then the tensors' bytes, each from a multiple of ALIGN on.
+// records, then the tensors' bytes, each aligned to ALIGN.
 #include "core/files/gguf_write.h"
 
 #include <stdlib.h>
@@ -19,10 +19,45 @@ struct gguf_writer {
     uint64_t entry_count;
     uint64_t *bytes; // of each tensor
     size_t count;
-    size_t tensor;    // whose data comes next,
-    uint64_t written; // and how much of it was written
+    size_t tensor;    // being written
+    uint64_t written; // bytes of it
     bool begun;
 };
+
+// --- types ---------------------------------------------------------------------------------------
+
+static const struct gguf_kind kinds[] = {
+    { "q8_0", DTYPE_Q8_0, DTYPE_Q8_0, 7 },
+    { "q4_k", DTYPE_Q4_K, DTYPE_Q6_K, 15 },
+    { "f16", DTYPE_F16, DTYPE_F16, 1 },
+    { "bf16", DTYPE_BF16, DTYPE_BF16, 32 },
+    { 0 },
+};
+
+const struct gguf_kind *gguf_kind_find(const char *name)
+{
+    for (const struct gguf_kind *k = kinds; k->name; k++)
+        if (!strcmp(k->name, name)) return k;
+    return NULL;
+}
+
+char *gguf_kind_names(void)
+{
+    struct buf names = { 0 };
+    for (const struct gguf_kind *k = kinds; k->name; k++)
+        buf_printf(&names, "%s%s", k == kinds ? "" : ", ", k->name);
+    return buf_take(&names);
+}
+
+enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width)
+{
+    const enum dtype order[] = { first, DTYPE_Q8_0, DTYPE_F16 };
+    int i = 0;
+    while (i < 2 && width % dtype_form(order[i]).numbers) i++;
+    return order[i];
+}
+
+// --- header --------------------------------------------------------------------------------------
 
 struct gguf_writer *gguf_writer_new(const char *path)
 {
@@ -30,8 +65,6 @@ struct gguf_writer *gguf_writer_new(const char *path)
     w->file = whole_file_new(path);
     return w;
 }
-
-// --- header --------------------------------------------------------------------------------------
 
 // Numbers are little-endian, as on all machines that this program runs on.
 static void put_u32(struct buf *b, uint32_t x)
@@ -82,28 +115,28 @@ void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value)
     buf_putc(&w->entries, (char)value);
 }
 
-static void put_list(struct gguf_writer *w, const char *key, enum gguf_type item, size_t count)
+static void put_list(struct gguf_writer *w, const char *key, enum gguf_type item,
+                     const void *values, size_t count, size_t bytes)
 {
     put_key(w, key, GGUF_LIST);
     put_u32(&w->entries, (uint32_t)item);
     put_u64(&w->entries, count);
+    buf_add(&w->entries, values, bytes);
 }
 
 void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count)
 {
-    put_list(w, key, GGUF_I32, count);
-    buf_add(&w->entries, values, count * sizeof *values);
+    put_list(w, key, GGUF_I32, values, count, count * sizeof *values);
 }
 
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count)
 {
-    put_list(w, key, GGUF_F32, count);
-    buf_add(&w->entries, values, count * sizeof *values);
+    put_list(w, key, GGUF_F32, values, count, count * sizeof *values);
 }
 
 void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count)
 {
-    put_list(w, key, GGUF_TEXT, count);
+    put_list(w, key, GGUF_TEXT, NULL, count, 0);
 }
 
 void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length)
@@ -154,8 +187,8 @@ static void begin(struct gguf_writer *w)
     buf_release(&header);
 }
 
-// Fills up behind a complete tensor.
-static void step(struct gguf_writer *w)
+// Pads a complete tensor and goes on to the next.
+static void pad(struct gguf_writer *w)
 {
     static const char zeros[ALIGN];
     while (w->tensor < w->count && w->written == w->bytes[w->tensor]) {
@@ -169,7 +202,7 @@ int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, st
 {
     const char *at = bytes;
     if (!w->begun) begin(w);
-    for (step(w); size; step(w)) {
+    for (pad(w); size; pad(w)) {
         if (w->tensor == w->count) BUG("gguf writer: more data than declared");
         const uint64_t left = w->bytes[w->tensor] - w->written, some = size < left ? size : left;
         if (whole_file_put(w->file, at, some) < 0)
@@ -181,29 +214,22 @@ int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, st
     return 0;
 }
 
-// n numbers as they lie in the file, in rows of `width`.
-static void pack(void *to, enum dtype dtype, const float *from, int64_t n, int64_t width)
-{
-    const int64_t bytes = (int64_t)dtype_bytes(dtype, width);
-#pragma omp parallel for schedule(dynamic, 4)
-    for (int64_t i = 0; i < n / width; i++) {
-        char *row = (char *)to + i * bytes;
-        if (dtype_in_blocks(dtype))
-            blocks_pack(row, dtype, from + i * width, width);
-        else
-            floats_to(row, dtype, from + i * width, (size_t)width);
-    }
-}
-
 int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
                        int64_t n, int64_t width, struct err *err)
 {
     const size_t bytes = dtype_bytes(dtype, n);
+    const int64_t row = (int64_t)dtype_bytes(dtype, width);
     char *packed = xmalloc(bytes);
     int status = 0;
     if (!floats_finite(floats, (size_t)n))
         status = err_set(err, "tensor '%s' has values that are not finite", tensor);
-    pack(packed, dtype, floats, n, width);
+#pragma omp parallel for schedule(dynamic, 4)
+    for (int64_t i = 0; i < n / width; i++) {
+        if (dtype_in_blocks(dtype))
+            blocks_pack(packed + i * row, dtype, floats + i * width, width);
+        else
+            floats_to(packed + i * row, dtype, floats + i * width, (size_t)width);
+    }
     floats_from(floats, packed, dtype, (size_t)n);
     if (status == 0 && !floats_finite(floats, (size_t)n))
         status =
@@ -225,7 +251,7 @@ int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err
 {
     int status;
     if (!w->begun) begin(w);
-    step(w);
+    pad(w);
     if (w->tensor < w->count && !*whole_file_why(w->file))
         status = err_set(err, "'%s' is incomplete: %zu of %zu tensors were written",
                          whole_file_path(w->file), w->tensor, w->count);

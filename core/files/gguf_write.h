@@ -1,10 +1,12 @@
-// core/files/gguf_write.h -- writes a GGUF file, version 3.
+// core/files/gguf_write.h -- writes a GGUF file, version 3; the types in which weights are written.
 //
 //   struct gguf_writer *w = gguf_writer_new(path);
 //   gguf_writer_text(w, "general.architecture", "llama");
 //   gguf_writer_declare(w, "token_embd.weight", DTYPE_Q6_K, 2, (int64_t[]){ vocab, width });
 //   gguf_writer_data(w, bytes, size, &err);          // in the order of the declarations, in pieces
 //   if (gguf_writer_finish(w, &err) < 0) ...
+//
+//   const struct gguf_kind *kind = gguf_kind_find("q4_k");
 //
 // The file gets its name only when complete (core/files/whole_file.h).
 #ifndef CORE_FILES_GGUF_WRITE_H
@@ -13,6 +15,18 @@
 #include "core/base/err.h"
 #include "core/files/whole_file.h"
 #include "kernels/tensor.h"
+
+struct gguf_kind {
+    const char *name;
+    enum dtype matrix;  // of the layers' matrices
+    enum dtype outer;   // of embedding and head
+    uint32_t file_type; // its number in general.file_type
+};
+
+const struct gguf_kind *gguf_kind_find(const char *name); // NULL: unknown
+char *gguf_kind_names(void);                              // "q8_0, q4_k, ..."; the caller frees it
+// The first of `first`, q8_0 and f16 whose blocks divide rows of that width.
+enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width);
 
 struct gguf_writer;
 
@@ -35,14 +49,14 @@ void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dty
                          const int64_t *shape);
 // The next bytes of the tensors. 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
-// The same of n numbers in whole rows of `width`, rounded to the tensor's dtype. They become what
-// was written. -1 also for a number that is not finite, or overflows.
+// The same for n numbers in whole rows of `width`, rounded to the tensor's dtype; `floats` receives
+// the rounded values. -1 also for a number that is not finite or overflows.
 int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
                        int64_t n, int64_t width, struct err *err);
 
 // Completes or discards the file, and frees the writer. -1 on any failure or missing data.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);
-// The same without the name, which *file gets from whole_file_finish.
+// The same, but leaves the renaming to whole_file_finish(*file).
 int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err);
 void gguf_writer_abandon(struct gguf_writer *w);
 

@@ -10,10 +10,9 @@
 // Files of a model that its other files name may be links into its folder or, from a snapshot, into
 // the blobs beside it.
 //
-// CACHE is what huggingface_hub takes: $HF_HUB_CACHE, else $HF_HOME/hub, else
+// CACHE is the cache of huggingface_hub: $HF_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -22,7 +21,9 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/files/checkpoint_parts.h"
 
@@ -32,7 +33,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// A plain one: reading anything else may never end.
+// A regular file: reading anything else may never end.
 static bool is_file(const char *path)
 {
     struct stat st;
@@ -45,40 +46,28 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-static char *home_folder(void)
+// Expands `~` and `~/...`, takes over the name; other users' homes are left to the shell.
+static char *expand_home(char *name)
 {
+    if (name[0] != '~' || (name[1] && name[1] != '/')) return name;
     const char *home = variable("HOME");
-    if (home) return xstrdup(home);
-    struct passwd *user = getpwuid(getuid()); // NOLINT: the name is copied at once
-    return xstrdup(user && user->pw_dir ? user->pw_dir : "/");
-}
-
-// `~` and `~/...`; other users' homes are left to the shell.
-static char *expand_home(const char *name)
-{
-    if (name[0] != '~' || (name[1] && name[1] != '/')) return xstrdup(name);
-    char *home = home_folder(), *path = xasprintf("%s%s", home, name + 1);
-    free(home);
+    const struct passwd *user = home ? NULL : getpwuid(getuid()); // NOLINT: copied at once
+    if (!home) home = user && user->pw_dir ? user->pw_dir : "/";
+    char *path = xasprintf("%s%s", home, name + 1);
+    free(name);
     return path;
 }
+
+// --- the hub's cache -----------------------------------------------------------------------------
 
 static char *cache_folder(void)
 {
     const char *value;
-    char *joined, *path, *home;
-    if ((value = variable("HF_HUB_CACHE"))) return expand_home(value);
-    if ((value = variable("HF_HOME")))
-        joined = xasprintf("%s/hub", value);
-    else if ((value = variable("XDG_CACHE_HOME")))
-        joined = xasprintf("%s/huggingface/hub", value);
-    else {
-        home = home_folder();
-        joined = xasprintf("%s/.cache/huggingface/hub", home);
-        free(home);
-    }
-    path = expand_home(joined);
-    free(joined);
-    return path;
+    if ((value = variable("HF_HUB_CACHE"))) return expand_home(xstrdup(value));
+    if ((value = variable("HF_HOME"))) return expand_home(xasprintf("%s/hub", value));
+    if ((value = variable("XDG_CACHE_HOME")))
+        return expand_home(xasprintf("%s/huggingface/hub", value));
+    return expand_home(xstrdup("~/.cache/huggingface/hub"));
 }
 
 // org/name or name, as the hub allows: letters, digits, - _ . ; at most one slash, no "..".
@@ -93,151 +82,77 @@ static bool is_hub_name(const char *name)
     return true;
 }
 
-static char *repository_folder(const char *cache, const char *name)
+static char *repository_folder(const char *name)
 {
-    struct buf b = { 0 };
-    buf_printf(&b, "%s/models--", cache);
-    for (; *name; name++) {
-        if (*name == '/')
-            buf_puts(&b, "--");
-        else
-            buf_putc(&b, *name);
-    }
-    return buf_take(&b);
+    char *cache = cache_folder();
+    const int organization = (int)strcspn(name, "/");
+    char *folder = name[organization] ? xasprintf("%s/models--%.*s--%s", cache, organization, name,
+                                                  name + organization + 1)
+                                      : xasprintf("%s/models--%s", cache, name);
+    free(cache);
+    return folder;
 }
 
-// The snapshot that refs/main names, if it is there.
-static char *snapshot_of_main(const char *repository)
+// The names of the models in a folder's GGUF files, sorted, up to a NULL; empty if it has
+// safetensors. Without picture encoders, and with the first of several parts of a model only.
+static char **list_gguf(const char *folder)
 {
-    char *path = xasprintf("%s/refs/main", repository), *found = NULL;
-    char *hash = is_file(path) ? file_read(path, 1024, NULL, NULL) : NULL;
-    free(path);
-    if (hash) {
-        size_t length = strspn(hash, "0123456789abcdefABCDEF");
-        hash[length] = 0;
-        if (length) found = xasprintf("%s/snapshots/%s", repository, hash);
-    }
-    free(hash);
-    if (found && !is_folder(found)) {
-        free(found);
-        found = NULL;
-    }
-    return found;
-}
-
-// --- GGUF files in a folder ----------------------------------------------------------------------
-
-// "...-00002-of-00003.gguf", but for the first.
-static bool is_later_part(const char *name)
-{
-    static const char end[] = "-00001-of-00003.gguf";
-    const size_t n = strlen(name), m = sizeof end - 1;
-    if (n < m) return false;
-    const char *part = name + n - m;
-    bool first = true;
-    for (size_t i = 0; i < m; i++) {
-        if (isdigit((unsigned char)end[i]) ? !isdigit((unsigned char)part[i]) : part[i] != end[i])
-            return false;
-        if (i < 6) first &= part[i] == end[i];
-    }
-    return !first;
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-// Names of the models in GGUF files, sorted: none if there are safetensors.
-static char **list_gguf(const char *folder, size_t *count)
-{
-    char **names = NULL;
-    size_t n = 0;
+    static const char end[] = "-00001-of-00003.gguf"; // any digits
+    const size_t m = sizeof end - 1;
     bool others = false;
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const char *name = entry->d_name, *end = strrchr(name, '.');
-        others |= end && !strcmp(end, ".safetensors");
-        if (!checkpoint_is_gguf(name) || strstr(name, "mmproj") || is_later_part(name)) continue;
-        names = xreallocarray(names, n + 1, sizeof *names);
-        names[n++] = xstrdup(name);
+    size_t count = 0;
+    char **names = folder_list(folder);
+    for (char **name = names; *name; name++) {
+        others |= text_ends(*name, ".safetensors");
+        bool model = checkpoint_is_gguf(*name) && !strstr(*name, "mmproj");
+        if (model && strlen(*name) >= m) {
+            const char *part = *name + strlen(*name) - m;
+            bool numbered = true;
+            for (size_t i = 0; i < m; i++)
+                numbered &= isdigit((unsigned char)end[i]) ? isdigit((unsigned char)part[i]) != 0
+                                                           : part[i] == end[i];
+            model = !numbered || !strncmp(part, end, strlen("-00001"));
+        }
+        if (model)
+            names[count++] = *name;
+        else
+            free(*name);
     }
-    if (dir) closedir(dir);
-    if (n) qsort(names, n, sizeof *names, by_name);
-    while (others && n) free(names[--n]);
-    *count = n;
+    while (others && count) free(names[--count]);
+    names[count] = NULL;
     return names;
 }
 
-static void free_names(char **names, size_t count)
-{
-    while (count) free(names[--count]);
-    free(names);
-}
-
-static bool has_gguf(const char *folder)
-{
-    size_t count;
-    char **names = list_gguf(folder, &count);
-    free_names(names, count);
-    return count > 0;
-}
-
-static char *in_folder(const char *folder, const char *name)
-{
-    const size_t n = strlen(folder);
-    return xasprintf("%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
-}
-
-static void say_which(const char *name, char **files, size_t count, struct err *err)
-{
-    struct buf all = { 0 };
-    for (size_t i = 0; i < count; i++) buf_printf(&all, "%s%s", i ? ", " : "", files[i]);
-    char *example = in_folder(name, files[0]);
-    err_set(err, "'%s' holds %zu models in GGUF files: choose one, as in '%s' (there are %s)", name,
-            count, example, all.data);
-    free(example);
-    buf_release(&all);
-}
-
-// The folder, which is taken over, or the one GGUF model in it; NULL: there are several.
-static char *model_in(char *folder, const char *name, struct err *err)
-{
-    size_t count;
-    char **files = list_gguf(folder, &count);
-    char *found = count > 1 ? NULL : count == 1 ? in_folder(folder, files[0]) : xstrdup(folder);
-    if (!found) say_which(name, files, count, err);
-    free_names(files, count);
-    free(folder);
-    return found;
-}
-
-// --- the hub's cache -----------------------------------------------------------------------------
-
 static bool holds_model(const char *folder)
 {
-    char *config = xasprintf("%s/config.json", folder);
-    const bool there = is_file(config) && access(config, R_OK) == 0;
+    char *config = xasprintf("%s/config.json", folder), **gguf = list_gguf(folder);
+    const bool holds = (is_file(config) && access(config, R_OK) == 0) || *gguf;
+    folder_list_free(gguf);
     free(config);
-    return there || has_gguf(folder);
+    return holds;
 }
 
-// Among the snapshots with a model the one changed last.
-static char *newest_snapshot(const char *repository)
+// The snapshot of a repository that refs/main names, else the last changed one with a model; NULL:
+// none. The caller frees it.
+static char *snapshot_of(const char *repository)
 {
-    char *folder = xasprintf("%s/snapshots", repository), *best = NULL;
+    char *path = xasprintf("%s/refs/main", repository), *best = NULL;
+    char *hash = is_file(path) ? file_read(path, 1024, NULL, NULL) : NULL;
+    free(path);
+    const int length = hash ? (int)strspn(hash, "0123456789abcdefABCDEF") : 0;
+    if (length) best = xasprintf("%s/snapshots/%.*s", repository, length, hash);
+    free(hash);
+    if (best && is_folder(best)) return best;
+    free(best);
+    best = NULL;
     struct timespec best_time = { 0 };
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+    char *folder = xasprintf("%s/snapshots", repository), **names = folder_list(folder);
+    for (char **name = names; *name; name++) {
         struct stat st;
-        if (entry->d_name[0] == '.') continue;
-        char *path = xasprintf("%s/%s", folder, entry->d_name);
-        bool usable = holds_model(path) && stat(path, &st) == 0;
-        bool newer =
-            usable &&
+        path = xasprintf("%s/%s", folder, *name);
+        if (**name != '.' && holds_model(path) && stat(path, &st) == 0 &&
             (!best || st.st_mtim.tv_sec > best_time.tv_sec ||
-             (st.st_mtim.tv_sec == best_time.tv_sec && st.st_mtim.tv_nsec > best_time.tv_nsec));
-        if (newer) {
+             (st.st_mtim.tv_sec == best_time.tv_sec && st.st_mtim.tv_nsec > best_time.tv_nsec))) {
             free(best);
             best = path;
             best_time = st.st_mtim;
@@ -245,21 +160,14 @@ static char *newest_snapshot(const char *repository)
             free(path);
         }
     }
-    if (dir) closedir(dir);
+    folder_list_free(names);
     free(folder);
     return best;
 }
 
-static char *snapshot_of(const char *repository)
-{
-    char *found = snapshot_of_main(repository);
-    return found ? found : newest_snapshot(repository);
-}
-
 static char *locate_in_cache(const char *name, struct err *err)
 {
-    char *cache = cache_folder(), *repository = repository_folder(cache, name);
-    char *found = snapshot_of(repository);
+    char *repository = repository_folder(name), *found = snapshot_of(repository);
     if (!found && is_folder(repository))
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
@@ -275,43 +183,91 @@ static char *locate_in_cache(const char *name, struct err *err)
                 "no folder '%s', and no '%s' in the hub cache: download it with 'hf download %s', "
                 "or give the path of a model folder",
                 name, repository, name);
-    free(cache);
     free(repository);
     return found;
 }
 
-// org/name/FILE.gguf in the cache; NULL: there is no such snapshot.
-static char *file_in_cache(const char *name)
+void checkpoint_cached(struct names *found)
 {
-    const char *slash = strchr(name, '/'), *rest = slash ? strchr(slash + 1, '/') : NULL;
-    if (!rest || strstr(rest, "..")) return NULL;
-    char *model = xstrndup(name, (size_t)(rest - name)), *found = NULL;
-    if (is_hub_name(model)) {
-        char *cache = cache_folder(), *repository = repository_folder(cache, model);
-        char *snapshot = snapshot_of(repository);
-        if (snapshot) found = xasprintf("%s%s", snapshot, rest);
+    static const char prefix[] = "models--";
+    char *cache = cache_folder(), **folders = folder_list(cache);
+    size_t count = 0;
+    // Each folder's name becomes the model's: "models--org--name" is org/name.
+    for (char **folder = folders; *folder; folder++) {
+        char *path = xasprintf("%s/%s", cache, *folder), *snapshot = snapshot_of(path);
+        char *name = *folder, *dashes = NULL;
+        if (!strncmp(name, prefix, strlen(prefix))) {
+            memmove(name, name + strlen(prefix), strlen(name + strlen(prefix)) + 1);
+            dashes = strstr(name, "--");
+            if (dashes) {
+                *dashes = '/';
+                memmove(dashes + 1, dashes + 2, strlen(dashes + 2) + 1);
+            }
+            if (snapshot && is_hub_name(name) && holds_model(snapshot)) {
+                folders[count++] = name;
+                name = NULL;
+            }
+        }
+        free(name);
+        free(path);
         free(snapshot);
-        free(repository);
-        free(cache);
     }
-    free(model);
+    folders[count] = NULL;
+    text_sort(folders, count, sizeof *folders); // org/name sorts differently from org--name
+    for (size_t i = 0; i < count; i++) names_add(found, folders[i], NULL);
+    folder_list_free(folders);
+    free(cache);
+}
+
+// --- locating ------------------------------------------------------------------------------------
+
+// The folder, taken over, or the one GGUF model in it; NULL if there are several.
+static char *model_in(char *folder, const char *name, struct err *err)
+{
+    char **files = list_gguf(folder), *found = NULL;
+    const char *slash = text_ends(name, "/") ? "" : "/";
+    if (!*files) {
+        found = xstrdup(folder);
+    } else if (!files[1]) {
+        found = xasprintf("%s%s%s", folder, text_ends(folder, "/") ? "" : "/", *files);
+    } else {
+        struct buf all = { 0 };
+        int count = 0;
+        for (; files[count]; count++) buf_printf(&all, "%s%s", count ? ", " : "", files[count]);
+        err_set(err,
+                "'%s' holds %d models in GGUF files: choose one, as in '%s%s%s' (there are %s)",
+                name, count, name, slash, *files, all.data);
+        buf_release(&all);
+    }
+    folder_list_free(files);
+    free(folder);
     return found;
 }
 
-// A GGUF file, which need not be there.
+// A GGUF file, present or not: a path, or org/name/FILE.gguf in the cache.
 static char *locate_file(const char *name)
 {
-    char *path = expand_home(name), *cached = NULL;
-    if (access(path, F_OK) != 0) cached = file_in_cache(name);
-    if (!cached) return path;
-    free(path);
-    return cached;
+    char *path = expand_home(xstrdup(name));
+    const char *slash = strchr(name, '/'), *rest = slash ? strchr(slash + 1, '/') : NULL;
+    if (access(path, F_OK) == 0 || !rest || strstr(rest, "..")) return path;
+    char *model = xstrndup(name, (size_t)(rest - name));
+    if (is_hub_name(model)) {
+        char *repository = repository_folder(model), *snapshot = snapshot_of(repository);
+        if (snapshot) {
+            free(path);
+            path = xasprintf("%s%s", snapshot, rest);
+        }
+        free(snapshot);
+        free(repository);
+    }
+    free(model);
+    return path;
 }
 
 static char *locate_model(const char *name, struct err *err)
 {
     if (checkpoint_is_gguf(name)) return locate_file(name);
-    char *path = expand_home(name);
+    char *path = expand_home(xstrdup(name));
     if (is_folder(path)) return model_in(path, name, err);
     if (access(path, F_OK) == 0) {
         err_set(err,
@@ -329,18 +285,6 @@ static char *locate_model(const char *name, struct err *err)
     return NULL;
 }
 
-// Both names together; NULL: the model is no GGUF file.
-static char *with_encoder(const char *model, const char *encoder, struct err *err)
-{
-    if (!checkpoint_is_gguf(model)) {
-        err_set(err, "'%s' is no GGUF file: --mmproj goes with GGUF files only", model);
-        return NULL;
-    }
-    char *file = locate_file(encoder), *both = checkpoint_with_encoder(model, file);
-    free(file);
-    return both;
-}
-
 char *checkpoint_locate(const char *name, struct err *err)
 {
     char *model, *encoder, *found = NULL;
@@ -351,9 +295,14 @@ char *checkpoint_locate(const char *name, struct err *err)
     checkpoint_split_name(name, &model, &encoder);
     found = locate_model(model, err);
     if (found && encoder) {
-        char *both = with_encoder(found, encoder, err);
-        free(found);
-        found = both;
+        char *text = found, *file = locate_file(encoder);
+        found = NULL;
+        if (checkpoint_is_gguf(text))
+            found = checkpoint_with_encoder(text, file);
+        else
+            err_set(err, "'%s' is no GGUF file: --mmproj goes with GGUF files only", text);
+        free(text);
+        free(file);
     }
     free(model);
     free(encoder);
@@ -368,25 +317,24 @@ static bool is_below(const char *path, const char *folder)
     return !strncmp(path, folder, n) && path[n] == '/';
 }
 
-// The blobs of the repository in whose snapshots a folder lies: CACHE/models--org--name/blobs;
-// NULL: it lies in none.
+// CACHE/models--org--name/blobs of the repository whose snapshot contains a folder; NULL: none.
 static char *blobs_of(const char *folder)
 {
     const char *snapshots = NULL, *p = folder;
     while ((p = strstr(p, "/snapshots/"))) snapshots = p++;
-    const size_t n = snapshots ? (size_t)(snapshots - folder) : 0;
-    char *repository = xstrndup(folder, n), *name = strrchr(repository, '/');
-    const bool cached = name && !strncmp(name + 1, "models--", 8);
-    char *blobs = cached ? xasprintf("%s/blobs", repository) : NULL;
+    const int n = snapshots ? (int)(snapshots - folder) : 0;
+    char *blobs = xasprintf("%.*s/blobs", n, folder), *repository = xstrndup(folder, (size_t)n);
+    const bool cached =
+        !strncmp(text_file_name(repository), "models--", 8) && strchr(repository, '/');
     free(repository);
-    return blobs;
+    if (cached) return blobs;
+    free(blobs);
+    return NULL;
 }
 
 int checkpoint_check_link(const char *path, struct err *err)
 {
-    const char *slash = strrchr(path, '/');
-    char *named = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    char *folder = realpath(named, NULL), *file = realpath(path, NULL);
+    char *named = text_folder(path), *folder = realpath(named, NULL), *file = realpath(path, NULL);
     char *blobs = folder ? blobs_of(folder) : NULL;
     int status = 0;
     // A path that does not resolve fails to open, with a message of its own.
@@ -400,54 +348,4 @@ int checkpoint_check_link(const char *path, struct err *err)
     free(file);
     free(blobs);
     return status;
-}
-
-// --- names of all --------------------------------------------------------------------------------
-
-// "models--org--name" as org/name; NULL: something else.
-static char *name_of(const char *folder)
-{
-    static const char prefix[] = "models--";
-    if (strncmp(folder, prefix, sizeof prefix - 1) != 0) return NULL;
-    char *name = xstrdup(folder + sizeof prefix - 1), *dashes = strstr(name, "--");
-    if (dashes) {
-        *dashes = '/';
-        memmove(dashes + 1, dashes + 2, strlen(dashes + 2) + 1);
-    }
-    if (is_hub_name(name)) return name;
-    free(name);
-    return NULL;
-}
-
-static bool is_model(const char *cache, const char *name)
-{
-    char *repository = repository_folder(cache, name), *found = snapshot_of(repository);
-    const bool there = found && holds_model(found);
-    free(found);
-    free(repository);
-    return there;
-}
-
-void checkpoint_cached(struct names *found)
-{
-    char *cache = cache_folder(), **names = NULL;
-    size_t count = 0;
-    DIR *dir = opendir(cache);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char *name = name_of(entry->d_name);
-        if (name && is_model(cache, name)) {
-            names = xreallocarray(names, count + 1, sizeof *names);
-            names[count++] = name;
-        } else {
-            free(name);
-        }
-    }
-    if (dir) closedir(dir);
-    if (count) qsort(names, count, sizeof *names, by_name);
-    for (size_t i = 0; i < count; i++) {
-        names_add(found, names[i], NULL);
-        free(names[i]);
-    }
-    free(names);
-    free(cache);
 }

@@ -17,7 +17,7 @@
 #include "core/base/mem.h"
 #include "core/base/places.h"
 #include "core/base/unfinished.h"
-#include "core/files/gguf_kind.h"
+#include "core/files/gguf_write.h"
 
 enum { UNFINISHED_SECONDS = 3600 }; // nobody writes a file that has not changed for so long
 

@@ -12,7 +12,6 @@
 #include "core/base/mem.h"
 #include "core/files/content.h"
 #include "core/files/gguf.h"
-#include "core/files/gguf_write.h"
 #include "core/files/weight_cache.h"
 #include "core/model/families/family.h"
 #include "core/model/unread.h"

@@ -8,7 +8,7 @@
 #ifndef CORE_MODEL_SMALL_H
 #define CORE_MODEL_SMALL_H
 
-#include "core/files/gguf_kind.h"
+#include "core/files/gguf_write.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 
