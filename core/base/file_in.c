@@ -1,4 +1,4 @@
-// core/base/file_in.c -- the one place where files of data are opened to be read.
+// core/base/file_in.c -- opens all data files that are read.
 #include "core/base/file_in.h"
 
 #include <errno.h>
@@ -17,42 +17,37 @@
 
 #include "core/base/mem.h"
 
-// Files that were opened since file_in_clear: an open hash table by device and inode.
+enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
+
+// Files opened since file_in_clear: an open hash table by device and inode.
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened {
     dev_t device;
     ino_t inode; // 0: a free slot
 } * opened;
-static size_t opened_count, opened_room; // room: a power of two, at least twice the count
-
-enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
+static size_t opened_count, opened_slots; // slots: a power of two, at least twice the count
 
 // The slot of a file, or the free one where it belongs.
 static struct opened *opened_slot(dev_t device, ino_t inode)
 {
-    size_t at = (size_t)((inode ^ (device << 7)) * 0x9E3779B97F4A7C15u >> 20);
-    while (opened[at & (opened_room - 1)].inode &&
-           (opened[at & (opened_room - 1)].inode != inode ||
-            opened[at & (opened_room - 1)].device != device))
-        at++;
-    return &opened[at & (opened_room - 1)];
-}
-
-static void opened_grow(void)
-{
-    struct opened *old = opened;
-    const size_t room = opened_room;
-    opened_room = room ? 2 * room : 64;
-    opened = xcalloc(opened_room, sizeof *opened);
-    for (size_t i = 0; i < room; i++)
-        if (old[i].inode) *opened_slot(old[i].device, old[i].inode) = old[i];
-    free(old);
+    for (size_t at = (size_t)((inode ^ (device << 7)) * 0x9E3779B97F4A7C15u >> 20);; at++) {
+        struct opened *slot = &opened[at & (opened_slots - 1)];
+        if (!slot->inode || (slot->inode == inode && slot->device == device)) return slot;
+    }
 }
 
 static void opened_add(const struct stat *st)
 {
     pthread_mutex_lock(&opened_lock);
-    if (2 * (opened_count + 1) > opened_room) opened_grow();
+    if (2 * (opened_count + 1) > opened_slots) {
+        struct opened *old = opened;
+        const size_t count = opened_slots;
+        opened_slots = count ? 2 * count : 64;
+        opened = xcalloc(opened_slots, sizeof *opened);
+        for (size_t i = 0; i < count; i++)
+            if (old[i].inode) *opened_slot(old[i].device, old[i].inode) = old[i];
+        free(old);
+    }
     struct opened *slot = opened_slot(st->st_dev, st->st_ino);
     opened_count += !slot->inode;
     *slot = (struct opened){ st->st_dev, st->st_ino };
@@ -78,7 +73,7 @@ void file_in_clear(void)
     pthread_mutex_lock(&opened_lock);
     free(opened);
     opened = NULL;
-    opened_count = opened_room = 0;
+    opened_count = opened_slots = 0;
     pthread_mutex_unlock(&opened_lock);
 }
 
@@ -90,24 +85,7 @@ const char *file_in_kind(mode_t mode)
     return "a device";
 }
 
-// A socket cannot even be opened: it is named too.
-static int not_opened(const char *path, struct err *err)
-{
-    const int why = errno;
-    struct stat st;
-    if (why == ENXIO && stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
-        return err_set(err, "cannot read '%s': it is a socket, not a file", path);
-    return err_set(err, "cannot open '%s': %s", path, strerror(why));
-}
-
-static int refuse(int fd, const char *path, const struct stat *st, struct err *err)
-{
-    close(fd);
-    return err_set(err, "cannot read '%s': it is %s, not a file%s", path, file_in_kind(st->st_mode),
-                   S_ISFIFO(st->st_mode) ? " (save its output to a file first)" : "");
-}
-
-// Files in /proc look regular, but reading some waits (/proc/kmsg), and none holds data.
+// Files in /proc look regular, but reading some blocks (/proc/kmsg), and none holds data.
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
 {
     struct statfs system;
@@ -117,12 +95,22 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
     return err_set(err, "cannot read '%s': it is a file of the kernel, not a file of data", path);
 }
 
-// *st: what was opened. O_NONBLOCK: a named pipe does not wait for its writer.
-static int open_nonblocking(const char *path, struct stat *st, struct err *err)
+// Opens a regular file, or with `any` everything but a folder. O_NONBLOCK: opening a named pipe
+// does not wait for its writer.
+static int open_checked(const char *path, bool any, struct stat *st, struct err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return not_opened(path, err);
-    if (file_in_check(fd, path, st, err) == 0) return fd;
+    if (fd < 0) { // a socket cannot even be opened
+        const int why = errno;
+        if (why == ENXIO && stat(path, st) == 0 && S_ISSOCK(st->st_mode))
+            return err_set(err, "cannot read '%s': it is a socket, not a file", path);
+        return err_set(err, "cannot open '%s': %s", path, strerror(why));
+    }
+    if (file_in_check(fd, path, st, err) == 0) {
+        if (S_ISREG(st->st_mode) || (any && !S_ISDIR(st->st_mode))) return fd;
+        err_set(err, "cannot read '%s': it is %s, not a file%s", path, file_in_kind(st->st_mode),
+                S_ISFIFO(st->st_mode) ? " (save its output to a file first)" : "");
+    }
     close(fd);
     return -1;
 }
@@ -130,8 +118,7 @@ static int open_nonblocking(const char *path, struct stat *st, struct err *err)
 int file_in_open(const char *path, struct err *err)
 {
     struct stat st = { 0 };
-    const int fd = open_nonblocking(path, &st, err);
-    if (fd >= 0 && !S_ISREG(st.st_mode)) return refuse(fd, path, &st, err);
+    const int fd = open_checked(path, false, &st, err);
     if (fd >= 0) opened_add(&st);
     return fd;
 }
@@ -139,8 +126,7 @@ int file_in_open(const char *path, struct err *err)
 int file_in_open_any(const char *path, struct err *err)
 {
     struct stat st = { 0 };
-    const int fd = open_nonblocking(path, &st, err);
-    return fd < 0 || !S_ISDIR(st.st_mode) ? fd : refuse(fd, path, &st, err);
+    return open_checked(path, true, &st, err);
 }
 
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
@@ -155,13 +141,8 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
     }
 }
 
-// A plain file from its beginning: the descriptor's place is that of others who read on in it.
-static ssize_t read_next(int fd, void *block, size_t size, bool plain, size_t at)
-{
-    return plain ? pread(fd, block, size, (off_t)at) : read(fd, block, size);
-}
-
-// Reads until the end; what is no plain file is waited for before each read, until *cancel.
+// Reads until the end. Reads a regular file with pread from its beginning, because others use the
+// descriptor's offset; waits before each read of anything else, until *cancel.
 static char *read_all(int fd, const char *path, size_t limit, size_t *size,
                       const atomic_bool *cancel, struct err *err)
 {
@@ -172,7 +153,8 @@ static char *read_all(int fd, const char *path, size_t limit, size_t *size,
     const bool plain = status == 0 && S_ISREG(st.st_mode);
     while (status == 0) {
         if (!plain && (status = file_in_wait(fd, cancel, err)) < 0) break;
-        const ssize_t n = read_next(fd, block, sizeof block, plain, b.length);
+        const ssize_t n =
+            plain ? pread(fd, block, sizeof block, (off_t)b.length) : read(fd, block, sizeof block);
         if (n == 0) break;
         if (n < 0 && (errno == EINTR || (errno == EAGAIN && !plain))) continue;
         if (n < 0)
@@ -202,7 +184,8 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
 
 static atomic_bool standard_read;
 
-// Never opened anew: /dev/stdin cannot be where it is a socket, or a file one may no longer open.
+// Uses the open descriptor: opening /dev/stdin fails for a socket, or where permissions have
+// changed.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {
     if (isatty(STDIN_FILENO)) {
@@ -218,31 +201,20 @@ bool file_standard_was_read(void)
     return atomic_load(&standard_read);
 }
 
-static void *map_descriptor(int fd, const char *path, uint64_t *size, struct err *err)
-{
-    struct stat st;
-    void *map = MAP_FAILED;
-    if (fstat(fd, &st) < 0) {
-        err_set(err, "cannot read '%s': %s", path, strerror(errno));
-        return NULL;
-    }
-    if (!(*size = (uint64_t)st.st_size)) {
-        err_set(err, "'%s' is empty: download it again", path);
-        return NULL;
-    }
-    map = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) return map;
-    err_set(err, "cannot map '%s': %s", path, strerror(errno));
-    return NULL;
-}
-
 void *file_map(const char *path, uint64_t *size, struct err *err)
 {
+    struct stat st;
     const int fd = file_in_open(path, err);
     if (fd < 0) return NULL;
-    void *map = map_descriptor(fd, path, size, err);
+    void *map = MAP_FAILED;
+    if (fstat(fd, &st) < 0)
+        err_set(err, "cannot read '%s': %s", path, strerror(errno));
+    else if (!(*size = (uint64_t)st.st_size))
+        err_set(err, "'%s' is empty: download it again", path);
+    else if ((map = mmap(NULL, *size, PROT_READ, MAP_SHARED, fd, 0)) == MAP_FAILED)
+        err_set(err, "cannot map '%s': %s", path, strerror(errno));
     close(fd);
-    return map;
+    return map == MAP_FAILED ? NULL : map;
 }
 
 static void on_bus_error(int signal_number)

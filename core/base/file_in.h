@@ -28,10 +28,10 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 
-// Has file_in_open opened this file since the last file_in_clear? Outputs must not replace what the
-// running command or job reads (core/base/file_out.h).
+// Whether file_in_open has opened this file since the last file_in_clear: outputs must not replace
+// an input of the running command or job (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
-void file_in_note(const char *path); // counts a file that was read earlier as opened
+void file_in_note(const char *path); // records a file that was read earlier as opened
 void file_in_clear(void);            // a new command begins
 
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
@@ -44,13 +44,13 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
-// The number after `key` in a file of the system's with lines like "Key:   123 kB", or its only
-// number (key ""). False: there is none.
+// The number after `key` in a system file with lines like "Key:   123 kB", or its only number
+// (key ""). False: none.
 bool file_number(const char *path, const char *key, uint64_t *value);
-// Was file_read_standard called?
+// Whether file_read_standard was called.
 bool file_standard_was_read(void);
 
-// Truncating a mapped file kills its reader with SIGBUS. Call once: such a fault then ends the
+// Truncating a mapped file kills its reader with SIGBUS. After this call such a fault ends the
 // program through the fatal hook with a message.
 void file_in_guard(void);
 

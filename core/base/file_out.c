@@ -13,12 +13,13 @@
 
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/base/unfinished.h"
 #include "core/base/written.h"
 
-// Standard output or standard error when `path` is the same file (/dev/stdout in `vlmsh >out`),
-// else -1. Written into by its descriptor: a file in its place would part the two, and one opened
-// anew would be written over from its beginning.
+// Standard output or standard error if `path` is the same file (/dev/stdout in `vlmsh >out`), else
+// -1. It is written through its descriptor: a new file would separate the two, and opening the path
+// again would overwrite it from the beginning.
 static int standard_of(const char *path)
 {
     struct stat st, open;
@@ -29,7 +30,7 @@ static int standard_of(const char *path)
     return -1;
 }
 
-// Something that is there and no plain file cannot be put in place by a rename.
+// A rename cannot replace anything but a regular file.
 bool file_out_special(const char *path)
 {
     struct stat st;
@@ -63,14 +64,6 @@ static bool begins(const unsigned char *head, size_t n, const char *magic, size_
     return n >= length && !memcmp(head, magic, length);
 }
 
-// Eight bytes of length, then a JSON object.
-static bool is_safetensors(const unsigned char *head, size_t n, off_t size)
-{
-    uint64_t header = 0;
-    for (int i = 8; n > 8 && i-- > 0;) header = header << 8 | head[i];
-    return n > 8 && head[8] == '{' && header >= 2 && header <= (uint64_t)size - 8;
-}
-
 static bool ends(const char *path, const char *end)
 {
     const size_t n = strlen(path), e = strlen(end);
@@ -97,7 +90,7 @@ static bool is_beside_database(const char *path)
     return found;
 }
 
-// By content, or by names that only files of a model have.
+// Recognises files of a model by content, or by names that no other files have.
 static bool is_model_file(const char *path, const struct stat *st)
 {
     static const char *const names[] = { "config.json",
@@ -116,20 +109,22 @@ static bool is_model_file(const char *path, const struct stat *st)
                                          "merges.txt",
                                          "tokenizer.model",
                                          "tiktoken.model",
-                                         "model.safetensors.index.json" };
+                                         "model.safetensors.index.json",
+                                         NULL };
     static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt" };
     unsigned char head[HEAD];
     const size_t n = read_head(path, head);
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (begins(head, n, "GGUF", 4) || is_safetensors(head, n, st->st_size)) return true;
-    if (ends(path, ".safetensors") || ends(path, ".gguf")) return true;
+    // Safetensors: eight bytes of length, then a JSON object.
+    uint64_t header = 0;
+    for (int i = 8; n > 8 && i-- > 0;) header = header << 8 | head[i];
+    if (n > 8 && head[8] == '{' && header >= 2 && header <= (uint64_t)st->st_size - 8) return true;
+    if (begins(head, n, "GGUF", 4) || ends(path, ".safetensors") || ends(path, ".gguf"))
+        return true;
     for (size_t i = 0; i < sizeof pickled / sizeof *pickled; i++)
         if (ends(path, pickled[i]) &&
             (begins(head, n, "PK\3\4", 4) || begins(head, n, "\x80\2", 2)))
             return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i])) return true;
-    return false;
+    return text_listed(names, text_file_name(path));
 }
 
 static int check_existing(const char *path, const char *target, const struct stat *st,
@@ -170,77 +165,45 @@ int file_out_check(const char *path, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static FILE *open_standard(int fd)
-{
-    fflush(fd == 1 ? stdout : stderr); // what was written before comes before
-    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    FILE *f = copy < 0 ? NULL : fdopen(copy, "wb");
-    if (!f && copy >= 0) close(copy);
-    return f;
-}
-
-static FILE *stream_of(int fd)
-{
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
-    if (!f && fd >= 0) close(fd);
-    return f;
-}
-
-// A pipe that nobody reads is an error (ENXIO), not something to wait for; writing waits for the
-// reader as usual.
-static FILE *open_special(const char *path)
-{
-    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0) fcntl(fd, F_SETFL, 0);
-    return stream_of(fd);
-}
-
-static FILE *open_part(const char *path)
-{
-    int fd = -1;
-    char *target = target_of(path), *part = unfinished_begin(target, false, &fd);
-    free(part);
-    free(target);
-    return stream_of(fd);
-}
-
-// The name of the unfinished file; NULL if it cannot be known.
-static char *part_of(FILE *f)
-{
-    char link[64], part[PATH_MAX];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fileno(f));
-    const ssize_t n = readlink(link, part, sizeof part);
-    return n > 0 && n < PATH_MAX ? xstrndup(part, (size_t)n) : NULL;
-}
-
 static FILE *begin(const char *path, struct err *err)
 {
     const int standard = standard_of(path);
-    FILE *f = standard >= 0            ? open_standard(standard)
-              : file_out_special(path) ? open_special(path)
-                                       : open_part(path);
+    int fd = -1;
+    if (standard >= 0) {
+        fflush(standard == 1 ? stdout : stderr); // to keep the order of outputs
+        fd = fcntl(standard, F_DUPFD_CLOEXEC, 0);
+    } else if (file_out_special(path)) {
+        // A pipe without a reader is an error (ENXIO); writing waits for the reader as usual.
+        fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd >= 0) fcntl(fd, F_SETFL, 0);
+    } else {
+        char *target = target_of(path);
+        free(unfinished_begin(target, false, &fd));
+        free(target);
+    }
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     if (!f && errno == ENXIO)
         err_set(err, "cannot write '%s': the reader of this pipe or socket has closed it", path);
     else if (!f)
         err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    if (!f && fd >= 0) close(fd);
     return f;
+}
+
+// The name of the unfinished file; NULL for a special file, which has none.
+static char *part_of(FILE *f, const char *path)
+{
+    char link[64], part[PATH_MAX];
+    if (file_out_special(path)) return NULL;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fileno(f));
+    const ssize_t n = readlink(link, part, sizeof part);
+    return xstrndup(part, n > 0 && n < PATH_MAX ? (size_t)n : 0); // "" cannot be renamed
 }
 
 int file_out_close_work(FILE *f, const char *path, struct err *err)
 {
-    const bool special = file_out_special(path);
-    char *part = special ? NULL : part_of(f), *target = target_of(path);
-    errno = 0; // an earlier write's is lost
-    int status = ferror(f) || fflush(f) ? -1 : 0, why = errno;
-    // Keeps the lock until the rename: nobody takes the file for what a killed process left.
-    const int held = special ? -1 : fcntl(fileno(f), F_DUPFD_CLOEXEC, 0);
-    if (fclose(f) && status == 0) status = -1, why = errno;
-    if (status == 0 && !special && (!part || rename(part, target) < 0)) status = -1, why = errno;
-    if (held >= 0) close(held);
-    if (status < 0) {
-        if (part) unlink(part);
-        err_set(err, "cannot write '%s': %s", path, why ? strerror(why) : "the disk may be full");
-    }
+    char *part = part_of(f, path), *target = target_of(path);
+    const int status = unfinished_end(f, part, target, path, false, err);
     free(part);
     free(target);
     return status;
@@ -260,7 +223,7 @@ int file_out_close(FILE *f, const char *path, struct err *err)
 
 void file_out_abandon(FILE *f, const char *path)
 {
-    char *part = file_out_special(path) ? NULL : part_of(f);
+    char *part = part_of(f, path);
     if (part) unlink(part);
     fclose(f);
     free(part);

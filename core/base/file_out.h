@@ -4,13 +4,12 @@
 //   fputs(..., f);
 //   if (file_out_close(f, "table.csv", &err) < 0) ... // renamed; on failure nothing is left
 //
-// An existing file is replaced only if this program wrote it and nobody changed it since
-// (core/base/written.h), if it is empty (mktemp), or if the person says --force. Never: a file that
-// the running command or job has read (core/base/file_in.h), a file of a model, a database.
+// An existing file is replaced only if this program wrote it and nobody has changed it since
+// (core/base/written.h), if it is empty (mktemp), or with --force. Never replaced: files that the
+// running command or job has read (core/base/file_in.h), files of a model, databases.
 //
-// Replacing is atomic: concurrent readers see the old file until the new one is complete. Files
-// that are not regular (a pipe, a terminal), and the target of standard output (/dev/stdout), are
-// written in place.
+// Replacing is atomic: concurrent readers see the old file until the new one is complete. Pipes,
+// terminals and the target of standard output (/dev/stdout) are written in place.
 #ifndef CORE_BASE_FILE_OUT_H
 #define CORE_BASE_FILE_OUT_H
 
@@ -21,7 +20,8 @@
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
-// The same for a file that holds work, a data set: only --force replaces it later.
+// The same for a file that holds a person's work, such as a data set: only --force replaces it
+// later.
 int file_out_close_work(FILE *f, const char *path, struct err *err);
 void file_out_abandon(FILE *f, const char *path); // discards the new file; an existing one is
                                                   // unchanged
@@ -32,11 +32,11 @@ int file_out_write(const char *path, const void *bytes, size_t size, struct err 
 int file_out_check(const char *path, struct err *err);
 // Sets --force for this thread's outputs; returns what it was before.
 bool file_out_force(bool force);
-// Is there something other than a regular file?
+// Whether the path exists and is not a regular file, or is standard output.
 bool file_out_special(const char *path);
 
-// Replaces a file without the checks above: for the program's own files, and files whose old
-// content is part of the new one.
+// Replaces a file without these checks: for the program's own files, and for files whose new
+// content includes the old one.
 int file_out_update(const char *path, const void *bytes, size_t size, struct err *err);
 
 #endif

@@ -58,7 +58,7 @@ bool folder_is_empty(const char *path)
 static int check_free(const char *target, struct err *err)
 {
     struct stat st;
-    const char *slash = strrchr(target, '/'), *last = slash ? slash + 1 : target;
+    const char *last = text_file_name(target);
     if (!*target) return err_set(err, "the output folder is missing");
     if (!strcmp(last, ".") || !strcmp(last, ".."))
         return err_set(err, "'%s' is no name for an output folder: give the folder's name", target);
@@ -82,7 +82,6 @@ int folder_begin(struct folder_work *work, const char *target, struct err *err)
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
-    (void)st, (void)kind, (void)at;
     return remove(path);
 }
 
@@ -105,7 +104,7 @@ void folder_abandon(struct folder_work *work)
 }
 
 // A folder that cannot be synced (some network file systems) is no reason to fail.
-static void sync_path(const char *path)
+void folder_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
@@ -115,19 +114,18 @@ static void sync_path(const char *path)
 
 int folder_commit(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target), *slash = strrchr(plain, '/');
-    sync_path(work->path);
+    char *plain = without_slashes(target), *above = text_folder(plain);
+    folder_sync(work->path);
     // An empty folder of that name is replaced; anything else makes rename fail.
-    int status = rename(work->path, plain);
+    const int status = rename(work->path, plain);
     if (status < 0)
         err_set(err, "cannot rename the finished '%s': %s", work->path, strerror(errno));
-    if (slash) slash[slash == plain] = 0;
-    if (status == 0) sync_path(slash ? plain : ".");
-    free(plain);
-    if (status < 0)
-        folder_abandon(work);
     else
-        release(work);
+        folder_sync(above);
+    free(above);
+    free(plain);
+    if (status < 0) folder_remove(work->path);
+    release(work);
     return status;
 }
 
@@ -143,14 +141,7 @@ FILE *folder_create(const char *folder, const char *name, struct err *err)
 int folder_close(FILE *f, const char *folder, const char *name, struct err *err)
 {
     char *part = xasprintf("%s/%s.part", folder, name), *path = xasprintf("%s/%s", folder, name);
-    errno = 0; // an earlier write's is lost
-    int status = ferror(f) || fflush(f) || fsync(fileno(f)) ? -1 : 0, why = errno;
-    if (fclose(f) && status == 0) status = -1, why = errno;
-    if (status == 0 && rename(part, path) < 0) status = -1, why = errno;
-    if (status < 0) {
-        remove(part);
-        err_set(err, "cannot write '%s': %s", path, why ? strerror(why) : "the disk may be full");
-    }
+    const int status = unfinished_end(f, part, path, path, true, err);
     free(part);
     free(path);
     return status;

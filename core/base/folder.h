@@ -16,16 +16,18 @@
 
 struct folder_work {
     char *path;
-    int lock; // held until the folder has its name (core/base/unfinished.h)
+    int lock; // until the folder has its name (core/base/unfinished.h)
 };
 
-// A new folder beside `target`, which must be absent or an empty folder. Removes what a killed
-// process left of one.
+// Creates a folder beside `target`, which must be absent or an empty folder. Removes the remains of
+// killed processes.
 int folder_begin(struct folder_work *work, const char *target, struct err *err);
 // On failure the folder is discarded. Both release *work.
 int folder_commit(struct folder_work *work, const char *target, struct err *err);
 void folder_abandon(struct folder_work *work);
-// Removes a folder of ours and its content; does nothing if it does not exist.
+// Writes the folder's entries to disk: only then does a rename survive a power cut.
+void folder_sync(const char *path);
+// Removes a folder and its content, if it exists.
 void folder_remove(const char *path);
 
 // Whether the path is a folder without entries.

@@ -2,7 +2,6 @@
 #include "core/base/unfinished.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "core/base/err.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 static const char infix[] = ".part-";
 enum { RANDOM = 6 };
@@ -28,13 +28,7 @@ size_t unfinished_base(const char *name)
     return n - suffix;
 }
 
-static bool is_part(const char *name, const char *base)
-{
-    const size_t n = unfinished_base(name);
-    return n && n == strlen(base) && !strncmp(name, base, n);
-}
-
-// Is the open file or folder still the one of that name?
+// Whether the open file or folder still has that name.
 static bool has_name(int fd, const char *path)
 {
     struct stat named, open;
@@ -42,7 +36,7 @@ static bool has_name(int fd, const char *path)
            named.st_dev == open.st_dev;
 }
 
-// Keeps what another process has locked, and what cannot be locked (some file systems).
+// Keeps files that another process has locked, or that cannot be locked (some file systems).
 static void remove_dead(const char *path, bool folder)
 {
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -60,16 +54,16 @@ static void remove_dead(const char *path, bool folder)
 
 static void sweep(const char *path, bool folder)
 {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char *above = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup("./");
-    DIR *dir = opendir(above);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!is_part(entry->d_name, base)) continue;
-        char *part = xasprintf("%s%s", above, entry->d_name);
+    const char *base = text_file_name(path);
+    char *above = text_folder(path), **names = folder_list(above);
+    for (char **name = names; *name; name++) {
+        const size_t n = unfinished_base(*name);
+        if (!n || n != strlen(base) || strncmp(*name, base, n) != 0) continue;
+        char *part = xasprintf("%s%s", above, *name);
         remove_dead(part, folder);
         free(part);
     }
-    if (dir) closedir(dir);
+    folder_list_free(names);
     free(above);
 }
 
@@ -109,4 +103,20 @@ char *unfinished_begin(const char *path, bool folder, int *lock)
         free(part);
         if (failed) return NULL;
     }
+}
+
+int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
+                   struct err *err)
+{
+    errno = 0; // that of an earlier write is lost
+    int status = ferror(f) || fflush(f) || (sync && fsync(fileno(f))) ? -1 : 0, why = errno;
+    // Keeps the lock until the rename, so that no process takes the file for a killed one's.
+    const int held = part ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
+    if (fclose(f) && status == 0) status = -1, why = errno;
+    if (status == 0 && part && rename(part, target) < 0) status = -1, why = errno;
+    if (held >= 0) close(held);
+    if (status == 0) return 0;
+    if (part) unlink(part);
+    return err_set(err, "cannot write '%s': %s", name,
+                   why ? strerror(why) : "the disk may be full");
 }

@@ -8,12 +8,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
 
 // Removes the unfinished forms of `path` whose process was killed, then creates one: a file, open
 // for writing as *lock, or a folder, with the permissions of any new one. Keep *lock open until the
 // rename: other processes leave locked files alone. The caller frees the name. NULL on error, with
 // errno set.
 char *unfinished_begin(const char *path, bool folder, int *lock);
+// Closes f, then renames `part` to `target`, or removes it on failure; NULL: f has its name.
+// `sync`: writes it to disk first. `name` is used in messages.
+int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
+                   struct err *err);
 // Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);
 

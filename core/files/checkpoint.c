@@ -11,8 +11,6 @@
 // Weights stay in the pages of the files; opening makes them resident in steps, to show progress.
 #include "core/files/checkpoint.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,8 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/dtype.h"
-#include "core/base/file_in.h"
-#include "core/base/hash.h"
+#include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint_parts.h"
@@ -51,23 +48,10 @@ int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **j
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
     const bool tokens = strstr(name, "token") != NULL;
-    *json = tokens ? json_read(path, CHECKPOINT_CONFIG_LIMIT, err)
-                   : json_read_data(path, CHECKPOINT_CONFIG_LIMIT, err);
+    *json = (tokens ? json_read : json_read_data)(path, CHECKPOINT_CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);
-    return status;
-}
-
-// With what special_tokens_map.json adds.
-static int read_tokenizer_config(struct checkpoint *c, struct err *err)
-{
-    cJSON *map = NULL;
-    if (checkpoint_read_json(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0) return -1;
-    c->tokenizer_config_missing = !c->tokenizer_config;
-    const int status = checkpoint_read_json(c, "special_tokens_map.json", &map, err);
-    if (status == 0) tokenizer_config_complete(&c->tokenizer_config, map);
-    cJSON_Delete(map);
     return status;
 }
 
@@ -79,6 +63,7 @@ static const cJSON *nested_preprocessor(const struct checkpoint *c)
 
 static int read_configs(struct checkpoint *c, struct err *err)
 {
+    cJSON *tokens = NULL;
     if (!file_exists(c, "config.json"))
         return err_set(err,
                        "'%s' has no config.json: it is not a model folder in Hugging Face format%s",
@@ -86,11 +71,16 @@ static int read_configs(struct checkpoint *c, struct err *err)
                        file_exists(c, "adapter_config.json")
                            ? " but an adapter; load its model first, then /adapter load it"
                            : "");
-    if (checkpoint_read_json(c, "config.json", &c->config, err) < 0) return -1;
-    if (checkpoint_read_json(c, "generation_config.json", &c->generation, err) < 0) return -1;
-    if (checkpoint_read_json(c, "preprocessor_config.json", &c->preprocessor, err) < 0) return -1;
-    if (checkpoint_read_json(c, "processor_config.json", &c->processor, err) < 0) return -1;
-    if (read_tokenizer_config(c, err) < 0) return -1;
+    if (checkpoint_read_json(c, "config.json", &c->config, err) < 0 ||
+        checkpoint_read_json(c, "generation_config.json", &c->generation, err) < 0 ||
+        checkpoint_read_json(c, "preprocessor_config.json", &c->preprocessor, err) < 0 ||
+        checkpoint_read_json(c, "processor_config.json", &c->processor, err) < 0 ||
+        checkpoint_read_json(c, "tokenizer_config.json", &c->tokenizer_config, err) < 0)
+        return -1;
+    c->tokenizer_config_missing = !c->tokenizer_config;
+    const int status = checkpoint_read_json(c, "special_tokens_map.json", &tokens, err);
+    if (status == 0) tokenizer_config_complete(&c->tokenizer_config, tokens);
+    cJSON_Delete(tokens);
     // Newer folders keep the picture settings inside processor_config.json; an older file beside it
     // no longer counts.
     const cJSON *nested = nested_preprocessor(c);
@@ -98,7 +88,7 @@ static int read_configs(struct checkpoint *c, struct err *err)
         cJSON_Delete(c->preprocessor);
         c->preprocessor = cJSON_Duplicate(nested, true);
     }
-    return 0;
+    return status;
 }
 
 const char *checkpoint_preprocessor_file(const struct checkpoint *c)
@@ -119,16 +109,11 @@ static int open_shard(struct checkpoint *c, const char *name, struct err *err)
     return 0;
 }
 
-static int compare_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-// The different file names of the weight map, sorted; NULL when one is no plain file name.
+// The different file names of the weight map, sorted; NULL if one is not a plain file name.
 static const char **shard_names(const cJSON *map, int *count, struct err *err)
 {
     const cJSON *item;
-    size_t n = 0;
+    size_t n = 0, kept = 0;
     const char **names = xcalloc((size_t)cJSON_GetArraySize(map), sizeof *names);
     cJSON_ArrayForEach(item, map)
     {
@@ -139,33 +124,16 @@ static const char **shard_names(const cJSON *map, int *count, struct err *err)
         }
         names[n++] = item->valuestring;
     }
-    qsort(names, n, sizeof *names, compare_text);
-    size_t kept = 0;
+    text_sort(names, n, sizeof *names);
     for (size_t i = 0; i < n; i++)
         if (!i || strcmp(names[i], names[kept - 1]) != 0) names[kept++] = names[i];
     *count = (int)kept;
     return names;
 }
 
-// Every tensor of the map lies in the shard it names; `names` and c->shards go in step.
-static int map_check(const struct checkpoint *c, const cJSON *map, const char **names,
-                     struct err *err)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, map)
-    {
-        const char **found =
-            bsearch(&item->valuestring, names, (size_t)c->shard_count, sizeof *names, compare_text);
-        if (!safetensors_find(c->shards[found - names], item->string))
-            return err_set(err, "tensor '%.200s' is missing from '%s', where the index places it",
-                           item->string, item->valuestring);
-    }
-    return 0;
-}
-
 static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct err *err)
 {
-    const cJSON *map = json_get(index, "weight_map");
+    const cJSON *map = json_get(index, "weight_map"), *item;
     if (!cJSON_IsObject(map)) return err_set(err, "\"weight_map\" is missing");
     if (!map->child) return err_set(err, "\"weight_map\" is empty");
     int count = 0, status = 0;
@@ -181,7 +149,14 @@ static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct e
         status = checkpoint_check_link(path, err) < 0 ? -1 : open_shard(c, names[i], err);
         free(path);
     }
-    if (status == 0) status = map_check(c, map, names, err);
+    // Every tensor must be in the shard that the map names; `names` and c->shards are parallel.
+    for (item = map->child; item && status == 0; item = item->next) {
+        const char **found =
+            bsearch(&item->valuestring, names, (size_t)count, sizeof *names, text_compare);
+        if (!safetensors_find(c->shards[found - names], item->string))
+            status = err_set(err, "tensor '%.200s' is missing from '%s', where the index places it",
+                             item->string, item->valuestring);
+    }
     free(names);
     return status;
 }
@@ -204,58 +179,41 @@ bool checkpoint_is_best(const char *name)
     return digits && !strcmp(name + 5 + digits, ".safetensors");
 }
 
-// What training leaves beside a model.
-static bool is_beside(const char *name)
-{
-    return !strcmp(name, "extra.safetensors") || !strcmp(name, "state.safetensors") ||
-           checkpoint_is_best(name);
-}
-
-// What lies in a folder without model.safetensors and without index.
-struct listing {
-    char *single; // name of a *.safetensors
-    int singles;
-    bool pytorch, partial; // partial: model-00001-of-00002.safetensors and the like
-};
-
-static void list_folder(const struct checkpoint *c, struct listing *l)
-{
-    DIR *dir = opendir(c->folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const char *name = entry->d_name;
-        l->pytorch |= text_ends(name, ".bin") || text_ends(name, ".pth") || text_ends(name, ".pt");
-        if (!text_ends(name, ".safetensors") || is_beside(name)) continue;
-        l->partial |= strstr(name, "-of-") != NULL;
-        l->singles++;
-        free(l->single);
-        l->single = xstrdup(name);
-    }
-    if (dir) closedir(dir);
-}
-
+// Opens the one safetensors file of a folder without model.safetensors and without index.
 static int open_single(struct checkpoint *c, struct err *err)
 {
-    struct listing l = { 0 };
-    list_folder(c, &l);
-    int status;
-    if (l.partial)
+    static const char *const beside[] = { "extra.safetensors", "state.safetensors", NULL };
+    const char *single = NULL;
+    int count = 0, status;
+    bool pytorch = false, partial = false; // model-00001-of-00002.safetensors and the like
+    char **names = folder_list(c->folder);
+    for (char **name = names; *name; name++) {
+        pytorch |= text_ends(*name, ".bin") || text_ends(*name, ".pth") || text_ends(*name, ".pt");
+        if (!text_ends(*name, ".safetensors") || text_listed(beside, *name) ||
+            checkpoint_is_best(*name))
+            continue; // or a file that training leaves beside a model
+        partial |= strstr(*name, "-of-") != NULL;
+        single = *name;
+        count++;
+    }
+    if (partial)
         status = err_set(
             err, "'%s' has shards but no model.safetensors.index.json: download it too", c->folder);
-    else if (l.singles == 1)
-        status = open_shard(c, l.single, err);
-    else if (l.singles > 1)
+    else if (count == 1)
+        status = open_shard(c, single, err);
+    else if (count > 1)
         status = err_set(err,
                          "'%s' has %d safetensors files, none named model.safetensors: keep only "
                          "the model's files",
-                         c->folder, l.singles);
-    else if (l.pytorch)
+                         c->folder, count);
+    else if (pytorch)
         status = err_set(err,
                          "'%s' has only PyTorch weights (*.bin): convert them to safetensors, for "
                          "example with transformers' save_pretrained",
                          c->folder);
     else
         status = err_set(err, "'%s' has no weights (*.safetensors)", c->folder);
-    free(l.single);
+    folder_list_free(names);
     return status;
 }
 
@@ -289,8 +247,9 @@ static int merge_shards(struct checkpoint *c, struct err *err)
 static int open_weights(struct checkpoint *c, struct err *err)
 {
     int status = 0;
-    if (c->gguf_count) return merge_shards(c, err);
-    if (file_exists(c, "model.safetensors"))
+    if (c->gguf_count)
+        status = 0;
+    else if (file_exists(c, "model.safetensors"))
         status = open_shard(c, "model.safetensors", err);
     else if (file_exists(c, "model.safetensors.index.json"))
         status = open_index(c, err);
@@ -299,27 +258,12 @@ static int open_weights(struct checkpoint *c, struct err *err)
     return status < 0 ? -1 : merge_shards(c, err);
 }
 
-// --- identity ------------------------------------------------------------------------------------
-
-int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct err *err)
-{
-    size_t size;
-    char *path = path_in(c, "config.json");
-    char *config = file_read(path, CHECKPOINT_CONFIG_LIMIT, &size, err);
-    free(path);
-    if (!config) return -1;
-    hash_add(h, config, size);
-    free(config);
-    return 0;
-}
-
 // --- opening and closing -------------------------------------------------------------------------
 
 static int read_folder(struct checkpoint *c, struct err *err)
 {
     for (size_t n = strlen(c->folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
-    if (read_configs(c, err) < 0) return -1;
-    return checkpoint_read_template(c, err);
+    return read_configs(c, err) < 0 ? -1 : checkpoint_read_template(c, err);
 }
 
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
@@ -375,25 +319,25 @@ void checkpoint_close(struct checkpoint *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-static const struct safetensor **find_place(const struct checkpoint *c, const char *name)
+static const struct safetensor **find_entry(const struct checkpoint *c, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     const struct safetensor *wanted = &key;
-    if (!c->tensor_count) return NULL; // a folder that is only being listed has none
+    if (!c->tensor_count) return NULL; // (not to give bsearch a NULL)
     return bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors,
                    compare_tensor);
 }
 
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
 {
-    const struct safetensor **found = find_place(c, name);
+    const struct safetensor **found = find_entry(c, name);
     return found ? *found : NULL;
 }
 
 // An outline (core/new/outline.h) has no marks: its tensors are what its family binds.
 void checkpoint_mark_read(const struct checkpoint *c, const char *name)
 {
-    const struct safetensor **found = find_place(c, name);
+    const struct safetensor **found = find_entry(c, name);
     if (found && c->read) c->read[found - c->tensors] = true;
 }
 
@@ -409,18 +353,17 @@ uint64_t checkpoint_bytes(const struct checkpoint *c)
     return bytes;
 }
 
-static char *shape_text(int rank, const int64_t *shape)
+static void put_shape(struct buf *b, int rank, const int64_t *shape)
 {
-    struct buf b = { 0 };
+    buf_putc(b, '[');
     for (int i = 0; i < rank; i++) {
-        buf_puts(&b, i ? ", " : "[");
+        buf_puts(b, i ? ", " : "");
         if (shape[i] < 0)
-            buf_putc(&b, '*');
+            buf_putc(b, '*');
         else
-            buf_printf(&b, "%lld", (long long)shape[i]);
+            buf_printf(b, "%lld", (long long)shape[i]);
     }
-    buf_puts(&b, rank ? "]" : "[]");
-    return buf_take(&b);
+    buf_putc(b, ']');
 }
 
 static const struct safetensor *find_checked(const struct checkpoint *c, const char *name, int rank,
@@ -443,11 +386,13 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
         checkpoint_mark_read(c, name);
         return s;
     }
-    char *have = shape_text(s->rank, s->shape), *want = shape_text(rank, shape);
-    err_set(err, "tensor '%s' has shape %s, but %s %s", name, have,
-            c->gguf_count ? "the metadata need" : "config.json needs", want);
-    free(have);
-    free(want);
+    struct buf have = { 0 }, want = { 0 };
+    put_shape(&have, s->rank, s->shape);
+    put_shape(&want, rank, shape);
+    err_set(err, "tensor '%s' has shape %s, but %s %s", name, have.data,
+            c->gguf_count ? "the metadata need" : "config.json needs", want.data);
+    buf_release(&have);
+    buf_release(&want);
     return NULL;
 }
 
@@ -456,7 +401,7 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
-// t, whose data lie in the file from `first` on, in place, or in `arena` where the device needs it.
+// Points t at its data in the file, `first`, or at a copy in `arena` where the device needs one.
 static int place(const struct safetensor *s, const void *first, struct arena *arena,
                  struct tensor *t, struct err *err)
 {
@@ -470,7 +415,7 @@ static int place(const struct safetensor *s, const void *first, struct arena *ar
     return 0;
 }
 
-// A tensor that is not there yet: a shape without numbers.
+// Reports a shape that is asked of a checkpoint without tensors, and returns it without numbers.
 static int report(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                   struct tensor *t)
 {

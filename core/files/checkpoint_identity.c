@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/mem.h"
@@ -32,12 +33,6 @@ enum {
     BEHIND = 64 << 20, // fewer bytes are read at once
 };
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 // --- parts ---------------------------------------------------------------------------------------
 
 // Used by the thread that owns the checkpoint; while `thread` runs, it alone uses the shards.
@@ -52,7 +47,7 @@ struct identifying {
     atomic_bool stop, read; // read: the thread has read all shards
 };
 
-// `role`: the name, but for weights, which may be renamed.
+// `role`: the file's name, or "weights", which may be renamed.
 static void put_part(struct identifying *i, const char *role, const char *name, const char *hex)
 {
     hash_add(&i->all, role, strlen(role) + 1);
@@ -82,14 +77,14 @@ static int add_small_files(struct identifying *i, struct err *err)
     const struct checkpoint *c = i->c;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (add_file(i, names[k], err) < 0) return -1;
-    const char *preprocessor = checkpoint_preprocessor_file(c);
+    const char *preprocessor = checkpoint_preprocessor_file(c), *template = c->template_file;
+    const char *tokenizer = tokenizer_folder_file(c->folder);
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
-    const char *template = c->template_file; // the configs are there already
+    // The configs are in `names`.
     if (template && !text_ends(template, "_config.json") && add_file(i, template, err) < 0)
         return -1;
-    const char *tokenizer = tokenizer_folder_file(c->folder);
-    if (!tokenizer) return 0; // loading says so
+    if (!tokenizer) return 0; // loading reports it
     if (add_file(i, tokenizer, err) < 0) return -1;
     return strcmp(tokenizer, "vocab.json") ? 0 : add_file(i, "merges.txt", err);
 }
@@ -106,7 +101,7 @@ static void add_weights(struct identifying *i)
         hash_add(&several, hex, HASH_HEX);
         hash_add(&i->weights, hex, HASH_HEX);
         if (i->shard_count == 1 || c->gguf_count)
-            put_part(i, "weights", last_part(c->shards[s]->path), hex);
+            put_part(i, "weights", text_file_name(c->shards[s]->path), hex);
     }
     hash_end(&several, all);
     if (i->shard_count > 1 && !c->gguf_count) put_part(i, "weights", "*.safetensors", all);
@@ -273,7 +268,15 @@ static int hash_samples(const struct checkpoint *c, char hex[HASH_HEX])
 {
     struct hash h;
     hash_start(&h);
-    if (!c->gguf_count && checkpoint_hash_config(c, &h, NULL) < 0) return -1;
+    if (!c->gguf_count) {
+        size_t size;
+        char *path = xasprintf("%s/config.json", c->folder);
+        char *config = file_read(path, CHECKPOINT_CONFIG_LIMIT, &size, NULL);
+        free(path);
+        if (!config) return -1;
+        hash_add(&h, config, size);
+        free(config);
+    }
     // Quantised weights (weights.dtype) are the last shard, a file outside the folder.
     const int shards = c->shard_count - (c->form != NULL);
     for (int s = 0; s < shards; s++) {

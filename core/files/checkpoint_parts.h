@@ -2,7 +2,6 @@
 #ifndef CORE_FILES_CHECKPOINT_PARTS_H
 #define CORE_FILES_CHECKPOINT_PARTS_H
 
-#include "core/base/hash.h"
 #include "core/files/checkpoint.h"
 
 enum {
@@ -25,7 +24,5 @@ void checkpoint_split_name(const char *name, char **model, char **encoder);
 int checkpoint_check_link(const char *path, struct err *err);
 // Stops the thread of checkpoint_identify_behind.
 void checkpoint_identify_end(struct checkpoint *c);
-// Adds the text of config.json.
-int checkpoint_hash_config(const struct checkpoint *c, struct hash *h, struct err *err);
 
 #endif

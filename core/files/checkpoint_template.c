@@ -1,13 +1,13 @@
-// core/files/checkpoint_template.c -- which of a folder's files holds its chat template.
+// core/files/checkpoint_template.c -- finds the chat template among a folder's files.
 //
-// As in transformers: the processor of a model that sees and the tokenizer of another one look into
-// different files, in another order. (Version 4 looks into processor_config.json last.)
-#include <dirent.h>
+// As in transformers, the processor of a vision model and the tokenizer of a text model look into
+// different files, in different orders. (Version 4 reads processor_config.json last.)
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint_parts.h"
@@ -22,9 +22,8 @@ static const char *const orders[2][6] = {
       "tokenizer_config.json" },
 };
 
-// "chat_template" is a text, a list of {name, template} or {"name": text}: of several "default"
-// counts, else the first ("tool_use" is for tools), whose name is `other` then. NULL: there is
-// none.
+// "chat_template" is a text, a list of {name, template} or {"name": text}. Of several, takes
+// "default", else the first ("tool_use" is for tools), whose name goes to *other. NULL: none.
 static const char *template_of(const cJSON *json, const char **other)
 {
     const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;
@@ -99,25 +98,22 @@ static void tell_other(struct checkpoint *c, const char *where, const char *name
                                  where, name));
 }
 
-// Without any other template: the first one, by its name, of the folder of named ones.
+// Without any other template, uses the first one, by name, of the folder of named templates.
 static int use_first(struct checkpoint *c, struct err *err)
 {
-    char *folder = xasprintf("%s/" FOLDER, c->folder), *first = NULL, *other;
-    DIR *dir = opendir(folder);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!text_ends(entry->d_name, ".jinja") || (first && strcmp(entry->d_name, first) > 0))
-            continue;
-        free(first);
-        first = xstrdup(entry->d_name);
+    char *folder = xasprintf("%s/" FOLDER, c->folder), **names = folder_list(folder),
+         **first = names;
+    char *other;
+    int status = 0;
+    while (*first && !text_ends(*first, ".jinja")) first++;
+    if (*first) {
+        c->template_file = xasprintf(FOLDER "/%s", *first);
+        status = read_one(c, c->template_file, &c->chat_template, &other, err);
+        (*first)[strlen(*first) - strlen(".jinja")] = 0;
+        if (status == 0) tell_other(c, FOLDER, *first);
     }
-    if (dir) closedir(dir);
+    folder_list_free(names);
     free(folder);
-    if (!first) return 0;
-    c->template_file = xasprintf(FOLDER "/%s", first);
-    const int status = read_one(c, c->template_file, &c->chat_template, &other, err);
-    first[strlen(first) - strlen(".jinja")] = 0;
-    if (status == 0) tell_other(c, FOLDER, first);
-    free(first);
     return status;
 }
 

@@ -1,9 +1,9 @@
 // core/files/content.c -- hashes whole files and keeps the hashes.
 //
-// A file is cut into pieces of 1 MB. Each is mixed in eight lanes of 64 bits, at the speed of
-// memory: SHA-256 alone would take a minute for a 7B model. SHA-256 over the size and the lanes of
-// all pieces is the hash. Each step of a lane is invertible, so that a change of one word always
-// changes it. A hole hashes as the zeros it reads as, without being read (/new --zeros).
+// The hash is SHA-256 over the file's size and eight 64-bit lanes per piece of 1 MB, which mix the
+// piece at the speed of memory: SHA-256 alone would take a minute for a 7B model. Each step of a
+// lane is invertible, so a change of one word always changes it. A hole counts as zeros, without
+// being read (/new --zeros).
 #include "core/files/content.h"
 
 #include <errno.h>
@@ -51,13 +51,6 @@ static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LA
     mix(lane, last);
 }
 
-// Where the next data begin at or after `at`; the file system may not know of holes.
-static uint64_t next_data(int fd, uint64_t at, uint64_t size)
-{
-    const off_t found = lseek(fd, (off_t)at, SEEK_DATA);
-    return found >= 0 ? (uint64_t)found : errno == ENXIO ? size : at;
-}
-
 // `n` bytes at `at` of the file. Read, not mapped: a mapped file would count as the program's
 // memory.
 static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const char *path,
@@ -89,18 +82,54 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
 
 // --- the cache of hashes -------------------------------------------------------------------------
 
-static char *kept_path(const struct stat *st)
+// The path of an entry, "FIRST-SECOND"; NULL: there is no cache folder.
+static char *entry_path(const char *first, const char *second)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
-    char *path = folder
-                     ? xasprintf("%s/%jx-%jx", folder, (uintmax_t)st->st_dev, (uintmax_t)st->st_ino)
-                     : NULL;
+    char *path = folder ? xasprintf("%s/%s-%s", folder, first, second) : NULL;
     free(folder);
     return path;
 }
 
+// Takes over the path. NULL: no such entry.
+static char *read_entry(char *path)
+{
+    char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
+    free(path);
+    return text;
+}
+
+// Takes over the path. What cannot be written is computed again the next time.
+static void write_entry(char *path, const char *text)
+{
+    if (path && places_make_parents(path, NULL) == 0)
+        file_out_update(path, text, strlen(text), NULL);
+    free(path);
+}
+
+void content_put(const char *of, const char *kind, const char hex[HASH_HEX])
+{
+    write_entry(entry_path(of, kind), hex);
+}
+
+void content_get(const char *of, const char *kind, char hex[HASH_HEX])
+{
+    char *text = read_entry(entry_path(of, kind));
+    *hex = 0;
+    if (text && strlen(text) == HASH_HEX - 1) memcpy(hex, text, HASH_HEX);
+    free(text);
+}
+
+static char *kept_path(const struct stat *st)
+{
+    char device[32], inode[32];
+    snprintf(device, sizeof device, "%jx", (uintmax_t)st->st_dev);
+    snprintf(inode, sizeof inode, "%jx", (uintmax_t)st->st_ino);
+    return entry_path(device, inode);
+}
+
 // The state of a file that its hash belongs to. A copy that keeps the time of change (cp -p over
-// the file) still has another time of its inode.
+// the file) changes the time of its inode.
 static char *state_of(const struct stat *st)
 {
     return xasprintf("1 %jd %jd.%09ld %jd.%09ld ", (intmax_t)st->st_size,
@@ -110,61 +139,22 @@ static char *state_of(const struct stat *st)
 
 static bool read_kept(const struct stat *st, char hex[HASH_HEX])
 {
-    char *path = kept_path(st), *state = state_of(st);
-    char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
+    char *state = state_of(st), *text = read_entry(kept_path(st));
     const size_t n = strlen(state);
     const bool same =
         text && !strncmp(text, state, n) && strspn(text + n, "0123456789abcdef") == HASH_HEX - 1;
     if (same) memcpy(hex, text + n, HASH_HEX - 1), hex[HASH_HEX - 1] = 0;
     free(text);
     free(state);
-    free(path);
     return same;
 }
 
-// Where it cannot be kept, the file is read again the next time.
 static void write_kept(const struct stat *st, const char *hex)
 {
-    char *path = kept_path(st), *state = state_of(st), *line = xasprintf("%s%s\n", state, hex);
-    if (path && places_make_parents(path, NULL) == 0)
-        file_out_update(path, line, strlen(line), NULL);
+    char *state = state_of(st), *line = xasprintf("%s%s\n", state, hex);
+    write_entry(kept_path(st), line);
     free(line);
     free(state);
-    free(path);
-}
-
-static char *made_path(const char *of, const char *kind)
-{
-    char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
-    char *path = folder ? xasprintf("%s/%s-%s", folder, of, kind) : NULL;
-    free(folder);
-    return path;
-}
-
-void content_put(const char *of, const char *kind, const char hex[HASH_HEX])
-{
-    char *path = made_path(of, kind);
-    if (path && places_make_parents(path, NULL) == 0) file_out_update(path, hex, strlen(hex), NULL);
-    free(path);
-}
-
-void content_get(const char *of, const char *kind, char hex[HASH_HEX])
-{
-    char *path = made_path(of, kind);
-    char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
-    *hex = 0;
-    if (text && strlen(text) == HASH_HEX - 1) memcpy(hex, text, HASH_HEX);
-    free(text);
-    free(path);
-}
-
-static bool settled(const struct stat *st)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t since = ((int64_t)now.tv_sec - st->st_ctim.tv_sec) * 1000 +
-                          (now.tv_nsec - st->st_ctim.tv_nsec) / 1000000;
-    return since > SETTLED_MS;
 }
 
 void content_keep(const char *path, const char hex[HASH_HEX])
@@ -201,7 +191,11 @@ static struct content *begin(const char *path, bool kept, struct err *err)
     kept = kept && c->st.st_size >= KEPT;
     if (kept && read_kept(&c->st, c->hex)) return c;
     const uint64_t size = (uint64_t)c->st.st_size;
-    c->keep = kept && settled(&c->st);
+    struct timespec now, changed = c->st.st_ctim;
+    clock_gettime(CLOCK_REALTIME, &now);
+    c->keep = kept && (int64_t)(now.tv_sec - changed.tv_sec) * 1000 +
+                              (now.tv_nsec - changed.tv_nsec) / 1000000 >
+                          SETTLED_MS;
     hash_start(&c->hash);
     hash_add(&c->hash, &size, sizeof size);
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -221,7 +215,10 @@ static int hash_pieces(struct content *c, unsigned char *piece,
     hash_piece(piece, PIECE, zero); // it is empty still
     while (c->done < size) {
         const uint64_t n = size - c->done < PIECE ? size - c->done : PIECE;
-        if (c->data <= c->done) c->data = next_data(c->fd, c->done, size);
+        if (c->data <= c->done) { // a file system without holes reports none
+            const off_t next = lseek(c->fd, (off_t)c->done, SEEK_DATA);
+            c->data = next >= 0 ? (uint64_t)next : errno == ENXIO ? size : c->done;
+        }
         const bool hole = n == PIECE && c->data >= c->done + n;
         if (!hole && read_piece(c->fd, piece, n, c->done, c->path, err) < 0) return -1;
         if (!c->done && c->blank && c->blank + HASH_HEX < n)
@@ -274,6 +271,7 @@ static bool report_watched(void *self, uint64_t done, uint64_t total)
 
 const struct load_progress content_watched = { report_watched, NULL };
 
+// `blank`: as content_hash_blank's `at`; 0: none.
 static int hash_path(const char *path, bool kept, uint64_t blank,
                      const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
 {

@@ -4,8 +4,8 @@
 //   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or what was kept
 //
 // Hashes of files above 1 MB are kept in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
-// small file each, with size, times of change, device and inode: a file that was seen before is not
-// read again. The hash finds accidents and edits; it does not resist forgery.
+// small file each, with size, times of change, device and inode, so that an unchanged file is not
+// read again. The hash detects accidents and edits, not forgery.
 #ifndef CORE_FILES_CONTENT_H
 #define CORE_FILES_CONTENT_H
 
@@ -21,7 +21,7 @@ struct load_progress {
     void *self;
 };
 
-// Whoever watches (core/base/cancel.h) shows the progress and may cancel.
+// Reports to the watcher of core/base/cancel.h, which may cancel.
 extern const struct load_progress content_watched;
 
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
@@ -40,18 +40,18 @@ const char *content_hex(const struct content *c);
 uint64_t content_size(const struct content *c);
 void content_end(struct content *c);
 
-// The same from the file's bytes, whatever was kept, which stays as it is.
+// The same from the file's bytes; neither reads nor writes kept hashes.
 int content_hash_anew(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                       struct err *err);
-// The same of a file that has its own hash at `at`, near its beginning: as if zeros stood there.
+// The same for a file that contains its own hash at `at`, near its beginning: as if it were zeros.
 int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
                        char hex[HASH_HEX], struct err *err);
 // The same hash of bytes in memory.
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
-// Keeps the hash of a file whose times have just been changed on purpose.
+// Keeps the hash of a file after its times were changed on purpose.
 void content_keep(const char *path, const char hex[HASH_HEX]);
 
-// Keeps a hash by two names, for a file that is made of others; content_get: "" if there is none.
+// Keeps a hash under two names, for a file made from others; content_get: "" if there is none.
 void content_put(const char *of, const char *kind, const char hex[HASH_HEX]);
 void content_get(const char *of, const char *kind, char hex[HASH_HEX]);
 

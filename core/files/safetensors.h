@@ -21,9 +21,9 @@
 enum { SAFETENSORS_MAX_RANK = 8 };
 
 struct safetensor {
-    char *name;
-    const char *stored; // name in a GGUF file, which owns it; NULL: the same
-    const char *type;   // as in the file: "BF16"
+    char *name;         // first: text_sort
+    const char *stored; // its name in a GGUF file, owned by the file; NULL: the same
+    const char *type;   // the file's name of its type: "BF16"
     int dtype;          // enum dtype, or -1 for a valid type that is not supported
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
@@ -49,7 +49,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err);
 struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
-int64_t safetensor_count(const struct safetensor *t); // its numbers
+int64_t safetensor_count(const struct safetensor *t); // numbers in the tensor
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
 // Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);

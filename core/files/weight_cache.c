@@ -1,8 +1,7 @@
-// core/files/weight_cache.c -- smaller forms of models, kept by fingerprint; their times of change
-// say when they were used last.
+// core/files/weight_cache.c -- smaller forms of models by fingerprint; the time of change of a file
+// is that of its last use.
 #include "core/files/weight_cache.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,13 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/folder.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
 #include "core/base/unfinished.h"
 #include "core/files/gguf_write.h"
 
-enum { UNFINISHED_SECONDS = 3600 }; // nobody writes a file that has not changed for so long
+enum { UNFINISHED_SECONDS = 3600 }; // unchanged for so long, a file is not being written
 
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err)
 {
@@ -83,7 +83,7 @@ static int by_use(const void *a, const void *b)
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-// Is it a name that is written here: FINGERPRINT-KIND.gguf, or *unfinished: ".part-XXXXXX" follows?
+// Whether a name has the form FINGERPRINT-KIND.gguf, or with ".part-XXXXXX" behind it: *unfinished.
 static bool is_ours(const char *name, bool *unfinished)
 {
     static const char ending[] = ".gguf";
@@ -100,51 +100,37 @@ static bool is_ours(const char *name, bool *unfinished)
     return known;
 }
 
-// The complete files, those used longest ago first; `own`: unfinished ones of long ago are removed.
-static struct kept *list_kept(const char *folder, bool own, size_t *count)
+static int trim(const char *folder, double most, struct err *err)
 {
+    struct stat st;
     struct kept *list = NULL;
-    DIR *dir = opendir(folder);
-    *count = 0;
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        struct stat st;
+    size_t count = 0;
+    double all = 0;
+    // A link may lead to a folder with files of other programs.
+    const bool own = lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+    char **names = folder_list(folder);
+    for (char **name = names; *name; name++) {
         bool unfinished;
-        if (!is_ours(entry->d_name, &unfinished)) continue;
-        char *path = xasprintf("%s/%s", folder, entry->d_name);
+        if (!is_ours(*name, &unfinished)) continue;
+        char *path = xasprintf("%s/%s", folder, *name);
         const bool file = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
         if (file && !unfinished) {
-            list = xreallocarray(list, *count + 1, sizeof *list);
-            list[(*count)++] = (struct kept){ path, st.st_mtim, (double)st.st_size };
+            list = xreallocarray(list, count + 1, sizeof *list);
+            list[count++] = (struct kept){ path, st.st_mtim, (double)st.st_size };
+            all += (double)st.st_size;
             continue;
         }
         if (file && own && time(NULL) - st.st_mtime > UNFINISHED_SECONDS) unlink(path);
         free(path);
     }
-    if (dir) closedir(dir);
-    if (*count) qsort(list, *count, sizeof *list, by_use);
-    return list;
-}
-
-// A link may lead to a folder that other programs keep their files in.
-static bool is_own(const char *folder)
-{
-    struct stat st;
-    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
-}
-
-static int trim(const char *folder, double bytes, struct err *err)
-{
-    const bool own = is_own(folder);
-    size_t count;
-    double all = 0;
-    struct kept *list = list_kept(folder, own, &count);
-    for (size_t i = 0; i < count; i++) all += list[i].bytes;
+    folder_list_free(names);
+    if (count) qsort(list, count, sizeof *list, by_use);
     for (size_t i = 0; i < count; i++) {
-        if (own && all > bytes && unlink(list[i].path) == 0) all -= list[i].bytes;
+        if (own && all > most && unlink(list[i].path) == 0) all -= list[i].bytes;
         free(list[i].path);
     }
     free(list);
-    if (own || all <= bytes) return 0;
+    if (own || all <= most) return 0;
     return err_set(err,
                    "'%s' holds %.3g GB of smaller weights, more than weights.cache, and nothing is "
                    "removed: it is a link or another user's folder; remove files there, or set "

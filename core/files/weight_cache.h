@@ -1,14 +1,14 @@
-// core/files/weight_cache.h -- the folder where smaller forms of models are kept, one file each:
+// core/files/weight_cache.h -- the folder of smaller forms of models, one file each:
 // $XDG_CACHE_HOME/vlmsh/weights, or ~/.cache/vlmsh/weights.
 //
 //   char *path = weight_cache_path(fingerprint, "q8_0", &err);   // NULL: no such folder
-//   const int held = weight_cache_hold();                        // nobody trims now
-//   ... opens or writes path; weight_cache_use(path);            // it was needed now
+//   const int held = weight_cache_hold();                        // blocks trimming
+//   ... opens or writes path; weight_cache_use(path);            // marks it as used now
 //   weight_cache_let(held);
-//   weight_cache_trim(20e9, &err);                               // what was not needed for longest
-//   goes
+//   weight_cache_trim(20e9, &err);                               // removes least recently used
+//   files
 //
-// A file that another program removes while it is mapped stays readable there.
+// A mapped file stays readable when another program removes it.
 #ifndef CORE_FILES_WEIGHT_CACHE_H
 #define CORE_FILES_WEIGHT_CACHE_H
 
@@ -17,14 +17,13 @@
 // Creates the folders above it; the caller frees it.
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err);
 void weight_cache_use(const char *path);
-// From then on no program removes a file that this one is about to open, until weight_cache_let.
-// -1: the folder cannot be locked, and they may.
+// Until weight_cache_let, no program removes files. -1: the folder cannot be locked, so they may.
 int weight_cache_hold(void);
 void weight_cache_let(int held);
-// Removes files until all have at most that many bytes, and what killed programs left behind: only
-// files with names that are given here. Leaves it to other programs that hold the folder, which
-// trim it after their own load. -1: there are more, but the folder is a link or another user's, of
-// which nothing is removed.
+// Removes files until the rest have at most that many bytes, and the remains of killed programs;
+// only files with names of this form. If other programs hold the folder, leaves it to them: they
+// trim it after their own load. -1: there is more, but the folder is a link or another user's,
+// where nothing is removed.
 int weight_cache_trim(double bytes, struct err *err);
 
 #endif

@@ -10,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/folder.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/base/unfinished.h"
 
 struct whole_file {
@@ -83,48 +85,27 @@ const char *whole_file_temporary(const struct whole_file *f)
     return f->temporary;
 }
 
-// The rename survives a power cut only when the folder is on disk too; a folder that cannot be
-// synced (some network file systems) is no reason to fail.
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-    free(folder);
-}
-
-static int seal(struct whole_file *f)
-{
-    if (begin(f) < 0) return -1;
-    if (f->sealed) return 0;
-    if (fsync(f->fd) < 0) return fail(f, "write");
-    f->sealed = true;
-    return 0;
-}
-
-static int complete(struct whole_file *f)
-{
-    if (seal(f) < 0) return -1;
-    if (rename(f->temporary, f->path) < 0) return fail(f, "rename the finished file to");
-    sync_folder(f->path);
-    free(f->temporary);
-    f->temporary = NULL;
-    return 0;
-}
-
 int whole_file_seal(struct whole_file *f, struct err *err)
 {
-    return seal(f) < 0 ? err_set(err, "%s", f->why.text) : 0;
+    if (begin(f) == 0 && !f->sealed && fsync(f->fd) < 0) fail(f, "write");
+    f->sealed = !f->failed;
+    return f->failed ? err_set(err, "%s", f->why.text) : 0;
 }
 
 int whole_file_finish(struct whole_file *f, struct err *err)
 {
-    int status = complete(f);
-    if (status < 0) err_set(err, "%s", f->why.text);
+    int status = whole_file_seal(f, err);
+    if (status == 0 && rename(f->temporary, f->path) < 0) {
+        fail(f, "rename the finished file to");
+        status = err_set(err, "%s", f->why.text);
+    }
+    if (status == 0) {
+        char *folder = text_folder(f->path);
+        folder_sync(folder);
+        free(folder);
+        free(f->temporary);
+        f->temporary = NULL;
+    }
     whole_file_abandon(f);
     return status;
 }

@@ -4,8 +4,8 @@
 //   whole_file_put(f, bytes, size);             // a failure is kept, and reported at the end
 //   if (whole_file_finish(f, &err) < 0) ...     // synced and renamed; frees f
 //
-// It is written beside its path, as PATH.part-XXXXXX, from the first bytes on; what a killed
-// process left of one with the same path is removed then. Several files get their names together:
+// It is written beside its path, as PATH.part-XXXXXX; the first write removes what a killed process
+// left of a file with the same path. Several files get their names together:
 //
 //   if (whole_file_seal(a, &err) == 0 && whole_file_seal(b, &err) == 0) ...   // all is on disk
 //   if (whole_file_finish(a, &err) == 0) status = whole_file_finish(b, &err); // renames
@@ -21,16 +21,16 @@ struct whole_file;
 
 struct whole_file *whole_file_new(const char *path);
 const char *whole_file_path(const struct whole_file *f);
-// 0, or -1 from the first failure on: whole_file_why says what it was.
+// 0, or -1 from the first failure on; whole_file_why returns its message.
 int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
-// That many zero bytes: a hole in the file.
+// Appends that many zero bytes as a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
 const char *whole_file_why(const struct whole_file *f);
-// Replaces bytes that were put before.
+// Overwrites bytes that were written before.
 int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size);
 // The name of the file until it is complete; NULL: nothing was put yet.
 const char *whole_file_temporary(const struct whole_file *f);
-// Writes all of it to disk, also an empty file, but leaves it without its name.
+// Writes all of it to disk, even an empty file, but does not rename it.
 int whole_file_seal(struct whole_file *f, struct err *err);
 // Completes the file, even an empty one, or discards it; both free f. -1 on any failure.
 int whole_file_finish(struct whole_file *f, struct err *err);

@@ -1,4 +1,4 @@
-// tests/core/files/safetensors.c -- core/files/safetensors.c, safetensors_header.c,
+// tests/core/files/safetensors.c -- core/files/safetensors.c,
 // safetensors_write.c: every rule of the format, hostile headers, and files written and read back.
 #include <setjmp.h>
 #include <stdarg.h>
