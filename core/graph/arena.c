@@ -8,21 +8,14 @@
 
 enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20, GROWTH = 8 };
 
-// The header is host memory; only `data` lies on the device.
+// The header is host memory; only `data` is device memory.
 struct arena_chunk {
     struct arena_chunk *older; // the one used before this
     struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
     char *data;
     size_t size, offset;
-    int gpu; // that it lies on
+    int gpu; // that holds it
 };
-
-static void chunk_free(struct arena *a, struct arena_chunk *chunk)
-{
-    a->reserved -= chunk->size;
-    a->backend->release(chunk->data);
-    free(chunk);
-}
 
 // Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
 static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int gpu)
@@ -46,7 +39,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size, int gpu)
     if (a->backend->gpus && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
-    if (!chunk->data && chunk->size > size) // a part of it may do
+    if (!chunk->data && chunk->size > size) // less may be enough
         chunk->data = a->backend->alloc(chunk->size = size);
     if (!chunk->data) {
         free(chunk);
@@ -148,7 +141,9 @@ static void chunks_free(struct arena *a, struct arena_chunk *list)
 {
     for (struct arena_chunk *next; list; list = next) {
         next = list->older;
-        chunk_free(a, list);
+        a->reserved -= list->size;
+        a->backend->release(list->data);
+        free(list);
     }
 }
 
@@ -174,11 +169,11 @@ void arena_settle(struct arena *a)
         a->reserved <= 2 * ARENA_CHUNK)
         return;
     arena_release(a);
-    arena_expect(a, a->peak + a->peak / 16); // what the next passes are longer
+    arena_expect(a, a->peak + a->peak / 16); // the next passes may be longer
 }
 
 void arena_expect(struct arena *a, size_t bytes)
 {
-    if (a->backend->gpus) return; // how much of it will be where is not known
+    if (a->backend->gpus) return; // each GPU's part of it is unknown
     a->hint = bytes;
 }

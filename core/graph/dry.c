@@ -13,7 +13,7 @@
 #include "kernels/cuda_library.h"
 
 enum {
-    PAGE = 4096, // in front of each block: its size
+    PAGE = 4096, // precedes each block and holds its size
     SMALL = 1 << 20
 };
 
@@ -41,7 +41,7 @@ static void dry_release(void *memory)
     munmap((char *)memory - PAGE, size);
 }
 
-// Indices are really uploaded, because ops read them.
+// Uploads indices, because ops read them.
 static void dry_upload(void *device, const void *host, size_t bytes)
 {
     if (bytes <= SMALL) memcpy(device, host, bytes);
@@ -116,8 +116,8 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// On a GPU: both sides of a product as `dtype`, where they are not; or some rows of b as
-// f32, or of blocks as either.
+// Scratch memory of a product on a GPU: both operands converted to `dtype`; or some rows of b
+// widened to f32 or, of blocks, to either.
 static int need_there(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                       enum matmul_mode mode)
 {
@@ -129,7 +129,7 @@ static int need_there(const struct tensor *a, const struct tensor *b, enum dtype
 
 static int64_t panels(void)
 {
-    return (int64_t)dry_threads() * (1 << 14); // of the other side, one a thread
+    return (int64_t)dry_threads() * (1 << 14); // of the other operand, one per thread
 }
 
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
@@ -167,7 +167,7 @@ static int64_t longest_run(const struct tensor *q, const struct tensor *k,
     return longest;
 }
 
-// Keys, values, their gradients, and queries by keys of a piece, of a head a thread.
+// Each thread holds keys, values and their gradients of a head, and scores of a piece of queries.
 static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct tensor *dv,
                                   const struct tensor *dy, const struct tensor *y,
                                   const struct tensor *q, const struct tensor *k,
@@ -183,7 +183,7 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
 
 // --- fused forms (kernels/fused.cu) --------------------------------------------------------------
 
-// Numbers as bf16, in those of f32.
+// The f32 numbers that take as much memory as these bf16 ones.
 static int64_t halves(int64_t numbers)
 {
     return (numbers + 1) / 2;
@@ -208,8 +208,8 @@ static int dry_fused_qkv(const struct fused_qkv *p)
                 halves(tensor_count(p->h)));
 }
 
-// Of a product until it is normed.
-static int64_t room_of(const struct fused_after *after, const struct tensor *h)
+// Holds a product until it is normalised.
+static int64_t product_of(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
 }
@@ -217,12 +217,7 @@ static int64_t room_of(const struct fused_after *after, const struct tensor *h)
 static int dry_fused_add(const struct fused_add *p)
 {
     if (!rounded(p->h->shape[0], p->w.w, p->mode)) return FUSED_NOT;
-    return need(room_of(&p->after, p->h) + halves(tensor_count(p->x)));
-}
-
-static int dry_fused_attend(const struct fused_attend *p)
-{
-    return FUSED_NOT; // needs a cache of bf16
+    return need(product_of(&p->after, p->h) + halves(tensor_count(p->x)));
 }
 
 static int dry_fused_ffn(const struct fused_ffn *p)
@@ -232,23 +227,8 @@ static int dry_fused_ffn(const struct fused_ffn *p)
         !rounded(n, p->up.w, p->mode) || !rounded(n, p->down.w, p->mode) ||
         p->up.w->dtype != p->gate.w->dtype || p->down.w->dtype != p->gate.w->dtype)
         return FUSED_NOT;
-    return need(room_of(&p->after, p->h) +
+    return need(product_of(&p->after, p->h) +
                 halves(tensor_count(p->h) + wide * n * p->gate.w->shape[0]));
-}
-
-static int dry_fused_gelu(const struct fused_gelu *p)
-{
-    return FUSED_NOT; // of an encoder without a tape; a training needs more
-}
-
-static int dry_fused_experts(const struct fused_experts *p)
-{
-    return FUSED_NOT; // of a single row
-}
-
-static int dry_fused_latent(const struct fused_latent *p)
-{
-    return FUSED_NOT; // likewise
 }
 
 static int dry_fused_ffn_back(const struct fused_ffn_back *p)
@@ -262,13 +242,11 @@ static int dry_fused_qkv_back(const struct fused_qkv_back *p)
     return need(halves(tensor_count(p->dq) + 2 * tensor_count(p->dk)) + tensor_count(p->h));
 }
 
+// Training, which this device forecasts, uses no other forms: they need a cache, or work without a
+// tape or on single rows.
 static const struct fused dry_fused = { .qkv = dry_fused_qkv,
-                                        .attend = dry_fused_attend,
                                         .add = dry_fused_add,
                                         .ffn = dry_fused_ffn,
-                                        .gelu = dry_fused_gelu,
-                                        .experts = dry_fused_experts,
-                                        .latent = dry_fused_latent,
                                         .ffn_back = dry_fused_ffn_back,
                                         .qkv_back = dry_fused_qkv_back };
 
@@ -282,7 +260,7 @@ static const struct fused dry_fused = { .qkv = dry_fused_qkv,
 #include "kernels/ops.h"
 #undef OP
 
-// If an op is named twice, the last one counts.
+// Of two initialisers of an op the last one counts.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct backend dry = {

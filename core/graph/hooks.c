@@ -68,19 +68,6 @@ bool hooks_allow_drafts(const struct graph *g)
     return true;
 }
 
-// The pass, or a method, hands over what the site has, nothing less.
-static void check_given(const struct site *site, const struct site_args *args)
-{
-    if (!(site->has & HAS_ROWS) != !args->sequence ||
-        ((site->has & HAS_KEYS) && (!args->q || !args->k)))
-        BUG("site %s is not given what it has (core/graph/hooks.h)", site->name);
-}
-
-static bool same_seen(const struct seen_keys *a, const struct seen_keys *b)
-{
-    return a->from == b->from && a->keys == b->keys && a->count == b->count;
-}
-
 static void check_changes(const struct hook *h, const struct site *site,
                           const struct site_args *before, const struct site_args *now)
 {
@@ -90,9 +77,11 @@ static void check_changes(const struct hook *h, const struct site *site,
                        before->past == now->past && before->kv == now->kv &&
                        before->layer == now->layer && before->picture == now->picture &&
                        before->prefill == now->prefill;
+    const struct seen_keys *a = &before->seen, *b = &now->seen;
+    const bool same_seen = a->from == b->from && a->keys == b->keys && a->count == b->count;
     const char *what = NULL;
     if (before->x != now->x && !(may & MAY_X)) what = "x";
-    if (!same_seen(&before->seen, &now->seen) && !(may & MAY_SEEN)) what = "which keys rows see";
+    if (!same_seen && !(may & MAY_SEEN)) what = "which keys rows see";
     if ((before->only != now->only || before->only_count != now->only_count) && !(may & MAY_ONLY))
         what = "the rows of the FFN";
     if (before->rows != now->rows && !(may & MAY_ROWS)) what = "the rows";
@@ -103,7 +92,9 @@ static void check_changes(const struct hook *h, const struct site *site,
 int hooks_run(struct graph *g, const struct site *site, struct site_args *args)
 {
     if (!g->hooks || !graph_ok(g)) return graph_ok(g) ? 0 : -1;
-    check_given(site, args);
+    if (!(site->has & HAS_ROWS) != !args->sequence ||
+        ((site->has & HAS_KEYS) && (!args->q || !args->k)))
+        BUG("site %s is not given what it has (core/graph/hooks.h)", site->name);
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
         if (!h->wants(h->self, site, args->layer)) continue;

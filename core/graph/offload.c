@@ -1,4 +1,4 @@
-// core/graph/offload.c -- keeps track of block inputs: two places on the device, the rest on the
+// core/graph/offload.c -- keeps track of block inputs: two buffers on the device, the rest on the
 // host.
 #include "core/graph/offload.h"
 
@@ -11,7 +11,7 @@
 static size_t put(struct graph *g, const struct tensor *h)
 {
     struct offloads *a = &g->tape->offloads;
-    struct offload_place *from = &a->place[a->newest];
+    struct offload_buffer *from = &a->buffer[a->newest];
     const size_t bytes = tensor_bytes(h);
     if (from->data != h->data || from->bytes != bytes) return 0;
     const int64_t number = g->backend->offload->put(h->data, bytes);
@@ -44,26 +44,26 @@ struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_s
     if (!a->on || g->tape->recomputing) return graph_new(g, h->dtype, h->rank, h->shape);
     step->input = put(g, h);
     a->newest = !a->newest;
-    struct offload_place *to = &a->place[a->newest];
+    struct offload_buffer *to = &a->buffer[a->newest];
     const int gpu = backend_enter(g->backend, -1);
     struct tensor *y;
     if (to->held && to->bytes == tensor_bytes(h) && to->gpu == gpu) {
         step->over = to->held;
-        a->inputs[to->held - 1].away = true;
+        a->inputs[to->held - 1].overwritten = true;
         g->backend->offload->settle(a->inputs[to->held - 1].number);
         y = result_at(g, h, to->data);
     } else {
         y = graph_new(g, h->dtype, h->rank, h->shape);
     }
-    *to = (struct offload_place){ y ? y->data : NULL, tensor_bytes(h), gpu, 0 };
+    *to = (struct offload_buffer){ y ? y->data : NULL, tensor_bytes(h), gpu, 0 };
     return y;
 }
 
-static void ask(const struct backend *b, struct offload_input *input)
+static void fetch(const struct backend *b, struct offload_input *input)
 {
-    if (!input->away || input->asked) return;
+    if (!input->overwritten || input->fetched) return;
     b->offload->fetch(input->number, input->data);
-    input->asked = true;
+    input->fetched = true;
 }
 
 void offload_back(struct graph *g, const struct offload_step *step)
@@ -71,10 +71,10 @@ void offload_back(struct graph *g, const struct offload_step *step)
     struct offloads *a = &g->tape->offloads;
     if (step->input) {
         struct offload_input *input = &a->inputs[step->input - 1];
-        ask(g->backend, input); // if the block that overwrote it was not recomputed
-        if (input->asked) g->backend->offload->settle(input->number);
+        fetch(g->backend, input); // if the block that overwrote it was not recomputed
+        if (input->fetched) g->backend->offload->settle(input->number);
     }
-    if (step->over) ask(g->backend, &a->inputs[step->over - 1]);
+    if (step->over) fetch(g->backend, &a->inputs[step->over - 1]);
 }
 
 void offload_clear(struct tape *t)
@@ -83,7 +83,7 @@ void offload_clear(struct tape *t)
     if (a->count) t->backend->offload->drop(a->inputs[0].number);
     a->count = 0;
     a->bytes = 0;
-    a->place[0] = a->place[1] = (struct offload_place){ 0 };
+    a->buffer[0] = a->buffer[1] = (struct offload_buffer){ 0 };
 }
 
 void offload_release(struct tape *t)

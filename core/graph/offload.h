@@ -1,17 +1,17 @@
 // core/graph/offload.h -- offloads the inputs of recomputed blocks to the host until the backward
 // pass needs them.
 //
-// A tape with `offloads.on` (core/graph/tape.h) has two buffers on the device ("places") for
-// results of blocks, used alternately. While a block computes from one place to the other, its
-// input is copied to the host; the next block may then overwrite that place. In the backward pass
-// the result of a block is no longer needed once the block is being recomputed: meanwhile the input
-// that this result had overwritten is copied back to its place, for the preceding block. So at any
+// A tape with `offloads.on` (core/graph/tape.h) has two buffers on the device for results of
+// blocks, used alternately. While a block computes from one buffer to the other, its input is
+// copied to the host; the next block may then overwrite that buffer. In the backward pass the
+// result of a block is no longer needed once the block is being recomputed: meanwhile the input
+// that this result had overwritten is copied back to its buffer, for the preceding block. So at any
 // time the device holds two inputs, and that of the first block, which is not the result of a
 // block. Tensors keep their addresses.
 //
-// Easy to get wrong: a place may be overwritten only if its content was offloaded as the input of
+// Easy to get wrong: a buffer may be overwritten only if its content was offloaded as the input of
 // the following block. If a method made the next block continue from another tensor, or the host
-// has no room, the content stays and another place is allocated.
+// has no memory, the content stays and another buffer is allocated.
 #ifndef CORE_GRAPH_OFFLOAD_H
 #define CORE_GRAPH_OFFLOAD_H
 
@@ -25,15 +25,15 @@ struct tensor;
 // The offloaded inputs that concern a block: numbers from 1; 0: none.
 struct offload_step {
     size_t input; // the block's input
-    size_t over;  // the input whose place the block's result overwrites
+    size_t over;  // the input whose buffer the block's result overwrites
 };
 
 // An offloaded input.
 struct offload_input {
-    int64_t number; // of the device (kernels/offload.h)
-    void *data;     // its place
-    bool away;      // its place was overwritten
-    bool asked;     // the copy back was issued
+    int64_t number;   // of the device (kernels/offload.h)
+    void *data;       // its buffer
+    bool overwritten; // its buffer was
+    bool fetched;     // the copy back was issued
 };
 
 struct offloads {
@@ -41,13 +41,13 @@ struct offloads {
     uint64_t peak; // bytes on the host
 
     // Private to offload.c.
-    struct offload_place {
+    struct offload_buffer {
         void *data; // NULL: not allocated yet
         size_t bytes;
-        int gpu;     // that it lies on
+        int gpu;     // that holds it
         size_t held; // number of the offloaded input that it holds; 0: none
-    } place[2];
-    int newest; // place of the last result
+    } buffer[2];
+    int newest; // buffer of the last result
     struct offload_input *inputs;
     size_t count, capacity;
     uint64_t bytes;

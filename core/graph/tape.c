@@ -11,10 +11,10 @@
 
 #include "core/base/mem.h"
 
-struct tape_room {
+struct spare_grad {
     float *data;
     int64_t count;
-    int gpu;  // that it lies on
+    int gpu;  // that holds it
     int idle; // passes since it was used
 };
 
@@ -73,7 +73,7 @@ int grad_gather(const struct backend *b, struct grad *d, int lane)
     return b->add(&to, &to, &from) < 0 ? -1 : fill_zero(b, from.data, d->count);
 }
 
-static void room_free(struct tape *t, size_t i)
+static void spare_free(struct tape *t, size_t i)
 {
     t->backend->release(t->spare[i].data);
     t->bytes -= (uint64_t)t->spare[i].count * sizeof *t->spare[i].data;
@@ -82,13 +82,13 @@ static void room_free(struct tape *t, size_t i)
 
 // The smallest pool buffer that is large enough but not much larger (passes differ in length);
 // spare_count: none. *small: the largest one that is slightly too small.
-static size_t room_find(const struct tape *t, const struct grad *d, size_t *small)
+static size_t spare_find(const struct tape *t, const struct grad *d, size_t *small)
 {
     const size_t none = t->spare_count;
     size_t best = none;
     *small = none;
     for (size_t i = 0; i < none; i++) {
-        const struct tape_room *r = &t->spare[i];
+        const struct spare_grad *r = &t->spare[i];
         if (r->gpu != d->gpu || r->count / 2 > d->count || d->count / 2 > r->count) continue;
         if (r->count >= d->count) {
             if (best == none || r->count < t->spare[best].count) best = i;
@@ -101,54 +101,54 @@ static size_t room_find(const struct tape *t, const struct grad *d, size_t *smal
 
 // Gives d a buffer of the pool or a new one, which replaces one that is slightly too small:
 // otherwise the pool would keep a buffer for every length.
-static bool room_take(struct tape *t, struct grad *d)
+static bool spare_take(struct tape *t, struct grad *d)
 {
     size_t small;
     d->gpu = backend_enter(t->backend, -1);
-    const size_t best = room_find(t, d, &small);
+    const size_t best = spare_find(t, d, &small);
     if (best < t->spare_count) {
         d->data = t->spare[best].data;
-        d->room = t->spare[best].count;
+        d->capacity = t->spare[best].count;
         t->spare[best] = t->spare[--t->spare_count];
         return true;
     }
-    if (small < t->spare_count) room_free(t, small);
+    if (small < t->spare_count) spare_free(t, small);
     d->data = t->backend->alloc((size_t)d->count * sizeof *d->data);
     if (!d->data) return false;
-    d->room = d->count;
+    d->capacity = d->count;
     t->bytes += (uint64_t)d->count * sizeof *d->data;
     if (t->bytes > t->peak) t->peak = t->bytes;
     return true;
 }
 
-static void room_give(struct tape *t, struct grad *d)
+static void spare_give(struct tape *t, struct grad *d)
 {
     if (!d || !d->data || d->of_weight) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
-    t->spare[t->spare_count++] = (struct tape_room){ d->data, d->room, d->gpu, 0 };
+    t->spare[t->spare_count++] = (struct spare_grad){ d->data, d->capacity, d->gpu, 0 };
     d->data = NULL;
 }
 
 // Call after each pass: frees the buffers that were idle for more than `passes` passes.
-static void rooms_age(struct tape *t, int passes)
+static void spares_age(struct tape *t, int passes)
 {
-    for (size_t i = t->spare_count; i-- > 0;) // the last one takes the place of a freed one
-        if (t->spare[i].idle++ >= passes) room_free(t, i);
+    for (size_t i = t->spare_count; i-- > 0;) // the last one replaces a freed one
+        if (t->spare[i].idle++ >= passes) spare_free(t, i);
 }
 
 void tape_clear(struct tape *t)
 {
-    while (t->count) room_give(t, t->steps[--t->count].made);
+    while (t->count) spare_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
     offload_clear(t);
-    rooms_age(t, IDLE_PASSES);
+    spares_age(t, IDLE_PASSES);
 }
 
 void tape_release(struct tape *t)
 {
     tape_clear(t);
-    rooms_age(t, 0);
+    spares_age(t, 0);
     offload_release(t);
     free(t->spare);
     free(t->steps);
@@ -164,7 +164,7 @@ bool tape_has_grad(const struct tensor *t)
     return d && d->data;
 }
 
-// The gradient of which t's is all or a part.
+// The gradient that t's is part of, or t's itself.
 static struct grad *grad_whole(const struct tensor *t)
 {
     return t->grad->whole ? t->grad->whole : t->grad;
@@ -176,7 +176,7 @@ bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, 
     struct grad *whole = grad_whole(t);
     *add = whole->data || t->grad->count < whole->count;
     if (!whole->data) {
-        if (!room_take(g->tape, whole) ||
+        if (!spare_take(g->tape, whole) ||
             (*add && fill_zero(g->backend, whole->data, whole->count) < 0)) {
             graph_fail(g, "out of memory for a gradient: %.1f MB more are needed on %s",
                        (double)whole->count * 4e-6, g->backend->name);
@@ -199,16 +199,9 @@ bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d)
     return graph_ok(g);
 }
 
-// Memory of another GPU is not reused: access to it would be slow.
-static bool take_over(const struct graph *g, struct grad *to, struct grad *from)
+struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d)
 {
-    if (!from || to->data || from->count != to->count || from->gpu != backend_enter(g->backend, -1))
-        return false;
-    to->data = from->data;
-    to->room = from->room;
-    to->gpu = from->gpu;
-    from->data = NULL;
-    return true;
+    return tape_grad(g, t, d) ? d : NULL;
 }
 
 bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
@@ -217,7 +210,16 @@ bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct ten
     struct tensor from;
     bool add;
     if (!t || !t->grad || !tape_grad(g, s->out, &from)) return false;
-    if (take_over(g, grad_whole(t), s->made)) return tape_grad(g, t, d);
+    struct grad *to = grad_whole(t), *made = s->made;
+    // Memory of another GPU is not reused: access to it would be slow.
+    if (made && !to->data && made->count == to->count &&
+        made->gpu == backend_enter(g->backend, -1)) {
+        to->data = made->data;
+        to->capacity = made->capacity;
+        to->gpu = made->gpu;
+        made->data = NULL;
+        return tape_grad(g, t, d);
+    }
     if (!tape_grad_first(g, t, d, &add)) return false;
     if ((add ? g->backend->add(d, d, &from) : g->backend->widen(d, &from)) < 0)
         graph_fail(g, "add: %s", g->backend->failure());
@@ -286,7 +288,7 @@ static int run_back(struct graph *g, size_t from)
         t->count--;
         backend_enter(g->backend, s.gpu);
         if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
-        room_give(t, s.made);
+        spare_give(t, s.made);
     }
     return graph_ok(g) ? 0 : -1;
 }
@@ -361,6 +363,6 @@ int tape_backward(struct graph *g)
     const int gpu = backend_enter(g->backend, -1);
     int status = run_back(g, 0);
     backend_enter(g->backend, gpu);
-    tape_clear(g->tape); // what a failed or stopped pass left
+    tape_clear(g->tape); // steps remain after a failure or cancel
     return status;
 }

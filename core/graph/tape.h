@@ -34,10 +34,10 @@ struct grad {
     int64_t count;      // numbers
     struct grad *whole; // for a view: the gradient it is part of, from element `offset` on
     int64_t offset;
-    int64_t room;   // capacity of its buffer in elements
-    int gpu;        // that it lies on
-    bool of_weight; // for a weight: the tape neither allocates nor frees it
-    float **lanes;  // [lane_count] for a weight: sums of concurrent passes
+    int64_t capacity; // of its buffer, in elements
+    int gpu;          // that holds it
+    bool of_weight;   // for a weight: the tape neither allocates nor frees it
+    float **lanes;    // [lane_count] for a weight: sums of concurrent passes
     int lane_count;
     atomic_bool *reached; // for a table: which rows have ever been added to; NULL: not tracked
 };
@@ -62,7 +62,7 @@ struct tape_step {
     int gpu;                     // that computed it
 };
 
-struct tape_room; // a buffer of the pool
+struct spare_grad; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
@@ -75,10 +75,10 @@ struct tape {
     // The tape's own.
     struct tape_step *steps;
     size_t count, capacity;
-    int paused;              // inside a block that will be recomputed: nothing is recorded
-    bool touched;            // ... except that some op in it has a gradient
-    bool recomputing;        // hooks may look: recomputed blocks run them a second time
-    struct tape_room *spare; // reusable buffers for gradients of results
+    int paused;               // inside a block that will be recomputed: nothing is recorded
+    bool touched;             // ... except that some op in it has a gradient
+    bool recomputing;         // hooks may look: recomputed blocks run them a second time
+    struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
     uint64_t bytes, peak; // of these buffers
     size_t held;          // peak of the step arena when the backward pass began
@@ -114,6 +114,8 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 // The gradient of t as a tensor of t's shape, zeros at first use; false if t (or NULL) has none or
 // memory is short (g failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
+// The same as a pointer: d, or NULL.
+struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);
 // The same for callers that write all of it at first use: *add is false then, and d is
 // uninitialised.
 bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add);

@@ -36,9 +36,9 @@ struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *h
         return NULL;
     struct tensor *z = graph_new(g, DTYPE_F32, v->rank, v->shape);
     if (!z) return NULL;
-    z = op_done(g, "ira", g->backend->ira_values(z, v, head, gate, noise), z);
-    return tape_record(
-        g, z, &(struct tape_step){ .backward = values_backward, .in = { v, head, gate, noise } });
+    return op_record(
+        g, "ira", g->backend->ira_values(z, v, head, gate, noise), z,
+        &(struct tape_step){ .backward = values_backward, .in = { v, head, gate, noise } });
 }
 
 static int kl_backward(struct graph *g, const struct tape_step *s)
@@ -71,7 +71,7 @@ struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *pr
     struct tensor *kl =
         graph_new2(g, DTYPE_F32, head->shape[0] / prior->shape[0], prior->shape[0]); // [S,Hkv]
     if (!kl) return NULL;
-    kl = op_done(g, "divergence", g->backend->ira_kl(kl, head, prior, v, mean), kl);
-    return tape_record(
-        g, kl, &(struct tape_step){ .backward = kl_backward, .in = { head, prior, v, mean } });
+    return op_record(
+        g, "divergence", g->backend->ira_kl(kl, head, prior, v, mean), kl,
+        &(struct tape_step){ .backward = kl_backward, .in = { head, prior, v, mean } });
 }

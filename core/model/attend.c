@@ -30,23 +30,6 @@ static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
     free(row);
 }
 
-// Row i of a [n,H,d], over the listed keys only.
-static void attend_some(struct graph *g, struct tensor *a, int64_t i, struct tensor *q,
-                        struct tensor *k, struct tensor *v, const int32_t *keys, int64_t count,
-                        struct tensor *probs)
-{
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *some = NULL;
-    k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
-    v = op_gather_rows(g, v, keys, count);
-    if (probs) some = graph_new3(g, DTYPE_F32, q->shape[1], 1, count);
-    struct tensor *row = graph_rows(g, q, i, 1);
-    struct tensor *y = op_attention(g, row, k, v, NULL, NULL, attend_scale(q), some);
-    op_copy_rows_into(g, a, i, y); // [1, H, d]
-    if (y && some) spread_probs(g, probs, i, some, keys, count);
-    graph_scratch_end(g, scratch);
-}
-
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs)
@@ -58,8 +41,19 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
         a = op_attention(g, q, k, v, first, end, attend_scale(q), probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
-    for (int64_t i = plain; i < n && graph_ok(g); i++)
-        attend_some(g, a, i, q, k, v, seen->keys[i - plain], seen->count[i - plain], probs);
+    for (int64_t i = plain; i < n && graph_ok(g); i++) { // rows that see selected keys
+        const int32_t *keys = seen->keys[i - plain];
+        const int64_t count = seen->count[i - plain];
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *some_k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
+        struct tensor *some_v = op_gather_rows(g, v, keys, count);
+        struct tensor *some = probs ? graph_new3(g, DTYPE_F32, q->shape[1], 1, count) : NULL;
+        struct tensor *y = op_attention(g, graph_rows(g, q, i, 1), some_k, some_v, NULL, NULL,
+                                        attend_scale(q), some);
+        op_copy_rows_into(g, a, i, y); // [1, H, d]
+        if (y && some) spread_probs(g, probs, i, some, keys, count);
+        graph_scratch_end(g, scratch);
+    }
     return a;
 }
 

@@ -17,19 +17,6 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Index of the first layer with a sliding window; INT32_MAX if there is none.
-static int64_t first_sliding(const cJSON *types)
-{
-    int64_t layer = 0;
-    const cJSON *type;
-    cJSON_ArrayForEach(type, types)
-    {
-        if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) return layer;
-        layer++;
-    }
-    return INT32_MAX;
-}
-
 // Sets c->window if a layer has a sliding window shorter than the context. No mask is computed for
 // it: sequences that fit in the window are exact, longer ones are refused.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
@@ -44,7 +31,12 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
         json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
         return -1;
-    if (cJSON_IsArray(types)) from = first_sliding(types);
+    if (cJSON_IsArray(types)) { // the first layer with a window
+        const cJSON *type = types->child;
+        for (from = 0; type; type = type->next, from++)
+            if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) break;
+        if (!type) return 0;
+    }
     if (window < c->max_positions && from < c->layers) c->window = window;
     return 0;
 }

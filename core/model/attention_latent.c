@@ -2,8 +2,8 @@
 // section 2.1): keys and values of all heads come from one short latent of a token.
 //
 //   x = before(h)
-//   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part turned
-//   (c, r) = Wkva x;  c = norm(c), r turned         [n, R], [n, rope]: what the cache holds
+//   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part rotated
+//   (c, r) = Wkva x;  c = norm(c), r rotated        [n, R], [n, rope]: what the cache holds
 //   (k, v) of a head = Wkvb c, r behind each k      [P, H, nope + rope], [P, H, v]
 //   h += o(attention(q, k, v))
 //
@@ -17,8 +17,8 @@
 // has the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v
 // of each head; layers where one does hold k and v in the cache.
 //
-// The files pair numbers 2i and 2i + 1 of what turns. It is stored as all first ones, then all
-// second ones, as op_rope wants it: the same reordering of q and k changes no product.
+// Files pair the rotated numbers 2i and 2i + 1. They are stored as all first ones, then all second
+// ones, for op_rope: the same reordering of q and k changes no product.
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,25 +31,20 @@
 // --- config and weights --------------------------------------------------------------------------
 
 // [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb [H*d,Rq].
-enum { DOWN, DOWN_NORM, UP, ASK, ASK_NORM, ASK_UP };
+enum { DOWN, DOWN_NORM, UP, Q, Q_NORM, Q_UP };
 
 // Of the norms inside, whatever rms_norm_eps says.
 static const float latent_eps = 1e-6F;
 
-static int read_ranks(struct latent_config *l, const cJSON *json, struct err *err)
-{
-    const cJSON *rank = cJSON_GetObjectItemCaseSensitive(json, "q_lora_rank"); // null: none
-    if (!cJSON_IsNull(rank) && json_int(json, "q_lora_rank", 1, 1000000, 1536, &l->q_rank, err) < 0)
-        return -1;
-    return json_int(json, "kv_lora_rank", 1, 1000000, 512, &l->rank, err);
-}
-
 static int latent_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     struct latent_config *l = &c->latent;
+    const cJSON *q_rank = cJSON_GetObjectItemCaseSensitive(json, "q_lora_rank"); // null: none
     bool neighbours;
     if (json_int(json, "num_attention_heads", 1, 10000, 128, &c->heads, err) < 0 ||
-        read_ranks(l, json, err) < 0 ||
+        (!cJSON_IsNull(q_rank) &&
+         json_int(json, "q_lora_rank", 1, 1000000, 1536, &l->q_rank, err) < 0) ||
+        json_int(json, "kv_lora_rank", 1, 1000000, 512, &l->rank, err) < 0 ||
         json_int(json, "qk_nope_head_dim", 1, 10000, 128, &l->nope, err) < 0 ||
         json_int(json, "qk_rope_head_dim", 2, 10000, 64, &l->rope, err) < 0 ||
         json_int(json, "v_head_dim", 1, 10000, 128, &c->value_dim, err) < 0 ||
@@ -86,17 +81,17 @@ static bool latent_weight(const struct decoder_config *c, int layer, int i, stru
         [UP] = { .name = "self_attn.kv_b_proj",
                  .out = H * (l->nope + c->value_dim),
                  .in = l->rank },
-        [ASK] = { .name = "self_attn.q_a_proj", .out = l->q_rank, .in = D, .bias = l->bias },
-        [ASK_NORM] = { .name = "self_attn.q_a_layernorm", .out = l->q_rank },
-        [ASK_UP] = { .name = "self_attn.q_b_proj", .out = H * c->dim, .in = l->q_rank },
+        [Q] = { .name = "self_attn.q_a_proj", .out = l->q_rank, .in = D, .bias = l->bias },
+        [Q_NORM] = { .name = "self_attn.q_a_layernorm", .out = l->q_rank },
+        [Q_UP] = { .name = "self_attn.q_b_proj", .out = H * c->dim, .in = l->q_rank },
     };
-    const int last = l->q_rank ? ASK_UP + 1 : ASK + 1;
+    const int last = l->q_rank ? Q_UP + 1 : Q + 1;
     if (i > last) return false;
-    *w = i == last ? out : i == ASK && !l->q_rank ? ask : all[i];
+    *w = i == last ? out : i == Q && !l->q_rank ? ask : all[i];
     return true;
 }
 
-// The latent stands where values do, what turns where keys do.
+// The cache holds latents as values, and the rotated numbers as keys.
 static struct kv_row latent_cached(const struct decoder_config *c)
 {
     return (struct kv_row){ .k = { 1, c->latent.rope }, .v = { 1, c->latent.rank } };
@@ -119,10 +114,10 @@ static struct tensor *flat(struct graph *g, struct tensor *x, int64_t rows, int6
     return graph_view(g, x, 2, (int64_t[]){ rows, columns });
 }
 
-// Columns first.. of x [rows, ..], `heads` rows a token, turned: [rows, rope].
-static struct tensor *turned(struct graph *g, const struct layer *layer, struct tensor *x,
-                             int64_t rows, int64_t first, int64_t heads, struct tensor *cos,
-                             struct tensor *sin)
+// Columns first.. of x [rows, ..], `heads` rows per token, rotated: [rows, rope].
+static struct tensor *rotated(struct graph *g, const struct layer *layer, struct tensor *x,
+                              int64_t rows, int64_t first, int64_t heads, struct tensor *cos,
+                              struct tensor *sin)
 {
     const int64_t rope = layer->pass->config->latent.rope;
     const struct column_part pairs[] = { { x, { first, 2, rope / 2 } },
@@ -132,32 +127,32 @@ static struct tensor *turned(struct graph *g, const struct layer *layer, struct 
     return y ? flat(g, y, rows, rope) : NULL;
 }
 
-// What the rows of x [m, D] ask: [m, H, d].
-static struct tensor *ask(struct graph *g, const struct layer *layer, struct tensor *x, int64_t m,
-                          struct tensor *cos, struct tensor *sin)
+// The rotated queries of rows x [m, D]: [m, H, d].
+static struct tensor *queries(struct graph *g, const struct layer *layer, struct tensor *x,
+                              int64_t m, struct tensor *cos, struct tensor *sin)
 {
     const struct decoder_config *c = layer->pass->config;
     const struct linear *w = layer->w->attention.weight;
     const int64_t rows = m * c->heads, nope = c->latent.nope;
-    struct tensor *q = linear_forward(g, x, &w[ASK]);
+    struct tensor *q = linear_forward(g, x, &w[Q]);
     if (c->latent.q_rank) {
-        q = op_rmsnorm(g, q, graph_weight(&w[ASK_NORM].weight), latent_eps);
-        q = linear_forward(g, q, &w[ASK_UP]);
+        q = op_rmsnorm(g, q, graph_weight(&w[Q_NORM].weight), latent_eps);
+        q = linear_forward(g, q, &w[Q_UP]);
     }
     if (!q) return NULL;
     q = flat(g, q, rows, c->dim);
     const struct column_part parts[] = {
         { q, { 0, 1, nope } },
-        { turned(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
+        { rotated(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
     };
     q = op_columns_of(g, rows, parts, 2);
-    // Scores are taken in several places; longer queries make them greater in all of them.
+    // Several functions compute scores; scaled queries scale the scores of all.
     const float gain = (float)rope_score_gain(&c->rope);
     if (q && gain != 1) q = op_scale(g, q, gain);
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
 }
 
-// The latents of rows and what turns of their keys: [m, R], [m, rope].
+// The latents of rows, and the rotated numbers of their keys: [m, R], [m, rope].
 struct latents {
     struct tensor *c, *r;
 };
@@ -171,14 +166,7 @@ static struct latents latents_of(struct graph *g, const struct layer *layer, str
     struct tensor *c =
         both ? op_columns_of(g, m, &(struct column_part){ both, { 0, 1, rank } }, 1) : NULL;
     c = op_rmsnorm(g, c, graph_weight(&w[DOWN_NORM].weight), latent_eps);
-    return (struct latents){ c, turned(g, layer, both, m, rank, 1, cos, sin) };
-}
-
-static struct latents compress(struct graph *g, const struct layer *layer, struct tensor *x,
-                               int64_t m, struct tensor *cos, struct tensor *sin)
-{
-    struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
-    return latents_of(g, layer, both, m, cos, sin);
+    return (struct latents){ c, rotated(g, layer, both, m, rank, 1, cos, sin) };
 }
 
 // Writes x over columns to.. of y; x has a row for one or several of y's.
@@ -198,8 +186,7 @@ static struct rows_product head_part(struct graph *g, const struct linear *up, i
                                   graph_rows(g, graph_weight(&up->bias), first, rows), y, step };
 }
 
-// Keys and values straight to where they belong, from many latents on the CPU; k NULL: not
-// possible.
+// Keys and values of many latents on the CPU, without copies; k NULL: not possible.
 static struct qkv expand_at_once(struct graph *g, const struct layer *layer, struct latents l)
 {
     const struct decoder_config *c = layer->pass->config;
@@ -267,8 +254,8 @@ static bool holds_latents(const struct layer *layer)
            layer->cache->k.shape[2] == layer->pass->config->latent.rope;
 }
 
-// Queries of rows h into q, both [m, D] of the same rows, and what DOWN gives, on the CPU, which
-// norms and packs many rows once and turns queries in their place. NULL: not possible.
+// On the CPU, for many rows h [m, D]: writes their queries to q and returns the product of DOWN.
+// Normalises and packs the rows once, and rotates queries in place. NULL: not possible.
 static struct tensor *project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
                                       struct tensor *q, struct tensor *cos, struct tensor *sin)
 {
@@ -283,42 +270,18 @@ static struct tensor *project_at_once(struct graph *g, const struct layer *layer
     const struct arena_mark mark = arena_mark(g->arena);
     struct tensor *asked = l->q_rank ? graph_new2(g, DTYPE_F32, m, l->q_rank) : q;
     struct tensor *both = graph_new2(g, DTYPE_F32, m, l->rank + l->rope);
-    bool done = fused_each(g, h, &norm, (const struct linear *[]){ &w[ASK], &w[DOWN] }, 2,
+    bool done = fused_each(g, h, &norm, (const struct linear *[]){ &w[Q], &w[DOWN] }, 2,
                            (struct tensor *[]){ asked, both });
     if (done && l->q_rank) {
-        const struct norm_gain inner = { graph_weight(&w[ASK_NORM].weight), latent_eps };
-        done = fused_each(g, asked, &inner, (const struct linear *[]){ &w[ASK_UP] }, 1, &q);
+        const struct norm_gain inner = { graph_weight(&w[Q_NORM].weight), latent_eps };
+        done = fused_each(g, asked, &inner, (const struct linear *[]){ &w[Q_UP] }, 1, &q);
     }
     if (done && graph_ok(g) && g->backend->rope_tail(q, l->nope, cos, sin) == 0) return both;
     arena_reset(g->arena, mark);
     return NULL;
 }
 
-// Queries, latents and, where the cache holds them, keys and values of rows i..i+m into q and their
-// places.
-static void project_rows(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
-                         int64_t m, struct tensor *q)
-{
-    const struct pass *p = layer->pass;
-    struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
-    struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m);
-    struct tensor *rows = graph_rows(g, h, i, m);
-    struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
-    if (!both) {
-        struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, rows);
-        op_copy_rows_into(g, q, i, ask(g, layer, x, m, cos, sin));
-        both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
-    }
-    struct latents l = latents_of(g, layer, both, m, cos, sin);
-    struct tensor *k = l.r, *v = l.c;
-    if (!holds_latents(layer)) {
-        const struct qkv all = expand(g, layer, l);
-        k = all.k, v = all.v;
-    }
-    op_put_rows(g, &layer->cache->k, k, cache_rows);
-    op_put_rows(g, &layer->cache->v, v, cache_rows);
-}
-
+// The queries of all rows. Caches their latents, or their keys and values.
 static struct tensor *project(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
@@ -327,7 +290,23 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = layer_rows(g, p->n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        project_rows(g, layer, h, i, m, q);
+        struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
+        struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m);
+        struct tensor *rows = graph_rows(g, h, i, m);
+        struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
+        if (!both) {
+            struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, rows);
+            op_copy_rows_into(g, q, i, queries(g, layer, x, m, cos, sin));
+            both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
+        }
+        struct latents l = latents_of(g, layer, both, m, cos, sin);
+        struct tensor *k = l.r, *v = l.c;
+        if (!holds_latents(layer)) {
+            const struct qkv all = expand(g, layer, l);
+            k = all.k, v = all.v;
+        }
+        op_put_rows(g, &layer->cache->k, k, cache_rows);
+        op_put_rows(g, &layer->cache->v, v, cache_rows);
         graph_scratch_end(g, block);
     }
     return q;
@@ -338,28 +317,26 @@ static struct qkv project_all(struct graph *g, const struct layer *layer, struct
 {
     const struct pass *p = layer->pass;
     struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
-    struct qkv all = expand(g, layer, compress(g, layer, x, p->n, p->cos, p->sin));
-    all.q = ask(g, layer, x, p->n, p->cos, p->sin);
+    struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
+    struct qkv all = expand(g, layer, latents_of(g, layer, both, p->n, p->cos, p->sin));
+    all.q = queries(g, layer, x, p->n, p->cos, p->sin);
     return all;
 }
 
 // --- absorbed ------------------------------------------------------------------------------------
 
-// Multiply-adds of a head beyond what both forms share: of n rows behind `past` keys.
-static bool absorbing_is_cheaper(const struct decoder_config *c, int64_t n, int64_t past)
-{
-    const double keys = (double)(past + n), pairs = (double)n * ((double)past + (double)n / 2);
-    const double rank = (double)c->latent.rank, wide = (double)(c->latent.nope + c->value_dim);
-    const double expanded = keys * rank * wide + pairs * (double)(c->dim + c->value_dim);
-    return (double)n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
-}
-
+// Does the pass use the absorbed form? Few rows always do; many, if it takes fewer multiply-adds.
 static bool absorbs(const struct graph *g, const struct layer *layer)
 {
     const struct pass *p = layer->pass;
-    const bool cheaper =
-        p->n <= backend_few_rows(g->backend) || absorbing_is_cheaper(p->config, p->n, p->past);
-    return holds_latents(layer) && cheaper && !hooks_changing(g, SITE_VALUES, layer->number);
+    const struct decoder_config *c = p->config;
+    if (!holds_latents(layer) || hooks_changing(g, SITE_VALUES, layer->number)) return false;
+    if (p->n <= backend_few_rows(g->backend)) return true;
+    // Of a head, without the products that both forms have.
+    const double n = (double)p->n, past = (double)p->past, pairs = n * (past + n / 2);
+    const double rank = (double)c->latent.rank, wide = (double)(c->latent.nope + c->value_dim);
+    const double expanded = (past + n) * rank * wide + pairs * (double)(c->dim + c->value_dim);
+    return n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
 // Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
@@ -410,7 +387,7 @@ static struct tensor *ask_latents(struct graph *g, const struct layer *layer, st
     return y;
 }
 
-// Wv times what the heads gathered, [n, H*R]: [n, H*v].
+// Wv times the gathered latents [n, H*R]: [n, H*v].
 static struct tensor *values_of(struct graph *g, const struct layer *layer, struct tensor *gathered)
 {
     const struct decoder_config *c = layer->pass->config;
@@ -429,7 +406,7 @@ static struct tensor *values_of(struct graph *g, const struct layer *layer, stru
     return a;
 }
 
-// The sum over the keys of p c for each head of row i: [H, R].
+// For each head of row i the sum over the keys of p c: [H, R].
 static struct tensor *gather_row(struct graph *g, const struct layer *layer, struct tensor *q,
                                  struct tensor *asked, int64_t i)
 {
@@ -437,14 +414,14 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
     const int64_t keys = layer->pass->past + i + 1, H = c->heads;
     const float scale = attend_scale(q);
     struct tensor *latents = graph_rows(g, &layer->cache->v, 0, keys);
-    struct tensor *turning = graph_rows(g, &layer->cache->k, 0, keys);
+    struct tensor *rope = graph_rows(g, &layer->cache->k, 0, keys);
     struct tensor *row = graph_rows(g, q, i, 1), *to = graph_rows(g, asked, i, 1);
-    if (!latents || !turning || !row || !to) return NULL;
+    if (!latents || !rope || !row || !to) return NULL;
     latents = flat(g, latents, keys, c->latent.rank);
-    turning = flat(g, turning, keys, c->latent.rope);
+    rope = flat(g, rope, keys, c->latent.rope);
     row = attend_columns(g, flat(g, row, H, c->dim), c->latent.nope, c->latent.rope); // [H, rope]
     to = flat(g, to, H, c->latent.rank);                                              // [H, R]
-    struct tensor *p = op_add(g, op_matmul(g, to, latents, NULL), op_matmul(g, row, turning, NULL));
+    struct tensor *p = op_add(g, op_matmul(g, to, latents, NULL), op_matmul(g, row, rope, NULL));
     p = op_softmax(g, p, scale); // [H, keys]
     return times(g, p, latents);
 }
@@ -491,37 +468,32 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
     const struct linear *w = s->weight;
     const bool low = c->latent.q_rank > 0;
     if (!g->backend->fused || !s->before.data) return false;
-    const struct fused_latent form = {
-        .h = h,
-        .gain = graph_weight(&s->before),
-        .eps = (float)c->eps,
-        .ask = fused_whole(&w[ASK]),
-        .ask_up = low ? fused_whole(&w[ASK_UP]) : (struct fused_linear){ 0 },
-        .down = fused_whole(&w[DOWN]),
-        .out = fused_whole(attention_output(layer->w)),
-        .ask_gain = low ? &w[ASK_NORM].weight : NULL,
-        .down_gain = &w[DOWN_NORM].weight,
-        .up = &w[UP].weight,
-        .inner_eps = latent_eps,
-        .cos = p->cos,
-        .sin = p->sin,
-        .place = p->cache_rows,
-        .end = p->end,
-        .c = graph_rows(g, &layer->cache->v, 0, p->keys),
-        .r = graph_rows(g, &layer->cache->k, 0, p->keys),
-        .heads = c->heads,
-        .nope = c->latent.nope,
-        .value = c->value_dim,
-        .scale = (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
-        .after = { graph_weight(&s->after), (float)c->eps, NULL },
-        .mode = (int)g->matmul
-    };
+    const struct fused_latent form = { .h = h,
+                                       .gain = graph_weight(&s->before),
+                                       .eps = (float)c->eps,
+                                       .ask = fused_whole(&w[Q]),
+                                       .ask_up =
+                                           low ? fused_whole(&w[Q_UP]) : (struct fused_linear){ 0 },
+                                       .down = fused_whole(&w[DOWN]),
+                                       .out = fused_whole(attention_output(layer->w)),
+                                       .ask_gain = low ? &w[Q_NORM].weight : NULL,
+                                       .down_gain = &w[DOWN_NORM].weight,
+                                       .up = &w[UP].weight,
+                                       .inner_eps = latent_eps,
+                                       .cos = p->cos,
+                                       .sin = p->sin,
+                                       .place = p->cache_rows,
+                                       .end = p->end,
+                                       .c = graph_rows(g, &layer->cache->v, 0, p->keys),
+                                       .r = graph_rows(g, &layer->cache->k, 0, p->keys),
+                                       .heads = c->heads,
+                                       .nope = c->latent.nope,
+                                       .value = c->value_dim,
+                                       .scale =
+                                           (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
+                                       .after = { graph_weight(&s->after), (float)c->eps, NULL },
+                                       .mode = (int)g->matmul };
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
-}
-
-static bool listened(const struct graph *g, const struct layer *layer)
-{
-    return hooks_wanted(g, SITE_VALUES, layer->number) || hooks_wanted(g, SITE_ATTN, layer->number);
 }
 
 // Shows listeners the queries of the new rows, all keys and values, and the probabilities.
@@ -553,12 +525,13 @@ static bool latent_forward(struct graph *g, const struct layer *layer, struct te
 {
     const struct pass *p = layer->pass;
     if (!layer->cache || !absorbs(g, layer)) return false;
-    const bool shown = listened(g, layer);
+    const bool shown =
+        hooks_wanted(g, SITE_VALUES, layer->number) || hooks_wanted(g, SITE_ATTN, layer->number);
     struct tensor *q = NULL;
     if (p->n <= backend_few_rows(g->backend)) {
         if (shown) {
             struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, *h);
-            q = ask(g, layer, x, p->n, p->cos, p->sin);
+            q = queries(g, layer, x, p->n, p->cos, p->sin);
         }
         if (rows_fused(g, layer, *h)) {
             if (shown) show(g, layer, q);

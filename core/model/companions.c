@@ -20,11 +20,6 @@ static bool bare(const struct model *m)
     return !strcmp(layout_title(m->layout), "plain");
 }
 
-static bool has_template(const struct model *m)
-{
-    return m->conversation || m->checkpoint->chat_template;
-}
-
 static char *missing_template(const struct model *m)
 {
     char *what = bare(m) ? xstrdup("the model gets the bare text, and nothing separates the turns")
@@ -61,23 +56,19 @@ static char *defaults_text(const struct model *m)
     return text;
 }
 
-static char *missing_preprocessor(const struct model *m)
-{
-    char *defaults = defaults_text(m);
-    char *text = xasprintf(
-        "the folder has no preprocessor_config.json: pictures are read by the defaults of the "
-        "family %s (%s), which may not be those the model was trained with",
-        m->family->name, defaults);
-    free(defaults);
-    return text;
-}
-
 int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
 {
     const struct checkpoint *c = m->checkpoint;
     int n = 0;
-    if (!has_template(m)) list[n++] = missing_template(m);
-    if (model_sees(m) && !c->preprocessor) list[n++] = missing_preprocessor(m);
+    if (!m->conversation && !c->chat_template) list[n++] = missing_template(m);
+    if (model_sees(m) && !c->preprocessor) {
+        char *defaults = defaults_text(m);
+        list[n++] = xasprintf(
+            "the folder has no preprocessor_config.json: pictures are read by the defaults of the "
+            "family %s (%s), which may not be those the model was trained with",
+            m->family->name, defaults);
+        free(defaults);
+    }
     if (c->tokenizer_config_missing)
         list[n++] = xstrdup("the folder has no tokenizer_config.json: special tokens are those of "
                             "its other files, and the defaults of the tokenizer's class");

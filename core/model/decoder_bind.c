@@ -16,7 +16,7 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
-// Files of newer libraries have the experts of a layer in one tensor: the part that is this
+// Files of newer libraries have the experts of a layer in one tensor: binds the part that is this
 // weight. False where the file has it alone.
 static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct decoder_config *c,
                                int l, const struct layer_weight *w, const char *name)
@@ -32,8 +32,8 @@ static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct
     return true;
 }
 
-// Binds all weights that the kind lists. The config alone may promise millions, so nothing goes on
-// after the first that is missing.
+// Binds all weights that the kind lists, up to the first that is missing: a config may promise
+// millions.
 static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
                          int l, layer_weight_fn list)
 {
@@ -53,18 +53,6 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
         else
             bind_vector(b, &s->weight[i].weight, w.out, "%s.%d.%s.weight", layers, l, name);
     }
-}
-
-static void bind_layer(struct binder *b, struct decoder_layer *w, const struct decoder_config *c,
-                       int l)
-{
-    const struct decoder_kind *kind = c->kind;
-    bind_gain(b, &w->attention.before, c, l, kind->norms->attention.before);
-    bind_weights(b, &w->attention, c, l, decoder_attention(c, l)->weight);
-    bind_gain(b, &w->attention.after, c, l, kind->norms->attention.after);
-    bind_gain(b, &w->ffn.before, c, l, kind->norms->ffn.before);
-    bind_weights(b, &w->ffn, c, l, decoder_ffn(c, l)->weight);
-    bind_gain(b, &w->ffn.after, c, l, kind->norms->ffn.after);
 }
 
 bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
@@ -103,12 +91,15 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
-// Mean bytes of a layer's matrices in the file.
-static double bytes_of_layer(const struct binder *b, const struct decoder_config *c)
+// Sets each layer's GPU, by the mean bytes of a layer's matrices; with one GPU all are 0 already.
+static void deal_layers(struct decoder *d, const struct binder *b)
 {
+    const struct decoder_config *c = &d->config;
+    const int gpus = backend_gpus(b->arena->backend);
     char name[128];
     struct layer_weight first, w;
     double numbers = 0; // of all layers
+    if (gpus < 2) return;
     decoder_attention(c, 0)->weight(c, 0, 0, &first);
     snprintf(name, sizeof name, "%s%s.0.%s.weight", b->prefix, decoder_name(c->kind, "layers"),
              decoder_name(c->kind, first.name));
@@ -120,16 +111,7 @@ static double bytes_of_layer(const struct binder *b, const struct decoder_config
         for (int i = 0; attention(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
         for (int i = 0; ffn(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
     }
-    return size * numbers / c->layers;
-}
-
-// Sets each layer's GPU; with one GPU all are 0 already.
-static void deal_layers(struct decoder *d, const struct binder *b)
-{
-    const struct decoder_config *c = &d->config;
-    const int gpus = backend_gpus(b->arena->backend);
-    if (gpus < 2) return;
-    const double one = bytes_of_layer(b, c);
+    const double one = size * numbers / c->layers;
     const double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
     const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
     for (int l = 0; l < c->layers; l++)
@@ -147,6 +129,7 @@ const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind
 int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
 {
     const struct decoder_config *config = &d->config;
+    const struct norm_names *norms = config->kind->norms;
     char head[128];
     snprintf(head, sizeof head, "%s%s.weight", prefix, decoder_name(config->kind, "lm_head"));
     d->layer = xcalloc((size_t)config->layers, sizeof *d->layer);
@@ -159,7 +142,13 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
         b->shapes_only = !decoder_has(d, l);
-        bind_layer(b, &d->layer[l], config, l);
+        struct decoder_layer *w = &d->layer[l];
+        bind_gain(b, &w->attention.before, config, l, norms->attention.before);
+        bind_weights(b, &w->attention, config, l, decoder_attention(config, l)->weight);
+        bind_gain(b, &w->attention.after, config, l, norms->attention.after);
+        bind_gain(b, &w->ffn.before, config, l, norms->ffn.before);
+        bind_weights(b, &w->ffn, config, l, decoder_ffn(config, l)->weight);
+        bind_gain(b, &w->ffn.after, config, l, norms->ffn.after);
     }
     backend_enter(b->arena->backend, 0);
     bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));

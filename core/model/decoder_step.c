@@ -1,13 +1,12 @@
-// core/model/decoder_step.c -- a token of an answer: the layers and the head, played from a
-// recording.
+// core/model/decoder_step.c -- computes layers and head of a generated token by a recording.
 //
-// Every such step runs the same ops on the same memory but for five things, which the host uploads
-// before: the token's embedding, cos and sin of its position, the row of the cache that it gets,
-// and how many keys it sees. So that the shapes stay too, attention is given keys up to the next
-// multiple of KEYS_STEP, of which it sees those before `end`. The first step of a kind is computed
-// op by op (that also makes the device's scratch large enough), the second is recorded.
+// Every such step runs the same ops on the same memory but for five inputs, which the host uploads
+// first: the token's embedding, cos and sin of its position, its row of the cache, and the number
+// of keys that it sees. To keep the shapes, attention gets keys up to the next multiple of
+// KEYS_STEP, of which it sees those before `end`. The first step of a kind is computed op by op
+// (that also makes the device's scratch large enough), the second is recorded.
 //
-// Whoever looks into the pass, or changes it, needs the host between the ops: not here then.
+// Listeners need the host between the ops, so passes with listeners are not recorded.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +18,8 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// Does nothing listen within the pass? (Methods, too, act only at these sites, or at sites of their
-// own that are run from these.)
+// Does nothing listen within the pass? Methods, too, act only at these sites, or at sites of their
+// own that are run from these.
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;
@@ -30,47 +29,28 @@ static bool quiet(const struct graph *g, int layers)
     return true;
 }
 
-// Room for one row more in every layer; the rows that all of them have, or -1.
-static int64_t rows_ready(struct kv *kv)
-{
-    struct err err;
-    const int64_t past = kv->layer[0].rows;
-    if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return -1;
-    return past;
-}
-
-static int64_t keys_given(const struct kv *kv, int64_t past)
-{
-    int64_t keys = (past + KEYS_STEP) / KEYS_STEP * KEYS_STEP;
-    for (int l = 0; l < kv->layers; l++)
-        if (kv->layer[l].k.shape[0] < keys) keys = kv->layer[l].k.shape[0];
-    return keys;
-}
-
-// --- what a recording depends on -----------------------------------------------------------------
+// --- the key of a recording ----------------------------------------------------------------------
 
 static void mix_pointer(uint64_t *key, const void *p)
 {
     hash_mix(key, (uint64_t)(uintptr_t)p);
 }
 
-static void mix_linear(uint64_t *key, const struct linear *w)
-{
-    uint32_t scale = 0;
-    mix_pointer(key, w->weight.data);
-    mix_pointer(key, w->bias.data);
-    if (!w->lora) return;
-    memcpy(&scale, &w->lora->scale, sizeof scale);
-    hash_mix(key, scale);
-    hash_mix(key, (uint64_t)w->lora->a.shape[0]);
-    mix_pointer(key, w->lora->a.data);
-    mix_pointer(key, w->lora->b.data);
-}
-
 static void mix_sublayer(uint64_t *key, const struct sublayer *s)
 {
     mix_pointer(key, s->before.data);
-    for (int i = 0; i < s->count; i++) mix_linear(key, &s->weight[i]);
+    for (int i = 0; i < s->count; i++) {
+        const struct lora *lora = s->weight[i].lora;
+        uint32_t scale = 0;
+        mix_pointer(key, s->weight[i].weight.data);
+        mix_pointer(key, s->weight[i].bias.data);
+        if (!lora) continue;
+        memcpy(&scale, &lora->scale, sizeof scale);
+        hash_mix(key, scale);
+        hash_mix(key, (uint64_t)lora->a.shape[0]);
+        mix_pointer(key, lora->a.data);
+        mix_pointer(key, lora->b.data);
+    }
     mix_pointer(key, s->after.data);
 }
 
@@ -94,7 +74,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 
 // --- recording -----------------------------------------------------------------------------------
 
-// The numbers of a step, as they lie in replay.in: cos and sin [d/2], then two i32.
+// The pass of a recorded step. replay.in holds its numbers: cos and sin [d/2], then two i32.
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
@@ -123,8 +103,8 @@ static struct tensor *step_logits(struct graph *g, const struct decoder *d, stru
     return decoder_logits(g, d, h);
 }
 
-// Of the results of a sublayer: each weight's input and output, and what is made of them.
-static int64_t sublayer_room(const struct sublayer *s)
+// Numbers of the results of a sublayer: each weight's input, output, and tensors made of these.
+static int64_t sublayer_numbers(const struct sublayer *s)
 {
     int64_t numbers = 0;
     for (int i = 0; i < s->count; i++) {
@@ -135,30 +115,19 @@ static int64_t sublayer_room(const struct sublayer *s)
 }
 
 // Allocates the maximum that the ops of a step need, because recording cannot allocate memory.
-static size_t step_room(const struct decoder *d)
+static size_t step_bytes(const struct decoder *d)
 {
     int64_t most = 0;
     for (int l = 0; l < d->config.layers; l++) {
-        const int64_t one = sublayer_room(&d->layer[l].attention) + sublayer_room(&d->layer[l].ffn);
+        const int64_t one =
+            sublayer_numbers(&d->layer[l].attention) + sublayer_numbers(&d->layer[l].ffn);
         if (one > most) most = one;
     }
     const int64_t wide = d->config.vocab + most + 8 * d->config.hidden;
     return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
-// The same on each of several GPUs.
-static void step_reserve(struct graph *g, size_t room)
-{
-    if (!g->backend->gpus) return;
-    const struct arena_mark mark = arena_mark(g->arena);
-    for (int gpu = backend_gpus(g->backend) - 1; gpu >= 0; gpu--) {
-        backend_enter(g->backend, gpu);
-        arena_alloc(g->arena, room);
-    }
-    arena_reset(g->arena, mark);
-}
-
-// Notes the step in r. False where that cannot be.
+// Records the step in r. False where the device cannot.
 static bool step_record(const struct graph *of, const struct decoder *d, struct kv *kv,
                         const struct sequence *s, int64_t keys)
 {
@@ -166,11 +135,16 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     struct graph g = *of;
     g.arena = &r->arena;
     g.hooks = NULL;
-    arena_expect(&r->arena, step_room(d));
+    arena_expect(&r->arena, step_bytes(d));
     r->in = graph_new1(&g, DTYPE_F32, d->config.rope.dim / 2 * 2 + 2);
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
-    step_reserve(&g, step_room(d));
+    const struct arena_mark mark = arena_mark(g.arena);
+    for (int gpu = g.backend->gpus ? backend_gpus(g.backend) - 1 : -1; gpu >= 0; gpu--) {
+        backend_enter(g.backend, gpu);
+        arena_alloc(g.arena, step_bytes(d));
+    }
+    arena_reset(g.arena, mark);
     if (!graph_ok(&g) || g.backend->recorder->start() < 0) return false;
     r->out = step_logits(&g, d, kv, &p, r->h);
     r->recording = g.backend->recorder->finish();
@@ -198,9 +172,12 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
 {
     struct replay *r = &kv->replay;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
-    const int64_t past = rows_ready(kv);
-    if (past < 0) return false;
-    const int64_t keys = keys_given(kv, past);
+    struct err err;
+    const int64_t past = kv->layer[0].rows; // and of all others
+    if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return false;
+    int64_t keys = (past + KEYS_STEP) / KEYS_STEP * KEYS_STEP;
+    for (int l = 0; l < kv->layers; l++)
+        if (kv->layer[l].k.shape[0] < keys) keys = kv->layer[l].k.shape[0];
     if (!replay_again(r, g->backend, step_key(g, d, kv, keys))) return false;
     if (!r->recording && !step_record(g, d, kv, s, keys)) {
         const uint64_t key = r->key;
@@ -209,7 +186,7 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
         return false;
     }
     const int status = step_play(g, d, r, s, past, h);
-    if (status > 0) { // it will be recorded anew
+    if (status > 0) { // the next step records it anew
         replay_forget(r);
         return false;
     }

@@ -4,8 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
-// Rows are taken expert by expert, so that of each expert that some row has chosen the weights are
-// read once, and of the others not at all. The first layers have an ordinary gated FFN.
+// Rows are computed expert by expert: the weights of each chosen expert are read once, those of the
+// others not at all. The first layers have an ordinary gated FFN.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +21,33 @@
 // expert: [m,D] [m,D] [D,m].
 enum { ROUTER, ROUTER_BIAS, SHARED_GATE, SHARED_UP, SHARED_DOWN };
 
-// Only what the formulas above say.
-static int check_forms(const cJSON *json, struct err *err)
+static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
+    struct experts_config *x = &c->experts;
     const char *scoring, *choice;
     int64_t every;
-    if (json_text(json, "scoring_func", "sigmoid", &scoring, err) < 0 ||
+    if (ffn_gated.read(c, json, err) < 0 ||
+        json_text(json, "scoring_func", "sigmoid", &scoring, err) < 0 ||
         json_text(json, "topk_method", "noaux_tc", &choice, err) < 0 ||
         json_int(json, "moe_layer_freq", 1, 1000, 1, &every, err) < 0)
         return -1;
+    // Only the formulas above are computed.
     if (strcmp(scoring, "sigmoid") != 0)
         return err_set(err, "\"scoring_func\" \"%s\" is not supported (known: sigmoid)", scoring);
     if (strcmp(choice, "noaux_tc") != 0)
         return err_set(err, "\"topk_method\" \"%s\" is not supported (known: noaux_tc)", choice);
     if (every != 1) return err_set(err, "\"moe_layer_freq\" must be 1");
-    return 0;
-}
 
-static int check_counts(const struct experts_config *x, struct err *err)
-{
+    if (json_int(json, "n_routed_experts", 1, 10000, 256, &x->count, err) < 0 ||
+        json_int(json, "num_experts_per_tok", 1, 10000, 8, &x->per_token, err) < 0 ||
+        json_int(json, "n_shared_experts", 0, 1000, 1, &x->shared, err) < 0 ||
+        json_int(json, "moe_intermediate_size", 1, 1000000, 2048, &x->width, err) < 0 ||
+        json_int(json, "first_k_dense_replace", 0, 1000, 3, &x->dense, err) < 0 ||
+        json_int(json, "n_group", 1, 10000, 8, &x->groups, err) < 0 ||
+        json_int(json, "topk_group", 1, 10000, 4, &x->groups_per_token, err) < 0 ||
+        json_bool(json, "norm_topk_prob", true, &x->normalise, err) < 0 ||
+        json_real(json, "routed_scaling_factor", 2.5, &x->scale, err) < 0)
+        return -1;
     const int64_t group = x->count / x->groups;
     if (x->count % x->groups || (x->groups > 1 && group < 2))
         return err_set(err, "%lld experts cannot be divided into \"n_group\" %lld groups",
@@ -51,23 +59,6 @@ static int check_counts(const struct experts_config *x, struct err *err)
         return err_set(err, "\"num_experts_per_tok\" %lld: the chosen groups have only %lld",
                        (long long)x->per_token, (long long)(x->groups_per_token * group));
     return 0;
-}
-
-static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
-{
-    struct experts_config *x = &c->experts;
-    if (ffn_gated.read(c, json, err) < 0 || check_forms(json, err) < 0 ||
-        json_int(json, "n_routed_experts", 1, 10000, 256, &x->count, err) < 0 ||
-        json_int(json, "num_experts_per_tok", 1, 10000, 8, &x->per_token, err) < 0 ||
-        json_int(json, "n_shared_experts", 0, 1000, 1, &x->shared, err) < 0 ||
-        json_int(json, "moe_intermediate_size", 1, 1000000, 2048, &x->width, err) < 0 ||
-        json_int(json, "first_k_dense_replace", 0, 1000, 3, &x->dense, err) < 0 ||
-        json_int(json, "n_group", 1, 10000, 8, &x->groups, err) < 0 ||
-        json_int(json, "topk_group", 1, 10000, 4, &x->groups_per_token, err) < 0 ||
-        json_bool(json, "norm_topk_prob", true, &x->normalise, err) < 0 ||
-        json_real(json, "routed_scaling_factor", 2.5, &x->scale, err) < 0)
-        return -1;
-    return check_counts(x, err);
 }
 
 static struct layer_weight of_expert(const struct decoder_config *c, int expert, int part)
@@ -117,7 +108,7 @@ static bool experts_weight(const struct decoder_config *c, int layer, int i, str
 
 // --- the choice ----------------------------------------------------------------------------------
 
-// What one row chooses from: scores s + bias, and which groups count.
+// The experts that one row chooses from: scores s + bias, and whether each is out of the choice.
 struct choice {
     const struct experts_config *x;
     float *score; // [E]
@@ -140,7 +131,7 @@ static float group_score(const struct choice *c, int64_t group)
     return best + second;
 }
 
-// Experts outside the best groups are out of the choice. A group counts by its two best experts.
+// Excludes experts outside the best groups. A group's score is that of its two best experts.
 static void choose_groups(struct choice *c)
 {
     const struct experts_config *x = c->x;
@@ -170,49 +161,35 @@ static void choose_row(struct choice *c, const float *logits, const float *bias,
     }
 }
 
-// Which experts each row has chosen, and the rows of each expert.
+// The experts of each row, and the rows of each expert.
 struct routes {
     int32_t *index; // [m, K]
     int32_t *rows;  // [m * K] rows, expert by expert
-    int32_t *slots; // [m * K] where in `index` each stands
+    int32_t *slots; // [m * K] their indices in `index`
     int32_t *first; // [E + 1] of each expert in rows and slots
 };
 
-static void routes_release(struct routes *r)
+static struct routes route(struct graph *g, const struct experts_config *x,
+                           const struct tensor *logits, const struct tensor *bias)
 {
-    free(r->index);
-    free(r->rows);
-    free(r->slots);
-    free(r->first);
-}
-
-static void choose(struct graph *g, const struct experts_config *x, const struct tensor *logits,
-                   const struct tensor *bias, int32_t *index)
-{
-    const int64_t m = logits->shape[0], E = x->count;
+    const int64_t m = logits->shape[0], E = x->count, count = m * x->per_token;
+    struct routes r = { .index = xreallocarray(NULL, (size_t)count, sizeof *r.index),
+                        .rows = xreallocarray(NULL, (size_t)count, sizeof *r.rows),
+                        .slots = xreallocarray(NULL, (size_t)count, sizeof *r.slots),
+                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first) };
     float *host = xreallocarray(NULL, (size_t)(m + 2) * (size_t)E, sizeof *host);
     float *add = host + m * E;
     struct choice c = { x, add + E, xcalloc((size_t)E, sizeof *c.taken) };
     graph_download(g, host, logits);
     graph_download(g, add, bias);
-    for (int64_t i = 0; i < m; i++) choose_row(&c, host + i * E, add, index + i * x->per_token);
+    for (int64_t i = 0; i < m; i++) choose_row(&c, host + i * E, add, r.index + i * x->per_token);
     free(c.taken);
     free(host);
-}
 
-static struct routes route(struct graph *g, const struct experts_config *x,
-                           const struct tensor *logits, const struct tensor *bias)
-{
-    const int64_t count = logits->shape[0] * x->per_token;
-    struct routes r = { .index = xreallocarray(NULL, (size_t)count, sizeof *r.index),
-                        .rows = xreallocarray(NULL, (size_t)count, sizeof *r.rows),
-                        .slots = xreallocarray(NULL, (size_t)count, sizeof *r.slots),
-                        .first = xcalloc((size_t)x->count + 2, sizeof *r.first) };
-    choose(g, x, logits, bias, r.index);
-    // Counted one place late, so that filling moves each start to where the next begins.
+    // Counts are one entry late, so that filling moves each start to the next expert's.
     int32_t *next = r.first + 1;
     for (int64_t i = 0; i < count; i++) next[r.index[i] + 1]++;
-    for (int64_t e = 0; e < x->count; e++) next[e + 1] += next[e];
+    for (int64_t e = 0; e < E; e++) next[e + 1] += next[e];
     for (int64_t i = 0; i < count; i++) {
         const int32_t at = next[r.index[i]]++;
         r.rows[at] = (int32_t)(i / x->per_token);
@@ -232,7 +209,7 @@ static struct tensor *gated(struct graph *g, struct tensor *x, const struct line
     return linear_forward(g, op_swiglu(g, gate, up), &w[FFN_DOWN]);
 }
 
-// Choices must not depend on the device's rounding of products.
+// In f32: choices must not depend on how the device rounds products.
 static struct tensor *router(struct graph *g, struct tensor *x, const struct linear *w)
 {
     const enum matmul_mode mode = g->matmul;
@@ -240,24 +217,6 @@ static struct tensor *router(struct graph *g, struct tensor *x, const struct lin
     struct tensor *logits = linear_forward(g, x, w);
     g->matmul = mode;
     return logits;
-}
-
-static struct tensor *zeros(struct graph *g, const struct tensor *x)
-{
-    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
-    if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
-    return y;
-}
-
-// y with what expert e gives for its rows of x [m, D]; weights [m*K, 1].
-static struct tensor *add_expert(struct graph *g, struct tensor *y, struct tensor *x,
-                                 struct tensor *weights, const struct linear *w,
-                                 const struct routes *r, int64_t e)
-{
-    const int32_t from = r->first[e], count = r->first[e + 1] - from;
-    struct tensor *some = op_gather_rows(g, x, r->rows + from, count);
-    struct tensor *weight = op_gather_rows(g, weights, r->slots + from, count);
-    return op_add_weighted_rows(g, y, gated(g, some, w), r->rows + from, weight);
 }
 
 static struct fused_gated gated_of(const struct linear *w)
@@ -277,8 +236,8 @@ static int64_t parts_of(const struct routes *r, int64_t e)
     return (r->first[e + 1] - r->first[e] + EXPERT_ROWS - 1) / EXPERT_ROWS;
 }
 
-// The list of rows in pieces, about equal ones of an expert; those of most rows first, so that no
-// thread waits long for the last one. NULL: they are too few for the threads.
+// Cuts the list of rows into pieces, about equal ones of each expert; the largest come first, so
+// that no thread waits long for the last one. NULL: they are too few for the threads.
 static struct expert_piece *cut(const struct graph *g, const struct experts_config *c,
                                 const struct routes *r, int64_t *pieces)
 {
@@ -299,8 +258,8 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
     return all;
 }
 
-// Where in the list of rows each of the m rows stands, ascending: [m, K]; belongs to the caller.
-static int32_t *find_places(const struct routes *r, int64_t m, int64_t per_row)
+// The indices of each of the m rows in the list of rows, ascending: [m, K]; the caller frees them.
+static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
 {
     int32_t *places = xreallocarray(NULL, (size_t)(m * per_row), sizeof *places);
     int32_t *seen = xcalloc((size_t)m, sizeof *seen);
@@ -343,7 +302,7 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     int64_t pieces;
     struct expert_piece *piece = cut(g, c, r, &pieces);
     if (!piece) return false;
-    int32_t *places = find_places(r, x->shape[0], c->per_token);
+    int32_t *places = row_indices(r, x->shape[0], c->per_token);
     add_pieces(g, w, c,
                (struct expert_rows){ .y = y,
                                      .x = x,
@@ -367,7 +326,10 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     if (layer->number < c->dense) return ffn_gated.forward(g, layer, x, unread);
     struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
     struct tensor *y = logits && c->shared ? gated(g, x, w + SHARED_GATE) : NULL;
-    if (logits && !c->shared) y = zeros(g, x);
+    if (logits && !c->shared) {
+        y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+        if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
+    }
     if (!y) return NULL;
     struct routes r = route(g, c, logits, &w[ROUTER_BIAS].weight);
     struct tensor *weights =
@@ -375,21 +337,32 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     if (weights) weights = graph_view(g, weights, 2, (int64_t[]){ tensor_count(weights), 1 });
     const bool done = weights && add_at_once(g, layer, y, x, weights, &r);
     for (int64_t e = 0; e < c->count && y && weights && !done; e++) {
-        if (r.first[e] == r.first[e + 1]) continue;
+        const int32_t from = r.first[e], count = r.first[e + 1] - from;
+        if (!count) continue;
         struct arena_mark scratch = graph_scratch_begin(g);
-        y = add_expert(g, y, x, weights, w + common_count(c) + 3 * e, &r, e);
+        struct tensor *some = op_gather_rows(g, x, r.rows + from, count);
+        struct tensor *weight = op_gather_rows(g, weights, r.slots + from, count); // [count, 1]
+        struct tensor *one = gated(g, some, w + common_count(c) + 3 * e);
+        y = op_add_weighted_rows(g, y, one, r.rows + from, weight);
         graph_scratch_end(g, scratch);
     }
-    routes_release(&r);
+    free(r.index);
+    free(r.rows);
+    free(r.slots);
+    free(r.first);
     return weights ? y : NULL;
 }
 
 // The mixture of few rows, in one call.
-static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor *h)
+static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
+                                    const struct fused_after *after, bool unread)
 {
     const struct experts_config *c = &layer->pass->config->experts;
     const struct sublayer *s = &layer->w->ffn;
     const struct linear *w = s->weight;
+    if (layer->number < c->dense) return ffn_gated.fused(g, layer, h, after, unread);
+    if (after->gain || !g->backend->fused || !h || h->shape[0] > backend_few_rows(g->backend))
+        return NULL;
     struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
     for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + common_count(c) + 3 * e);
     const struct fused_experts form = { .h = h,
@@ -407,21 +380,11 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
                                         .scale = (float)c->scale };
     const bool done = fused_experts(g, w, s->count, &form);
     free(expert);
-    return done;
-}
-
-static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
-                                    const struct fused_after *after, bool unread)
-{
-    if (layer->number < layer->pass->config->experts.dense)
-        return ffn_gated.fused(g, layer, h, after, unread);
-    if (after->gain || !g->backend->fused || !h || h->shape[0] > backend_few_rows(g->backend))
-        return NULL;
-    return rows_fused(g, layer, h) ? h : NULL;
+    return done ? h : NULL;
 }
 
 // A block reads the weights of all experts that its rows choose, which 100 rows of each do not
-// hide: larger blocks than of a single FFN, for 50 MB more.
+// hide: blocks are larger than those of a single FFN, and take 50 MB more.
 enum { BLOCK_ROWS = 2048 };
 
 const struct ffn_kind ffn_experts = {

@@ -81,9 +81,8 @@ static void *kept(struct graph *g, const void *form, size_t size)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
-// Heads whose rows GGUF files have with those that turn together side by side are neighbouring
-// pairs to the form. False: they are in an order that it does not know; biases and gains never are
-// in one.
+// GGUF files may store the two rows of a rotated pair side by side: the form then rotates
+// neighbours. False: the rows have another order. Biases and gains are never reordered.
 static bool take_order(struct fused_qkv *p)
 {
     const struct head_order q = p->wq.w->order, k = p->wk.w->order;
@@ -109,7 +108,7 @@ bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct 
     return take_order(&form) && qkv(g, form);
 }
 
-// The parts of all [n (H + 2 Hkv), d], which lie behind one another.
+// The consecutive parts of all [n (H + 2 Hkv), d].
 static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
                   struct tensor part[3])
 {
@@ -121,31 +120,27 @@ static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
     }
 }
 
-// What the tape keeps of it.
+// Kept by the tape.
 struct qkv_kept {
     struct fused_qkv form;
     int64_t heads[3];
 };
 
-// The gradient d of turned heads becomes that of the products which were normed.
+// Replaces the gradient d of rotated heads by that of the products before their norm.
 static bool heads_back(struct graph *g, const struct tape_step *s, const struct tensor *saved,
                        const struct tensor *gain, struct tensor *d)
 {
     const struct backend *b = g->backend;
     const struct qkv_kept *w = s->self;
-    struct tensor dgain;
-    const bool want = tape_grad(g, gain, &dgain);
-    struct tensor *turned = graph_new(g, DTYPE_F32, d->rank, d->shape);
+    struct tensor dgain, *const to_gain = tape_wanted(g, gain, &dgain);
+    struct tensor *y = graph_new(g, DTYPE_F32, d->rank, d->shape); // rotated back
     struct tensor *x = graph_new(g, DTYPE_F32, d->rank, d->shape);
-    if (!turned || !x) return false;
-    const int status =
-        b->fill(turned, 0) < 0 || b->fill(x, 0) < 0 ||
-                b->rope_backward(turned, d, s->in[2], s->in[3]) < 0 ||
-                b->rmsnorm_backward(x, want ? &dgain : NULL, turned, saved, gain, w->form.eps) < 0
-            ? -1
-            : 0;
+    if (!y || !x) return false;
+    const bool failed = b->fill(y, 0) < 0 || b->fill(x, 0) < 0 ||
+                        b->rope_backward(y, d, s->in[2], s->in[3]) < 0 ||
+                        b->rmsnorm_backward(x, to_gain, y, saved, gain, w->form.eps) < 0;
     *d = *x;
-    return op_back(g, "norms of heads", status) == 0;
+    return op_back(g, "norms of heads", failed ? -1 : 0) == 0;
 }
 
 // in: h, gain, cos, sin, the gains of queries and keys.
@@ -154,15 +149,16 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
     const struct qkv_kept *w = s->self;
     const bool normed = w->form.q_gain;
     struct tensor dh, dgain, all, d[3];
-    const bool want_h = tape_grad(g, s->in[0], &dh), want_gain = tape_grad(g, s->in[1], &dgain);
+    struct tensor *const to_h = tape_wanted(g, s->in[0], &dh);
+    struct tensor *const to_gain = tape_wanted(g, s->in[1], &dgain);
     if (!tape_grad(g, s->out, &all)) return -1;
     split(&all, w->heads, s->in[0]->shape[0], d);
     const struct arena_mark mark = arena_mark(g->arena);
     if (normed && (!heads_back(g, s, w->form.saved_q, s->in[4], &d[0]) ||
                    !heads_back(g, s, w->form.saved_k, s->in[5], &d[1])))
         return -1;
-    const struct fused_qkv_back p = { .dh = want_h ? &dh : NULL,
-                                      .dgain = want_gain ? &dgain : NULL,
+    const struct fused_qkv_back p = { .dh = to_h,
+                                      .dgain = to_gain,
                                       .dq = &d[0],
                                       .dk = &d[1],
                                       .dv = &d[2],
@@ -180,15 +176,6 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "queries, keys and values", status);
 }
 
-// Where the products of normed heads are kept for the way back.
-static bool keep_heads(struct graph *g, struct fused_qkv *p)
-{
-    if (!p->q_gain || !tape_on(g)) return true;
-    p->saved_q = graph_new(g, DTYPE_F32, p->q->rank, p->q->shape);
-    p->saved_k = graph_new(g, DTYPE_F32, p->k->rank, p->k->shape);
-    return p->saved_q && p->saved_k;
-}
-
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3])
 {
@@ -201,7 +188,11 @@ bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const s
     if (!all) return false;
     split(all, keep.heads, n, part);
     keep.form.q = &part[0], keep.form.k = &part[1], keep.form.v = &part[2];
-    if (!keep_heads(g, &keep.form)) return false;
+    if (p->q_gain && tape_on(g)) { // the backward pass needs the products of normed heads
+        keep.form.saved_q = graph_new(g, DTYPE_F32, part[0].rank, part[0].shape);
+        keep.form.saved_k = graph_new(g, DTYPE_F32, part[1].rank, part[1].shape);
+        if (!keep.form.saved_q || !keep.form.saved_k) return false;
+    }
     if (!qkv(g, keep.form)) {
         arena_reset(g->arena, mark);
         return false;
@@ -222,8 +213,8 @@ bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const s
 
 bool fused_attend(struct graph *g, const struct linear *w, const struct fused_attend *p)
 {
-    if (g->tape || !usable(g, p->h, w, 1) || !p->q || !p->k || !p->v) return false;
-    if (p->k->shape[2] != p->v->shape[2]) return false;
+    if (g->tape || !usable(g, p->h, w, 1) || !g->backend->fused->attend) return false;
+    if (!p->q || !p->k || !p->v || p->k->shape[2] != p->v->shape[2]) return false;
     struct fused_attend all = *p;
     all.scale = attend_scale(p->q);
     all.w = fused_whole(w);
@@ -231,9 +222,9 @@ bool fused_attend(struct graph *g, const struct linear *w, const struct fused_at
     return done(g, "attention", g->backend->fused->attend(&all));
 }
 
-// --- norms behind a sum's product ----------------------------------------------------------------
+// --- a norm after the product that is added ------------------------------------------------------
 
-// Where the product is kept for the way back.
+// Allocates the product that the backward pass needs.
 static bool keep_product(struct graph *g, struct fused_after *after, const struct tensor *h)
 {
     if (!after->gain || !tape_on(g)) return true;
@@ -241,7 +232,7 @@ static bool keep_product(struct graph *g, struct fused_after *after, const struc
     return after->saved != NULL;
 }
 
-// The gradient of the product behind which the norm is: dy itself if there is none.
+// The gradient d of the product before the norm: dy itself without a norm.
 static bool after_back(struct graph *g, const struct fused_after *after, const struct tensor *dy,
                        struct tensor *d)
 {
@@ -250,15 +241,14 @@ static bool after_back(struct graph *g, const struct fused_after *after, const s
         *d = *dy;
         return true;
     }
-    const bool want = tape_grad(g, own(after->gain), &dgain);
+    struct tensor *const to_gain = tape_wanted(g, after->gain, &dgain);
     struct tensor *x = graph_new(g, DTYPE_F32, dy->rank, dy->shape);
     if (!x) return false;
     *d = *x;
     if (g->backend->fill(d, 0) == 0 &&
-        g->backend->rmsnorm_backward(d, want ? &dgain : NULL, dy, after->saved, after->gain,
-                                     after->eps) == 0)
+        g->backend->rmsnorm_backward(d, to_gain, dy, after->saved, after->gain, after->eps) == 0)
         return true;
-    graph_fail(g, "a norm behind a product: %s", g->backend->failure());
+    graph_fail(g, "a norm after a product: %s", g->backend->failure());
     return false;
 }
 
@@ -313,10 +303,10 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
     const struct arena_mark mark = arena_mark(g->arena);
     if (!after_back(g, &w->after, &dy, &d)) return -1;
     const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may be dy from here on
-    const bool want_gain = tape_grad(g, s->in[1], &dgain);
+    struct tensor *const to_gain = tape_wanted(g, s->in[1], &dgain);
     if (!graph_ok(g)) return -1;
     const struct fused_ffn_back p = { .dh = want_h ? &dh : NULL,
-                                      .dgain = want_gain ? &dgain : NULL,
+                                      .dgain = to_gain,
                                       .dy = &d,
                                       .h = s->in[0],
                                       .gain = s->in[1],
@@ -331,41 +321,31 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "FFN", status);
 }
 
-// A result that only carries gradients back; its unread content is that of h.
-static struct tensor *stand_in(struct graph *g, struct tensor *h)
-{
-    struct tensor *y = graph_view(g, h, h->rank, h->shape);
-    if (y) y->grad = NULL;
-    return y;
-}
-
-// Many rows on the CPU, without a tape; bit for bit as the ops.
-static struct tensor *ffn_in_place(struct graph *g, const struct linear *w, int count,
-                                   const struct fused_ffn *form)
-{
-    struct fused_ffn p = *form;
-    if (g->tape || !graph_ok(g) || !p.h || !fused_is_plain(w, count)) return NULL;
-    p.y = own(p.h);
-    p.mode = (int)g->matmul;
-    return done(g, "FFN", g->backend->ffn_rows(&p)) ? p.y : NULL;
-}
-
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *form, bool unread)
 {
-    if (g->backend->ffn_rows) return ffn_in_place(g, w, count, form);
-    if (!usable(g, form->h, w, count)) return NULL;
-    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no way back
     struct fused_ffn p = *form;
     struct tensor *h = own(form->h);
+    p.mode = (int)g->matmul;
+    if (g->backend->ffn_rows) { // many rows on the CPU, without a tape; bit for bit as the ops
+        if (g->tape || !graph_ok(g) || !h || !fused_is_plain(w, count)) return NULL;
+        p.y = h;
+        return done(g, "FFN", g->backend->ffn_rows(&p)) ? h : NULL;
+    }
+    if (!usable(g, h, w, count)) return NULL;
+    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no backward form
     const struct arena_mark mark = arena_mark(g->arena);
     const int64_t n = h->shape[0], inner = tensor_row(p.down.w);
-    const bool recorded = tape_on(g), stands = recorded && unread;
-    struct tensor *y = stands ? stand_in(g, h) : sum_of(g, h);
-    p.y = stands ? NULL : y;
+    const bool recorded = tape_on(g);
+    struct tensor *y; // unread, it only carries gradients back: its content is that of h
+    if (recorded && unread) {
+        y = graph_view(g, h, h->rank, h->shape);
+        if (y) y->grad = NULL;
+    } else {
+        p.y = y = sum_of(g, h);
+    }
     p.saved_gate = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
     p.saved_up = recorded ? graph_new2(g, DTYPE_BF16, n, inner) : NULL;
-    p.mode = (int)g->matmul;
     if (!keep_product(g, &p.after, h) || !graph_ok(g)) return NULL;
     if (!done(g, "FFN", g->backend->fused->ffn(&p))) {
         arena_reset(g->arena, mark);
@@ -431,12 +411,12 @@ bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p)
 {
-    if (g->tape || !usable(g, p->h, w, count)) return false;
+    if (g->tape || !usable(g, p->h, w, count) || !g->backend->fused->experts) return false;
     return done(g, "experts", g->backend->fused->experts(p));
 }
 
 bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p)
 {
-    if (g->tape || !usable(g, p->h, w, count)) return false;
+    if (g->tape || !usable(g, p->h, w, count) || !g->backend->fused->latent) return false;
     return done(g, "latent attention", g->backend->fused->latent(p));
 }

@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
 
-enum { TOKENS = 32 }; // of which the products [H,D] are at hand
+enum { TOKENS = 32 }; // whose products [H,D] are held at a time
 
 void grams_release(struct grams *s)
 {
@@ -24,13 +24,14 @@ void grams_release(struct grams *s)
 static struct tensor *lora_product(struct graph *g, const struct lora *lora)
 {
     const int64_t rank = lora->a.shape[0], in = lora->a.shape[1];
-    float *a = xmalloc(tensor_bytes(&lora->a)), *turned = xmalloc(tensor_bytes(&lora->a));
+    float *a = xmalloc(tensor_bytes(&lora->a)), *transposed = xmalloc(tensor_bytes(&lora->a));
     g->backend->download(a, lora->a.data, tensor_bytes(&lora->a));
     for (int64_t r = 0; r < rank; r++)
-        for (int64_t i = 0; i < in; i++) turned[i * rank + r] = a[r * in + i];
-    struct tensor *t = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ in, rank }, turned); // [H*d, r]
+        for (int64_t i = 0; i < in; i++) transposed[i * rank + r] = a[r * in + i];
+    struct tensor *t =
+        graph_upload(g, DTYPE_F32, 2, (int64_t[]){ in, rank }, transposed); // [H*d, r]
     free(a);
-    free(turned);
+    free(transposed);
     return op_scale(g, op_matmul(g, (struct tensor *)&lora->b, t, NULL), lora->scale);
 }
 
@@ -55,18 +56,6 @@ static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_
     return t;
 }
 
-// Values of one key/value head of keys from..from+m: [m,d].
-static struct tensor *head_values(struct graph *g, const float *v, int64_t from, int64_t m,
-                                  int64_t kv_heads, int64_t head, int64_t d)
-{
-    float *x = xreallocarray(NULL, (size_t)(m * d), sizeof *x);
-    for (int64_t i = 0; i < m; i++)
-        memcpy(x + i * d, v + ((from + i) * kv_heads + head) * d, (size_t)d * sizeof *x);
-    struct tensor *t = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ m, d }, x);
-    free(x);
-    return t;
-}
-
 // u [m,H,D] = v_i W_O[n] of some keys.
 static int head_outputs(struct graph *g, struct tensor *slices, const float *v, int64_t from,
                         int64_t m, int64_t heads, int64_t kv_heads, float *u)
@@ -74,7 +63,11 @@ static int head_outputs(struct graph *g, struct tensor *slices, const float *v, 
     const int64_t d = slices->shape[1], group = heads / kv_heads, out = slices->shape[0] / heads;
     for (int64_t k = 0; k < kv_heads && graph_ok(g); k++) {
         struct arena_mark scratch = graph_scratch_begin(g);
-        struct tensor *x = head_values(g, v, from, m, kv_heads, k, d);
+        float *head = xreallocarray(NULL, (size_t)(m * d), sizeof *head); // its values [m,d]
+        for (int64_t i = 0; i < m; i++)
+            memcpy(head + i * d, v + ((from + i) * kv_heads + k) * d, (size_t)d * sizeof *head);
+        struct tensor *x = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ m, d }, head);
+        free(head);
         struct tensor *w = graph_rows(g, slices, k * group * out, group * out);
         struct tensor *y = op_matmul(g, x, w, NULL); // [m, group*D]
         float *host = y ? xmalloc(tensor_bytes(y)) : NULL;

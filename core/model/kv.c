@@ -100,9 +100,12 @@ void kv_release(struct kv *kv)
     *kv = (struct kv){ 0 };
 }
 
-// Moves the `used` rows of t into a table of `capacity` rows.
-static int table_grow(const struct backend *b, struct tensor *t, int64_t used, int64_t capacity)
+int kv_table_reserve(const struct backend *b, struct tensor *t, int64_t used, int64_t rows)
 {
+    const int64_t have = t->shape[0];
+    int64_t capacity = have + have / 2 + KV_STEP;
+    if (have >= rows) return 0;
+    if (have == 0 || capacity < rows) capacity = rows;
     struct tensor larger = *t;
     size_t bytes = dtype_size(t->dtype);
     larger.shape[0] = capacity;
@@ -113,7 +116,7 @@ static int table_grow(const struct backend *b, struct tensor *t, int64_t used, i
 
     struct tensor to = larger, from = *t;
     to.shape[0] = from.shape[0] = used;
-    // Of the same dtype it is a copy on the device.
+    // Widening to the same dtype copies on the device.
     if (used && bytes && b->widen(&to, &from) < 0) {
         b->release(larger.data);
         return -1;
@@ -123,18 +126,10 @@ static int table_grow(const struct backend *b, struct tensor *t, int64_t used, i
     return 0;
 }
 
-int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows)
-{
-    int64_t have = table->shape[0], capacity = have + have / 2 + KV_STEP;
-    if (have >= rows) return 0;
-    if (have == 0 || capacity < rows) capacity = rows;
-    return table_grow(b, table, used, capacity);
-}
-
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 {
     struct kv_layer *l = &kv->layer[layer];
-    if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // they move
+    if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // the tables move
     // Check both tables: growing one of them may have failed before.
     if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
         kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)

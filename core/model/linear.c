@@ -6,7 +6,8 @@
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
-// First all first numbers of each head's pairs, then all second ones; what does not turn stays.
+// The first numbers of each head's pairs, then the second ones, then the numbers that do not
+// rotate.
 static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, struct head_order o)
 {
     const int64_t half = o.turn / 2, rest = o.head - o.turn;
@@ -16,7 +17,7 @@ static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, st
     return op_columns_of(g, heads, parts, rest ? 3 : 2);
 }
 
-// The other way: each first number before its second one.
+// The inverse: each first number before its second one.
 static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
                                struct head_order o)
 {
@@ -28,22 +29,12 @@ static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
         part[i] = graph_view(g, part[i], 2, (int64_t[]){ heads * half, 1 });
     }
     const struct column_part pair[] = { { part[0], { 0, 1, 1 } }, { part[1], { 0, 1, 1 } } };
-    struct tensor *turned = op_columns_of(g, heads * half, pair, 2); // [heads*half, 2]
-    turned = turned ? graph_view(g, turned, 2, (int64_t[]){ heads, 2 * half }) : NULL;
-    if (!turned || !rest) return turned;
-    const struct column_part all[] = { { turned, { 0, 1, 2 * half } },
+    struct tensor *pairs = op_columns_of(g, heads * half, pair, 2); // [heads*half, 2]
+    pairs = pairs ? graph_view(g, pairs, 2, (int64_t[]){ heads, 2 * half }) : NULL;
+    if (!pairs || !rest) return pairs;
+    const struct column_part all[] = { { pairs, { 0, 1, 2 * half } },
                                        { y, { 2 * half, 1, rest } } };
     return op_columns_of(g, heads, all, 2);
-}
-
-// Columns of y[N,out], which stand as the weight's rows do, in the order that all else knows.
-static struct tensor *usual_order(struct graph *g, struct tensor *y, struct head_order o)
-{
-    if (!y || !graph_ok(g)) return NULL;
-    const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
-    y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
-    if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
-    return y ? graph_view(g, y, 2, (int64_t[]){ n, out }) : NULL;
 }
 
 // y[N,out] + bias[out], as the product of a column of ones with the bias.
@@ -57,23 +48,21 @@ static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct t
     return op_add(g, y, op_matmul(g, ones, column, NULL));
 }
 
-// Of a weight whose rows stand in another order; the bias never does.
-static struct tensor *ordered_product(struct graph *g, struct tensor *x, const struct linear *w,
-                                      product_fn *last)
-{
-    struct tensor *y = last(g, x, graph_weight(&w->weight), NULL);
-    return add_bias(g, usual_order(g, y, w->weight.order), &w->bias);
-}
-
 static struct tensor *forward(struct graph *g, struct tensor *x, const struct linear *w,
-                              product_fn *last)
+                              product_fn *product)
 {
-    struct tensor *y = w->weight.order.head
-                           ? ordered_product(g, x, w, last)
-                           : last(g, x, graph_weight(&w->weight), graph_weight(&w->bias));
+    const struct head_order o = w->weight.order;
+    struct tensor *bias = graph_weight(&w->bias);
+    struct tensor *y = product(g, x, graph_weight(&w->weight), o.head ? NULL : bias);
+    if (o.head && y) { // the weight's rows have another order; the bias never has
+        const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
+        y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
+        if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
+        y = y ? add_bias(g, graph_view(g, y, 2, (int64_t[]){ n, out }), &w->bias) : NULL;
+    }
     if (!w->lora) return y;
     const struct lora_sides sides = { &w->lora->a, &w->lora->b, w->lora->scale };
-    return op_lora(g, y, x, &sides, last == op_matmul);
+    return op_lora(g, y, x, &sides, product == op_matmul);
 }
 
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w)
@@ -90,7 +79,8 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
 static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                                  enum gelu_form form)
 {
-    if (!g->backend->fused || g->tape || w->lora || !x || !graph_ok(g)) return NULL;
+    const struct fused *fused = g->backend->fused;
+    if (!fused || !fused->gelu || g->tape || w->lora || !x || !graph_ok(g)) return NULL;
     if (dtype_in_blocks(w->weight.dtype) || w->weight.order.head) return NULL;
     struct arena_mark mark = arena_mark(g->arena);
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->weight.shape[0]);
@@ -100,7 +90,7 @@ static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct
                                   .w = { &w->weight, graph_weight(&w->bias) },
                                   .form = (int)form,
                                   .mode = (int)g->matmul };
-    const int status = g->backend->fused->gelu(&p);
+    const int status = fused->gelu(&p);
     if (status == 0) return y;
     if (status < 0) graph_fail(g, "GELU: %s", g->backend->failure());
     arena_reset(g->arena, mark);
@@ -121,25 +111,17 @@ struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int part
     return op_columns_of(g, y->shape[0], &(struct column_part){ y, { part * width, 1, width } }, 1);
 }
 
-// Rows of a weight can be multiplied for themselves, which saves copies of the results.
-static bool has_plain_rows(const struct graph *g, const struct linear *w)
-{
-    return !g->backend->own_memory && !g->tape && !w->lora && !w->weight.order.head;
-}
-
-static struct tensor *rows_product(struct graph *g, struct tensor *x, const struct linear *w,
-                                   int64_t from, int64_t rows)
-{
-    return op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), from, rows),
-                     graph_rows(g, graph_weight(&w->bias), from, rows));
-}
-
 void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
                   struct tensor **part)
 {
-    const bool plain = has_plain_rows(g, w);
     const int64_t rows = w->weight.shape[0] / parts;
-    struct tensor *all = plain ? NULL : linear_forward(g, x, w);
+    if (g->backend->own_memory || g->tape || w->lora || w->weight.order.head) {
+        struct tensor *all = linear_forward(g, x, w);
+        for (int i = 0; i < parts; i++) part[i] = linear_part(g, all, i, parts);
+        return;
+    }
+    // Products of some rows of the weight each: saves copies of the results.
     for (int i = 0; i < parts; i++)
-        part[i] = plain ? rows_product(g, x, w, i * rows, rows) : linear_part(g, all, i, parts);
+        part[i] = op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), i * rows, rows),
+                            graph_rows(g, graph_weight(&w->bias), i * rows, rows));
 }

@@ -4,28 +4,25 @@
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
-// Could the layer read packed rows? They hold what a product of its weight alone needs.
-static bool reads_packed(const struct linear *w)
-{
-    return !w->weight.data ||
-           (!w->lora && !w->weight.order.head && !dtype_in_blocks(w->weight.dtype));
-}
-
+// Can these layers read packed rows? They hold what a product with a weight alone needs.
 static bool packs(const struct graph *g, int64_t rows, const struct linear *const *read_by)
 {
     const struct packed_ops *d = g->backend->products;
     if (!d || g->tape || !d->takes(rows, (int)g->matmul)) return false;
-    for (; *read_by; read_by++)
-        if (!reads_packed(*read_by)) return false;
+    for (; *read_by; read_by++) {
+        const struct tensor *w = &(*read_by)->weight;
+        if (w->data && ((*read_by)->lora || w->order.head || dtype_in_blocks(w->dtype)))
+            return false;
+    }
     return true;
 }
 
-// Room for rows [n,k]; data NULL after a failure.
+// Memory for rows [n,k]; data NULL after a failure.
 static struct packed_rows packed_new(struct graph *g, int64_t n, int64_t k)
 {
     const size_t bytes = g->backend->products->bytes(n, k);
-    struct tensor *room = graph_new1(g, DTYPE_U8, (int64_t)bytes);
-    return (struct packed_rows){ room ? room->data : NULL, n, k };
+    struct tensor *memory = graph_new1(g, DTYPE_U8, (int64_t)bytes);
+    return (struct packed_rows){ memory ? memory->data : NULL, n, k };
 }
 
 static void check(struct graph *g, int status)
@@ -92,15 +89,6 @@ struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
     return graph_ok(g) ? p.y : NULL;
 }
 
-// A layer with rows of another's weight alone.
-static struct linear some_rows(struct graph *g, const struct linear *w, int64_t from, int64_t count)
-{
-    const struct tensor *weight = graph_rows(g, graph_weight(&w->weight), from, count);
-    const struct tensor *bias = graph_rows(g, graph_weight(&w->bias), from, count);
-    return (struct linear){ .weight = weight ? *weight : (struct tensor){ 0 },
-                            .bias = bias ? *bias : (struct tensor){ 0 } };
-}
-
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
                        int parts, const enum dtype *dtype, struct tensor **part)
 {
@@ -110,7 +98,10 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
         return;
     }
     for (int i = 0; i < parts; i++) {
-        const struct linear one = some_rows(g, w, i * each, each);
+        const struct tensor *weight = graph_rows(g, graph_weight(&w->weight), i * each, each);
+        const struct tensor *bias = graph_rows(g, graph_weight(&w->bias), i * each, each);
+        const struct linear one = { .weight = weight ? *weight : (struct tensor){ 0 },
+                                    .bias = bias ? *bias : (struct tensor){ 0 } };
         part[i] = graph_ok(g) ? linear_rows_times(g, x, &one, dtype[i]) : NULL;
     }
 }
@@ -124,7 +115,8 @@ static struct linear_rows packed_result(struct graph *g, struct packed_product *
     return (struct linear_rows){ NULL, p->packed };
 }
 
-static bool goes_on(const struct graph *g, const struct linear_rows *x, const struct linear *next)
+static bool stays_packed(const struct graph *g, const struct linear_rows *x,
+                         const struct linear *next)
 {
     return x->packed.data && packs(g, x->packed.rows, (const struct linear *const[]){ next, NULL });
 }
@@ -135,7 +127,7 @@ struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x
 {
     if (!graph_ok(g)) return (struct linear_rows){ 0 };
     if (!x->packed.data) return (struct linear_rows){ linear_gelu(g, x->plain, w, form), { 0 } };
-    if (!goes_on(g, x, next))
+    if (!stays_packed(g, x, next))
         return (struct linear_rows){ op_gelu(g, linear_rows_times(g, x, w, DTYPE_F32), form),
                                      { 0 } };
     struct packed_product p = product_of(x, w, PRODUCT_GELU);
@@ -148,7 +140,7 @@ struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *
                                      const struct linear *next)
 {
     if (!graph_ok(g)) return (struct linear_rows){ 0 };
-    if (!goes_on(g, x, next)) {
+    if (!stays_packed(g, x, next)) {
         struct tensor *a = linear_rows_times(g, x, gate, DTYPE_F32);
         struct tensor *b = linear_rows_times(g, x, up, DTYPE_F32);
         return (struct linear_rows){ op_swiglu(g, a, b), { 0 } };
@@ -164,22 +156,18 @@ bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linea
     return packs(g, rows, (const struct linear *const[]){ next, NULL });
 }
 
-// Devices rely on it, as in op_attention.
-static bool attends(struct graph *g, const struct packed_attention *p)
-{
-    const int64_t *q = p->q->shape, *k = p->k->shape, *v = p->v->shape;
-    if (p->q->rank == 3 && p->k->rank == 3 && p->v->rank == 3 && q[0] == k[0] && q[0] == v[0] &&
-        q[1] == k[1] && q[1] == v[1] && q[2] == k[2] &&
-        (!p->cos || (q[2] % 2 == 0 && p->k->dtype == DTYPE_F32)))
-        return true;
-    graph_fail(g, "attention: queries, keys and values do not fit each other");
-    return false;
-}
-
 struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p)
 {
-    if (!p->q || !p->k || !p->v || !graph_ok(g) || !attends(g, p)) return (struct linear_rows){ 0 };
     struct packed_attention all = *p;
+    if (!p->q || !p->k || !p->v || !graph_ok(g)) return (struct linear_rows){ 0 };
+    // Devices rely on it, as in op_attention.
+    const int64_t *q = p->q->shape, *k = p->k->shape, *v = p->v->shape;
+    if (p->q->rank != 3 || p->k->rank != 3 || p->v->rank != 3 || q[0] != k[0] || q[0] != v[0] ||
+        q[1] != k[1] || q[1] != v[1] || q[2] != k[2] ||
+        (p->cos && (q[2] % 2 || p->k->dtype != DTYPE_F32))) {
+        graph_fail(g, "attention: queries, keys and values do not fit each other");
+        return (struct linear_rows){ 0 };
+    }
     all.to = packed_new(g, p->q->shape[0], p->v->shape[1] * p->v->shape[2]);
     if (all.to.data) check(g, g->backend->products->attend(&all));
     return (struct linear_rows){ NULL, all.to };

@@ -5,14 +5,6 @@
 #include "core/model/families/family.h"
 #include "core/settings/settings.h"
 
-// Does the reference take a rendered prompt as it is? A processor, and so a model that sees, adds
-// BOS where the template has not written it, as llama.cpp does where a file says so;
-// apply_chat_template of a text model's tokenizer does not.
-static bool writes_begin(const struct model *m)
-{
-    return !model_sees(m) && !m->checkpoint->gguf_count;
-}
-
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err)
 {
@@ -25,6 +17,10 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
                        "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
                        "like it: choose one with /set chat.template (see /help templates)",
                        m->name, m->template_problem);
+    // Only apply_chat_template of a text model's tokenizer takes a rendered prompt as it is: a
+    // processor, and so a model that sees, adds BOS where the template has not written it, as
+    // llama.cpp does where a file says so.
+    const bool as_rendered = !model_sees(m) && !m->checkpoint->gguf_count;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,
         .layout = layout,
@@ -35,7 +31,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .placeholder = m->placeholder,
         .vocab = m->decoder.config.vocab,
         .plain_data = settings_is(s, "data.special_tokens", "text"),
-        .written = own && m->template && writes_begin(m),
+        .written = own && m->template && as_rendered,
         .generation_prompt = generation_prompt,
     };
     return 0;

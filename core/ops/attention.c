@@ -1,8 +1,7 @@
 // core/ops/attention.c -- grouped-query attention of q[N,H,d] over k[P,Hkv,d] and v[P,Hkv,dv].
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
-// first or last: i32 [N], or NULL.
+// first or end: i32 [N], or NULL.
 static bool want_range(struct graph *g, const char *what, const struct tensor *t, int64_t rows)
 {
     char text[96];
@@ -36,12 +35,12 @@ static bool want_heads(struct graph *g, const struct tensor *q, const struct ten
 static int attention_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *const *in = s->in, dq, dk, dv, dy;
-    bool want_q = tape_grad(g, in[0], &dq), want_k = tape_grad(g, in[1], &dk);
-    bool want_v = tape_grad(g, in[2], &dv);
+    struct tensor *const to_q = tape_wanted(g, in[0], &dq), *const to_k =
+                                                                tape_wanted(g, in[1], &dk);
+    struct tensor *const to_v = tape_wanted(g, in[2], &dv);
     if (!tape_grad(g, s->out, &dy)) return -1;
     return op_back(g, "attention",
-                   g->backend->attention_backward(want_q ? &dq : NULL, want_k ? &dk : NULL,
-                                                  want_v ? &dv : NULL, &dy, s->out, in[0], in[1],
+                   g->backend->attention_backward(to_q, to_k, to_v, &dy, s->out, in[0], in[1],
                                                   in[2], in[3], in[4], s->real, g->matmul));
 }
 
@@ -61,10 +60,8 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
                           (long long)k->shape[0]);
     struct tensor *y = graph_new3(g, DTYPE_F32, q->shape[0], q->shape[1], v->shape[2]);
     if (!y) return NULL;
-    y = op_done(g, "attention",
-                g->backend->attention(y, q, k, v, first, end, scale, probs, g->matmul), y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = attention_backward,
-                                            .in = { q, k, v, first, end },
-                                            .real = scale });
+    return op_record(
+        g, "attention", g->backend->attention(y, q, k, v, first, end, scale, probs, g->matmul), y,
+        &(struct tape_step){
+            .backward = attention_backward, .in = { q, k, v, first, end }, .real = scale });
 }

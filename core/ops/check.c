@@ -66,9 +66,21 @@ bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int6
     return true;
 }
 
+struct tensor *op_new_like(struct graph *g, const char *op, const char *what, struct tensor *x)
+{
+    if (!x || !graph_ok(g) || !op_want_f32(g, op, what, x)) return NULL;
+    return graph_new(g, DTYPE_F32, x->rank, x->shape);
+}
+
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y)
 {
     return result < 0 ? graph_fail(g, "%s: %s", op, g->backend->failure()) : y;
+}
+
+struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
+                         const struct tape_step *step)
+{
+    return tape_record(g, op_done(g, op, result, y), step);
 }
 
 int op_back(struct graph *g, const char *op, int result)

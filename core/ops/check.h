@@ -3,6 +3,7 @@
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
 
+#include "core/graph/tape.h"
 #include "core/ops/ops.h"
 
 // Elements of a row: everything below the first dimension (also when there are no rows).
@@ -19,8 +20,14 @@ bool op_want_same(struct graph *g, const char *op, const struct tensor *a, const
 // Every index must lie in 0..limit-1.
 bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int64_t n,
                      int64_t limit);
+// A tensor for the result of an op on x, of x's shape; NULL if x is NULL, is not f32, or memory is
+// short.
+struct tensor *op_new_like(struct graph *g, const char *op, const char *what, struct tensor *x);
 // The result of a backend function: y, or NULL with its message recorded.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
+// The same, with the op recorded on the tape.
+struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
+                         const struct tape_step *step);
 // 0, or -1 with the message of a failed backend function recorded: the end of a backward function.
 int op_back(struct graph *g, const char *op, int result);
 // Writes "[3,4] f32" to text; returns text.

@@ -2,7 +2,6 @@
 // together.
 #include <string.h>
 
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 // self: struct column_part[integer], in.. their matrices.

@@ -3,7 +3,6 @@
 //
 // Rows go through head and softmax a few at a time: for a vocabulary of 128k and a thousand answer
 // tokens the logits alone would be 0.5 GB, their gradient as much again.
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits

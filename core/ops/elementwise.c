@@ -1,15 +1,13 @@
 // core/ops/elementwise.c -- SwiGLU, GELU, sum, multiple, softmax, widening.
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 static int swiglu_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *gate = s->in[0], *up = s->in[1], dgate, dup, dy;
-    bool want_gate = tape_grad(g, gate, &dgate), want_up = tape_grad(g, up, &dup);
+    struct tensor *const to_gate = tape_wanted(g, gate, &dgate), *const to_up =
+                                                                     tape_wanted(g, up, &dup);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "swiglu",
-                   g->backend->swiglu_backward(want_gate ? &dgate : NULL, want_up ? &dup : NULL,
-                                               &dy, gate, up));
+    return op_back(g, "swiglu", g->backend->swiglu_backward(to_gate, to_up, &dy, gate, up));
 }
 
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up)
@@ -19,9 +17,8 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
         return NULL;
     struct tensor *y = tape_on(g) ? graph_new(g, DTYPE_F32, gate->rank, gate->shape) : gate;
     if (!y) return NULL;
-    y = op_done(g, "swiglu", g->backend->swiglu(y, gate, up), y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
+    return op_record(g, "swiglu", g->backend->swiglu(y, gate, up), y,
+                     &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
 }
 
 static int gelu_backward(struct graph *g, const struct tape_step *s)
@@ -34,13 +31,11 @@ static int gelu_backward(struct graph *g, const struct tape_step *s)
 
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
 {
-    if (!x || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "gelu", "x", x)) return NULL;
-    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    struct tensor *y = op_new_like(g, "gelu", "x", x);
     if (!y) return NULL;
-    y = op_done(g, "gelu", g->backend->gelu(y, x, form), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
+    return op_record(
+        g, "gelu", g->backend->gelu(y, x, form), y,
+        &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
 }
 
 // in: a, b; integer: the row of a where b begins.
@@ -73,9 +68,9 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
         if (!y || (!all && !op_done(g, "add", g->backend->widen(y, a), y))) return NULL;
     }
     sum.data = (float *)y->data + from * op_columns(a);
-    y = op_done(g, "add", g->backend->add(&sum, &rows, b), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = add_backward, .in = { a, b }, .integer = from });
+    return op_record(
+        g, "add", g->backend->add(&sum, &rows, b), y,
+        &(struct tape_step){ .backward = add_backward, .in = { a, b }, .integer = from });
 }
 
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b)
@@ -93,36 +88,26 @@ static int scale_backward(struct graph *g, const struct tape_step *s)
 
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value)
 {
-    if (!x || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "scale", "x", x)) return NULL;
-    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    struct tensor *y = op_new_like(g, "scale", "x", x);
     if (!y) return NULL;
-    y = op_done(g, "scale", g->backend->scale(y, x, value), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = scale_backward, .in = { x }, .real = value });
+    return op_record(g, "scale", g->backend->scale(y, x, value), y,
+                     &(struct tape_step){ .backward = scale_backward, .in = { x }, .real = value });
 }
 
 static int scale_columns_backward(struct graph *g, const struct tape_step *s)
 {
-    struct tensor dx, dw, dy;
-    const bool want_x = tape_grad(g, s->in[0], &dx), want_w = tape_grad(g, s->in[1], &dw);
+    struct tensor *x = s->in[0], *w = s->in[1], dx, dw, dy;
+    struct tensor *const to_x = tape_wanted(g, x, &dx), *const to_w = tape_wanted(g, w, &dw);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "scale columns",
-                   g->backend->scale_columns_backward(want_x ? &dx : NULL, want_w ? &dw : NULL, &dy,
-                                                      s->in[0], s->in[1]));
+    return op_back(g, "scale columns", g->backend->scale_columns_backward(to_x, to_w, &dy, x, w));
 }
 
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w)
 {
-    if (!x || !w || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "scale columns", "x", x) ||
-        !op_want_vector(g, "scale columns", "w", w, op_columns(x)))
-        return NULL;
-    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
-    if (!y) return NULL;
-    y = op_done(g, "scale columns", g->backend->scale_columns(y, x, w), y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = scale_columns_backward, .in = { x, w } });
+    struct tensor *y = w ? op_new_like(g, "scale columns", "x", x) : NULL;
+    if (!y || !op_want_vector(g, "scale columns", "w", w, op_columns(x))) return NULL;
+    return op_record(g, "scale columns", g->backend->scale_columns(y, x, w), y,
+                     &(struct tape_step){ .backward = scale_columns_backward, .in = { x, w } });
 }
 
 static int softmax_backward(struct graph *g, const struct tape_step *s)
@@ -134,13 +119,11 @@ static int softmax_backward(struct graph *g, const struct tape_step *s)
 
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale)
 {
-    if (!x || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "softmax", "x", x)) return NULL;
-    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    struct tensor *y = op_new_like(g, "softmax", "x", x);
     if (!y) return NULL;
-    y = op_done(g, "softmax", g->backend->softmax(y, x, scale), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = softmax_backward, .in = { x }, .real = scale });
+    return op_record(
+        g, "softmax", g->backend->softmax(y, x, scale), y,
+        &(struct tape_step){ .backward = softmax_backward, .in = { x }, .real = scale });
 }
 
 static int widen_backward(struct graph *g, const struct tape_step *s)
@@ -157,6 +140,6 @@ struct tensor *op_widen(struct graph *g, struct tensor *x)
     if (!op_is_weight(x)) return graph_fail(g, "widen: x is %s", op_shape(x, text));
     struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
     if (!y) return NULL;
-    y = op_done(g, "widen", g->backend->widen(y, x), y);
-    return tape_record(g, y, &(struct tape_step){ .backward = widen_backward, .in = { x } });
+    return op_record(g, "widen", g->backend->widen(y, x), y,
+                     &(struct tape_step){ .backward = widen_backward, .in = { x } });
 }

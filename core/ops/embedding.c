@@ -4,7 +4,6 @@
 // their gradients come back.
 #include <string.h>
 
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 // Does another device than the graph's read the table?

@@ -1,5 +1,4 @@
 // core/ops/experts.c -- a mixture of experts: weights of the chosen ones, and what each adds.
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 // in: logits, index; integer: normalise; real: scale.
@@ -22,25 +21,24 @@ struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const i
     struct tensor *chosen = graph_upload(g, DTYPE_I32, 2, shape, index);
     struct tensor *w = graph_new2(g, DTYPE_F32, shape[0], count);
     if (!chosen || !w) return NULL;
-    w = op_done(g, "expert weights",
-                g->backend->expert_weights(w, logits, chosen, normalise, scale), w);
-    return tape_record(g, w,
-                       &(struct tape_step){ .backward = weights_backward,
-                                            .in = { logits, chosen },
-                                            .integer = normalise,
-                                            .real = scale });
+    return op_record(g, "expert weights",
+                     g->backend->expert_weights(w, logits, chosen, normalise, scale), w,
+                     &(struct tape_step){ .backward = weights_backward,
+                                          .in = { logits, chosen },
+                                          .integer = normalise,
+                                          .real = scale });
 }
 
 // in: x, weight, index, into. What was added to stays in the sum: its gradient is that of the sum.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dweight, dy;
-    const bool want_x = tape_grad(g, s->in[0], &dx), want_w = tape_grad(g, s->in[1], &dweight);
+    struct tensor *const to_x = tape_wanted(g, s->in[0], &dx);
+    struct tensor *const to_weight = tape_wanted(g, s->in[1], &dweight);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "weighted rows",
-                   g->backend->add_weighted_rows_backward(want_x ? &dx : NULL,
-                                                          want_w ? &dweight : NULL, &dy, s->in[0],
-                                                          s->in[2], s->in[1]));
+    return op_back(
+        g, "weighted rows",
+        g->backend->add_weighted_rows_backward(to_x, to_weight, &dy, s->in[0], s->in[2], s->in[1]));
 }
 
 struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
@@ -57,7 +55,7 @@ struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct
                           op_shape(x, right));
     struct tensor *there = graph_upload(g, DTYPE_I32, 1, x->shape, index);
     if (!there) return NULL;
-    into = op_done(g, "weighted rows", g->backend->add_weighted_rows(into, x, there, weight), into);
-    return tape_record(
-        g, into, &(struct tape_step){ .backward = add_backward, .in = { x, weight, there, into } });
+    return op_record(
+        g, "weighted rows", g->backend->add_weighted_rows(into, x, there, weight), into,
+        &(struct tape_step){ .backward = add_backward, .in = { x, weight, there, into } });
 }

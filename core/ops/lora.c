@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 // in: x, a, b, low. With dlow = scale dy b: da += dlow^T x, dx += dlow a; db += dy^T low.

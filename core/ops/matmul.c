@@ -1,19 +1,17 @@
 // core/ops/matmul.c -- x[N,K] w[M,K]^T + bias[M] -> [N,M].
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 static int matmul_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *x = s->in[0], *w = s->in[1], *bias = s->in[2], dx, dw, db, dy;
-    bool add, want_x = tape_grad_first(g, x, &dx, &add), want_w = tape_grad(g, w, &dw);
-    bool want_bias = tape_grad(g, bias, &db);
+    bool add;
+    const bool want_x = tape_grad_first(g, x, &dx, &add);
+    struct tensor *const to_w = tape_wanted(g, w, &dw), *const to_bias = tape_wanted(g, bias, &db);
     if (!tape_grad(g, s->out, &dy)) return -1;
     if (want_x && g->backend->matmul_dx(&dx, &dy, w, add, g->matmul) < 0)
         return op_back(g, "matmul", -1);
-    if (!want_w && !want_bias) return op_back(g, "matmul", 0);
-    return op_back(
-        g, "matmul",
-        g->backend->matmul_dw(want_w ? &dw : NULL, want_bias ? &db : NULL, &dy, x, g->matmul));
+    if (!to_w && !to_bias) return op_back(g, "matmul", 0);
+    return op_back(g, "matmul", g->backend->matmul_dw(to_w, to_bias, &dy, x, g->matmul));
 }
 
 static struct tensor *matmul(struct graph *g, struct tensor *x, struct tensor *w,
@@ -29,9 +27,8 @@ static struct tensor *matmul(struct graph *g, struct tensor *x, struct tensor *w
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->shape[0]);
     if (!y) return NULL;
     const int status = read ? g->backend->matmul(y, x, w, bias, g->matmul) : g->backend->fill(y, 0);
-    y = op_done(g, "matmul", status, y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
+    return op_record(g, "matmul", status, y,
+                     &(struct tape_step){ .backward = matmul_backward, .in = { x, w, bias } });
 }
 
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias)

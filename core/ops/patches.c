@@ -1,5 +1,4 @@
 // core/ops/patches.c -- pixels[C,H,W] -> one row per patch [S, C*patch*patch].
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 static int patches_backward(struct graph *g, const struct tape_step *s)
@@ -20,8 +19,7 @@ struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch)
     int64_t count = (pixels->shape[1] / patch) * (pixels->shape[2] / patch);
     struct tensor *y = graph_new2(g, DTYPE_F32, count, pixels->shape[0] * patch * patch);
     if (!y) return NULL;
-    y = op_done(g, "patches", g->backend->patches(y, pixels, patch), y);
-    return tape_record(
-        g, y,
+    return op_record(
+        g, "patches", g->backend->patches(y, pixels, patch), y,
         &(struct tape_step){ .backward = patches_backward, .in = { pixels }, .integer = patch });
 }

@@ -1,5 +1,4 @@
 // core/ops/rope.c -- rotary positions on queries or keys; in place without a tape.
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 static int rope_backward(struct graph *g, const struct tape_step *s)
@@ -25,7 +24,6 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
         y = graph_new(g, DTYPE_F32, x->rank, x->shape);
         if (!y || !op_done(g, "rope", g->backend->widen(y, x), y)) return NULL;
     }
-    y = op_done(g, "rope", g->backend->rope(y, cos, sin), y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = rope_backward, .in = { x, cos, sin } });
+    return op_record(g, "rope", g->backend->rope(y, cos, sin), y,
+                     &(struct tape_step){ .backward = rope_backward, .in = { x, cos, sin } });
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/graph/tape.h"
 #include "core/ops/check.h"
 
 static int gather_backward(struct graph *g, const struct tape_step *s)
@@ -24,9 +23,8 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
     struct tensor *y = graph_new(g, x->dtype, x->rank, shape);
     struct tensor *there = graph_upload(g, DTYPE_I32, 1, &n, index);
     if (!y || !there) return NULL;
-    y = op_done(g, "gather", g->backend->gather_rows(y, x, there), y);
-    return tape_record(g, y,
-                       &(struct tape_step){ .backward = gather_backward, .in = { x, there } });
+    return op_record(g, "gather", g->backend->gather_rows(y, x, there), y,
+                     &(struct tape_step){ .backward = gather_backward, .in = { x, there } });
 }
 
 struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n)
@@ -54,9 +52,8 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
     struct tensor *rows = graph_upload(g, DTYPE_I32, 2, shape, index);
     struct tensor *shares = graph_upload(g, DTYPE_F32, 2, shape, weight);
     if (!y || !rows || !shares) return NULL;
-    y = op_done(g, "blend", g->backend->blend_rows(y, x, rows, shares), y);
-    return tape_record(
-        g, y, &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
+    return op_record(g, "blend", g->backend->blend_rows(y, x, rows, shares), y,
+                     &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
 }
 
 // Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?
@@ -77,10 +74,9 @@ static bool want_rows(struct graph *g, const char *op, const struct tensor *into
 static int scatter_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dinto;
-    bool want_x = tape_grad(g, s->in[0], &dx);
+    struct tensor *const to_x = tape_wanted(g, s->in[0], &dx);
     if (!tape_grad(g, s->out, &dinto)) return -1;
-    return op_back(g, "scatter",
-                   g->backend->scatter_rows_backward(want_x ? &dx : NULL, &dinto, s->in[1]));
+    return op_back(g, "scatter", g->backend->scatter_rows_backward(to_x, &dinto, s->in[1]));
 }
 
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
@@ -88,10 +84,9 @@ struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *
 {
     if (!into || !x || !index || !graph_ok(g) || !want_rows(g, "scatter", into, x)) return NULL;
     if (index->dtype != DTYPE_I32 || tensor_count(index) != x->shape[0])
-        return graph_fail(g, "scatter: not a place for each row");
-    into = op_done(g, "scatter", g->backend->scatter_rows(into, x, index), into);
-    return tape_record(
-        g, into, &(struct tape_step){ .backward = scatter_backward, .in = { x, index, into } });
+        return graph_fail(g, "scatter: no index for each row");
+    return op_record(g, "scatter", g->backend->scatter_rows(into, x, index), into,
+                     &(struct tape_step){ .backward = scatter_backward, .in = { x, index, into } });
 }
 
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,

@@ -185,32 +185,23 @@ static void nap(const struct ranks *r, double since)
         nanosleep(&moment, NULL);
 }
 
-// The rank loses time while all its flights wait.
-static void begin_waiting(struct ranks *r, double now)
-{
-    if (++r->waiters < r->flights) return;
-    r->idle = now;
-    atomic_store(&r->whole->waiting, true);
-}
-
-static void end_waiting(struct ranks *r)
-{
-    if (r->waiters-- < r->flights) return;
-    atomic_store(&r->whole->waiting, false);
-    atomic_fetch_add(&r->whole->waited_us, (int64_t)((clock_seconds() - r->idle) * 1e6));
-}
-
 static void wait_for(struct ranks *r, handle *request)
 {
     const double began = clock_seconds();
     int done = 0;
-    begin_waiting(r, began);
+    // The rank loses time while all its flights wait.
+    if (++r->waiters >= r->flights) {
+        r->idle = began;
+        atomic_store(&r->whole->waiting, true);
+    }
     while (mpi.test(request, &done, NULL) == 0 && !done) {
         ranks_turn_pass(r);
         nap(r, began);
         ranks_turn_take(r);
     }
-    end_waiting(r);
+    if (r->waiters-- < r->flights) return;
+    atomic_store(&r->whole->waiting, false);
+    atomic_fetch_add(&r->whole->waited_us, (int64_t)((clock_seconds() - r->idle) * 1e6));
 }
 
 void ranks_meet(struct ranks *r)
@@ -274,12 +265,7 @@ static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type
     count_moved(r, count * size, began);
 }
 
-void ranks_sum_floats(struct ranks *r, float *x, size_t count)
-{
-    sum(r, (char *)x, count, sizeof *x, mpi.of_floats, -1);
-}
-
-void ranks_sum_floats_to(struct ranks *r, float *x, size_t count, int to)
+void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to)
 {
     sum(r, (char *)x, count, sizeof *x, mpi.of_floats, to);
 }

@@ -1,7 +1,7 @@
 // core/ranks/ranks.h -- the processes (ranks) that share the work of a job, over MPI.
 //
 //   struct ranks *r = ranks_open(&err);              // in a process that mpirun started
-//   ranks_sum_floats(r, gradients, count);           // every rank has the sum
+//   ranks_sum_floats(r, gradients, count, -1);       // every rank gets the sum
 //   ranks_share(r, &stop, sizeof stop, 0);           // every rank has rank 0's bytes
 //   ranks_close(r);                                  // when all have come so far
 //
@@ -63,10 +63,9 @@ int ranks_number(const struct ranks *r); // 0 for NULL
 int ranks_count(const struct ranks *r);  // 1 for NULL
 void ranks_did(struct ranks *r, int64_t samples);
 
-void ranks_sum_floats(struct ranks *r, float *x, size_t count);
-void ranks_sum_doubles(struct ranks *r, double *x, size_t count);
-// Only rank `to` has the sum; the numbers of the others stay.
-void ranks_sum_floats_to(struct ranks *r, float *x, size_t count, int to);
+// Only rank `to` gets the sum, and the numbers of the others stay; -1: all get it.
+void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to);
+void ranks_sum_doubles(struct ranks *r, double *x, size_t count); // all get it
 // The bytes of rank `from`, in all ranks.
 void ranks_share(struct ranks *r, void *data, size_t size, int from);
 // Are these bytes the same as rank 0's? All ranks ask; rank 0 and a single process always are.
@@ -103,8 +102,7 @@ bool ranks_between_gpus(const struct ranks *r);
 // The same as the functions above, of numbers in GPU memory; -1 with NCCL's reason. Calls between
 // begin and end go together.
 int ranks_gpu_begin(struct ranks *r, struct err *err);
-int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *err);
-int ranks_gpu_sum_floats_to(struct ranks *r, float *x, size_t count, int to, struct err *err);
+int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, int to, struct err *err);
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err);
 int ranks_gpu_end(struct ranks *r, struct err *err);
 void ranks_gpu_close(struct ranks *r); // ranks_close does it

@@ -75,12 +75,6 @@ static int agree(struct ranks *r, int status, struct err *err)
     return 0;
 }
 
-static void release(struct ranks_gpu *gpu)
-{
-    if (gpu->file) dlclose(gpu->file);
-    free(gpu);
-}
-
 // The identifier by which ranks find one another is rank 0's, and comes over MPI.
 static int connect_ranks(struct ranks *r, struct ranks_gpu *gpu, struct err *err)
 {
@@ -101,10 +95,12 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
     stream(); // makes the GPU current for NCCL
     status = agree(r, status, err);
     if (status == 0) status = connect_ranks(r, gpu, err);
-    if (status < 0)
-        release(gpu);
-    else
+    if (status == 0) {
         r->gpu = gpu;
+        return 0;
+    }
+    if (gpu->file) dlclose(gpu->file);
+    free(gpu);
     return status;
 }
 
@@ -130,20 +126,14 @@ int ranks_gpu_end(struct ranks *r, struct err *err)
     return check(r->gpu, r->gpu->group_end(), "group", err);
 }
 
-int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, struct err *err)
+int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, int to, struct err *err)
 {
     struct ranks_gpu *gpu = r->gpu;
+    void *const comm = gpu->comm, *const stream = gpu->stream();
     atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
-    return check(gpu, gpu->all_reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, gpu->comm, gpu->stream()),
-                 "sum", err);
-}
-
-int ranks_gpu_sum_floats_to(struct ranks *r, float *x, size_t count, int to, struct err *err)
-{
-    struct ranks_gpu *gpu = r->gpu;
-    atomic_fetch_add(&r->whole->bytes, (int64_t)(count * sizeof *x));
-    return check(gpu, gpu->reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, to, gpu->comm, gpu->stream()),
-                 "sum", err);
+    const int result = to < 0 ? gpu->all_reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, comm, stream)
+                              : gpu->reduce(x, x, count, NCCL_FLOATS, NCCL_SUM, to, comm, stream);
+    return check(gpu, result, "sum", err);
 }
 
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err)

@@ -118,17 +118,9 @@ static void sum_reached(const struct sft *t, const struct param *one)
     const int64_t n = reached ? one->tensor->shape[0] : 0;
     float *marks = xcalloc((size_t)n + 1, sizeof *marks);
     for (int64_t r = 0; r < n; r++) marks[r] = reached[r] ? 1 : 0;
-    if (n) ranks_sum_floats(t->job->ranks, marks, (size_t)n);
+    if (n) ranks_sum_floats(t->job->ranks, marks, (size_t)n, -1);
     for (int64_t r = 0; r < n; r++) reached[r] = marks[r] > 0;
     free(marks);
-}
-
-static void sum_floats(const struct sft *t, float *x, int64_t count, int to)
-{
-    if (to < 0)
-        ranks_sum_floats(t->job->ranks, x, (size_t)count);
-    else
-        ranks_sum_floats_to(t->job->ranks, x, (size_t)count, to);
 }
 
 // Gradients go through a buffer, which holds many small ones: a sum costs its start above all.
@@ -145,7 +137,7 @@ struct bucket {
 static void empty_bucket(struct bucket *b, const struct sft *t)
 {
     int64_t at = 0;
-    if (b->count) sum_floats(t, b->data, b->count, b->to);
+    if (b->count) ranks_sum_floats(t->job->ranks, b->data, (size_t)b->count, b->to);
     for (int64_t i = 0; i < b->part_count; i++) {
         const struct param *one = b->parts[i].one;
         const size_t bytes = (size_t)b->parts[i].count * sizeof *b->data;
@@ -175,7 +167,7 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
 static void sum_one(struct bucket *b, const struct sft *t, const struct param *one)
 {
     if (!one->where->own_memory && one->count >= IN_PLACE)
-        sum_floats(t, one->grad->data, one->count, b->to);
+        ranks_sum_floats(t->job->ranks, one->grad->data, (size_t)one->count, b->to);
     else
         fill_bucket(b, t, one);
 }
@@ -195,8 +187,7 @@ static int sum_between_gpus(struct sft *t, struct err *err)
         const struct param *one = &t->params.list[i];
         const int to = params_sum_to(&t->params, one);
         if (!is_between_gpus(t, one)) continue;
-        status = to < 0 ? ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, err)
-                        : ranks_gpu_sum_floats_to(r, one->grad->data, (size_t)one->count, to, err);
+        status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, to, err);
     }
     return status == 0 ? ranks_gpu_end(r, err) : -1;
 }
