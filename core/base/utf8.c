@@ -87,3 +87,8 @@ bool is_white(int32_t c)
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000;
 }
+
+bool python_is_space(int32_t c)
+{
+    return is_white(c) || (c >= 0x1C && c <= 0x1F);
+}

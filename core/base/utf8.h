@@ -22,6 +22,7 @@ void utf8_repair(struct buf *b, const char *text, size_t length);
 size_t utf8_settled(const char *text, size_t length);
 // At most `most` bytes of text, ending with a complete character: for "%.*s".
 int utf8_head(const char *text, int most);
-bool is_white(int32_t c); // Unicode White_Space
+bool is_white(int32_t c);        // Unicode White_Space
+bool python_is_space(int32_t c); // Python's str.isspace, which strip() and split() use
 
 #endif

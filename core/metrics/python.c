@@ -19,13 +19,6 @@ int32_t python_char(const char *p, size_t *length)
     return n > 0 ? c : -1;
 }
 
-bool python_is_space(int32_t c)
-{
-    if ((c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20)) return true;
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 bool python_is_digit(int32_t c)
 {
     return c >= 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_ND;

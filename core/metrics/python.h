@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 
 // One character at p and its length in bytes; a negative number for a byte that is no UTF-8.
 int32_t python_char(const char *p, size_t *length);
 void python_put_char(struct buf *b, int32_t c); // as UTF-8
-bool python_is_space(int32_t c);                // str.isspace, which strip() and split() use
 bool python_is_digit(int32_t c);                // \d
 // 0 to 9 of a digit of any script.
 int python_digit(int32_t c);

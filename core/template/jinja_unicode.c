@@ -6,28 +6,10 @@
 #include "core/base/utf8.h"
 #include "core/template/jinja_parts.h"
 
-static bool is_space(unsigned char c)
-{
-    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x1F);
-}
-
 size_t jinja_space_start(const char *text, size_t length)
 {
-    // The characters beyond ASCII: U+0085, U+00A0, U+1680, U+2000..200A, 2028, 2029, 202F, 205F,
-    // 3000.
-    static const char wide[][4] = {
-        "\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80", "\xE2\x80\xA8",
-        "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE3\x80\x80"
-    };
-    if (length && is_space((unsigned char)*text)) return 1;
-    if (!length || !((unsigned char)*text & 0x80)) return 0;
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
-        size_t n = strlen(wide[i]);
-        if (length >= n && !memcmp(text, wide[i], n)) return n;
-    }
-    bool quad = length >= 3 && !memcmp(text, "\xE2\x80", 2) && (unsigned char)text[2] >= 0x80 &&
-                (unsigned char)text[2] <= 0x8A;
-    return quad ? 3 : 0;
+    size_t n;
+    return length && python_is_space(jinja_char_at(text, length, &n)) ? n : 0;
 }
 
 size_t jinja_space_end(const char *text, size_t length)
@@ -102,16 +84,12 @@ bool jinja_char_printable(int32_t c)
     return k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS;
 }
 
-static bool is_upper(int32_t c)
+static bool is_cased(int32_t c)
 {
-    return c >= 0 && (utf8proc_category(c) == UTF8PROC_CATEGORY_LU ||
-                      (utf8proc_tolower(c) != c && utf8proc_toupper(c) == c));
-}
-
-static bool is_lower(int32_t c)
-{
-    return c >= 0 && (utf8proc_category(c) == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA ||
-                      (utf8proc_toupper(c) != c && utf8proc_tolower(c) == c));
+    if (c < 0) return false;
+    const utf8proc_category_t k = utf8proc_category(c);
+    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || c == 0xAA || c == 0xBA ||
+           (utf8proc_tolower(c) != c) != (utf8proc_toupper(c) != c);
 }
 
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
@@ -176,7 +154,7 @@ struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_str
         } else {
             put_upper(&b, s, i, c, how != CASE_TITLE_WORDS);
         }
-        letter = is_upper(c) || is_lower(c);
+        letter = is_cased(c);
         begins = how == CASE_TITLE && !letter;
     }
     return jinja_builder_value(&b);
