@@ -10,31 +10,47 @@ static const char MARK[] = "\xE2\x96\x81"; // U+2581
 
 // --- vocabulary --------------------------------------------------------------------------------
 
-void tables_grow(struct tokenizer *t, int32_t size)
+static void tables_grow(struct tokenizer *t, int32_t size)
 {
-    const size_t first = t->text_at ? (size_t)t->size : 0, end = (size_t)size + 1;
-    t->text_at = xreallocarray(t->text_at, end, sizeof *t->text_at);
-    t->text_length = xreallocarray(t->text_length, end, sizeof *t->text_length);
-    t->flags = xreallocarray(t->flags, end, 1);
-    for (size_t i = first; i < end; i++) {
-        t->text_at[i] = NO_TEXT;
-        t->text_length[i] = 0;
-        t->flags[i] = 0;
+    if (size > t->room) {
+        const size_t room = (size_t)size + (size_t)size / 8;
+        t->text_at = xreallocarray(t->text_at, room, sizeof *t->text_at);
+        t->text_length = xreallocarray(t->text_length, room, sizeof *t->text_length);
+        t->flags = xreallocarray(t->flags, room, 1);
+        t->room = (int32_t)room;
     }
-    t->size = size;
+    for (; t->size < size; t->size++) {
+        t->text_at[t->size] = NO_TEXT;
+        t->text_length[t->size] = 0;
+        t->flags[t->size] = 0;
+    }
 }
 
 void tables_make(struct tokenizer *t, size_t words)
 {
     size_t slots = 16;
     while (slots < 2 * words) slots *= 2;
-    tables_grow(t, t->size);
     t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
     for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
     t->slot_mask = (uint32_t)slots - 1;
     t->char_id = xreallocarray(NULL, 65536, sizeof *t->char_id);
     for (size_t i = 0; i < 65536; i++) t->char_id[i] = -1;
     t->marks_apart = true;
+}
+
+int id_check(double id, size_t entries, int32_t *checked, struct err *err)
+{
+    if (!(id >= 0 && id < 4.0 * (double)entries + 65536) || id != (double)(int32_t)id)
+        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
+    *checked = (int32_t)id;
+    return 0;
+}
+
+int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, struct err *err)
+{
+    if (id_check(id, entries, checked, err) < 0) return -1;
+    tables_grow(t, *checked + 1);
+    return 0;
 }
 
 static void set_text(struct tokenizer *t, int32_t id, const char *text)
@@ -67,14 +83,6 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again
     vocabulary_add(t, id, former);
     if (crosses_mark(text)) t->marks_apart = false;
     if (length && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = id;
-    return 0;
-}
-
-int check_id(double id, size_t entries, int32_t *checked, struct err *err)
-{
-    if (!(id >= 0 && id < 4.0 * (double)entries + 65536) || id != (double)(int32_t)id)
-        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
-    *checked = (int32_t)id;
     return 0;
 }
 

@@ -11,9 +11,6 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-static const char GPT2_PATTERN[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
 // Pre-tokenizer Whitespace: \w+|[^\w\s]+ of Rust, whose \w counts joiners (U+200C, U+200D) and, as
 // Oniguruma's inside a set, of numbers only digits.
 static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
@@ -179,7 +176,7 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
             json_bool(object, "use_regex", true, &flag, err) < 0)
             return -1;
         if (prefix && !split_new(t, SPLIT_PREFIX, err)) return -1;
-        if (flag && add_regex(t, GPT2_PATTERN, KEEP_ISOLATED, false, err) < 0) return -1;
+        if (flag && add_regex(t, WORDS_GPT2, KEEP_ISOLATED, false, err) < 0) return -1;
         return split_new(t, SPLIT_BYTES, err) ? 0 : -1;
     case 2:
         if (!(s = split_new(t, SPLIT_METASPACE, err))) return -1;
@@ -298,46 +295,17 @@ static int read_word(const cJSON *item, size_t place, const char **text, double 
     return 0;
 }
 
-static int raise_size(struct tokenizer *t, double id, size_t entries, struct err *err)
-{
-    int32_t checked;
-    if (check_id(id, entries, &checked, err) < 0) return -1;
-    if (checked >= t->size) t->size = checked + 1;
-    return 0;
-}
-
-// Room for the ids of the vocabulary and of the added tokens.
-static int size_tables(struct tokenizer *t, const cJSON *vocab, const cJSON *added, struct err *err)
-{
-    size_t words = 0, place = 0;
-    const cJSON *item;
-    for (item = vocab->child; item; item = item->next) words++;
-    size_t entries = words;
-    for (item = added ? added->child : NULL; item; item = item->next) entries++;
-    for (item = vocab->child; item; item = item->next) {
-        const char *text;
-        double id;
-        if (read_word(item, place++, &text, &id, err) < 0 || raise_size(t, id, entries, err) < 0)
-            return err_in(err, "vocab");
-    }
-    for (item = added ? added->child : NULL; item; item = item->next) {
-        const cJSON *id = json_get(item, "id");
-        if (raise_size(t, cJSON_IsNumber(id) ? id->valuedouble : -1, entries, err) < 0)
-            return err_in(err, "added_tokens");
-    }
-    tables_make(t, words);
-    return 0;
-}
-
 // Trainers of Unigram list a word twice where it is a special token too.
-static int read_vocab(struct tokenizer *t, const cJSON *vocab, struct err *err)
+static int read_vocab(struct tokenizer *t, const cJSON *vocab, size_t entries, struct err *err)
 {
     size_t place = 0;
     for (const cJSON *item = vocab->child; item; item = item->next) {
         const char *text;
         double id;
+        int32_t checked;
         if (read_word(item, place++, &text, &id, err) < 0 ||
-            vocabulary_put(t, (int32_t)id, text, !item->string, err) < 0)
+            id_take(t, id, entries, &checked, err) < 0 ||
+            vocabulary_put(t, checked, text, !item->string, err) < 0)
             return err_in(err, "vocab");
     }
     return 0;
@@ -473,16 +441,18 @@ static int read_model(struct tokenizer *t, const cJSON *model, bool unigram, boo
     return unigram ? read_unigram(t, model, err) : read_bpe(t, model, ranked, err);
 }
 
-static int read_added(struct tokenizer *t, const cJSON *added, struct err *err)
+static int read_added(struct tokenizer *t, const cJSON *added, size_t entries, struct err *err)
 {
     const cJSON *item;
     cJSON_ArrayForEach(item, added)
     {
+        const cJSON *id = json_get(item, "id");
         const char *text;
         struct added a;
         bool normalized;
-        if (added_read(item, &a, &text, &normalized, err) < 0) return -1;
-        a.id = (int32_t)json_get(item, "id")->valuedouble;
+        if (added_read(item, &a, &text, &normalized, err) < 0 ||
+            id_take(t, cJSON_IsNumber(id) ? id->valuedouble : -1, entries, &a.id, err) < 0)
+            return -1;
         if (*text && added_put(t, a, text, normalized, err) < 0) return -1;
     }
     added_sort(&t->added);
@@ -507,16 +477,18 @@ static int read_file(struct tokenizer *t, const cJSON *json, bool ranked, struct
     const cJSON *vocab = json_get(model, "vocab");
     bool unigram = false;
     if (!cJSON_IsObject(json)) return err_set(err, "it is not a tokenizer.json");
-    if (check_model(model, &unigram, err) < 0 || size_tables(t, vocab, added, err) < 0 ||
-        read_vocab(t, vocab, err) < 0)
-        return err_in(err, "model");
+    if (check_model(model, &unigram, err) < 0) return err_in(err, "model");
+    const size_t words = (size_t)cJSON_GetArraySize(vocab);
+    const size_t entries = words + (size_t)cJSON_GetArraySize(added);
+    tables_make(t, words);
+    if (read_vocab(t, vocab, entries, err) < 0) return err_in(err, "model");
     for (int i = 0; i < 4; i++) {
         const cJSON *stage = json_get(json, stages[i].key);
         if (read_stages(t, stage, stages[i].members, stages[i].read, err) < 0)
             return err_in(err, "%s", stages[i].key);
         if (i) continue;
         // Texts of added tokens are normalised; merges and templates ask which are special.
-        if (read_added(t, added, err) < 0) return err_in(err, "added_tokens");
+        if (read_added(t, added, entries, err) < 0) return err_in(err, "added_tokens");
         if (read_model(t, model, unigram, ranked, err) < 0) return err_in(err, "model");
     }
     mark_fused(t);

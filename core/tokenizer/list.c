@@ -14,8 +14,6 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-#define GPT2_WORDS \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 
@@ -29,8 +27,8 @@ static const struct pre_kind {
     bool begins;                    // with BOS, unless the file says otherwise
 } pre_kinds[] = {
     { .names = "default",
-      .cut = { "[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2_WORDS, "\\p{N}+", "[0-9][0-9][0-9]" } },
-    { .names = "gpt-2 phi-2 olmo mpt jais trillion granite-docling", .cut = { GPT2_WORDS } },
+      .cut = { "[\\p{P}\\$\\+<=>\\^~\\|]+", WORDS_GPT2, "\\p{N}+", "[0-9][0-9][0-9]" } },
+    { .names = "gpt-2 phi-2 olmo mpt jais trillion granite-docling", .cut = { WORDS_GPT2 } },
     { .names = "llama-bpe llama3 llama-v3 falcon3 falcon-h1 lfm2 pixtral midm-2.0",
       .cut = { WORDS_LLAMA3 },
       .whole = true,
@@ -38,7 +36,7 @@ static const struct pre_kind {
     { .names = "glm4 chatglm-bpe dbrx smaug-bpe", .cut = { WORDS_LLAMA3 } },
     { .names = "qwen2 deepseek-r1-qwen", .normalizer = "NFC", .cut = { WORDS_QWEN2 } },
     { .names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
-      .cut = { "\\p{N}", GPT2_WORDS } },
+      .cut = { "\\p{N}", WORDS_GPT2 } },
     { .names = "tekken",
       .cut = { WORDS_CASED(UPPER, LOWER, "", "\\p{N}", "[\\r\\n/]*") },
       .whole = true,

@@ -493,14 +493,16 @@ static int fill(struct tokenizer *t, const struct proto *p, const struct compani
 {
     const struct class_kind *kind = companions_kind(c->config);
     t->unknown = -1;
-    t->size = (int32_t)p->count;
     if (check_proto(p, c, kind, err) < 0) return -1;
     tables_make(t, p->count);
     for (size_t i = 0; i < p->count; i++) {
         char text[TOKEN_BYTES_MAX + 1];
         snprintf(text, sizeof text, "%.*s", (int)p->pieces[i].text.length, p->pieces[i].text.text);
-        if (vocabulary_put(t, (int32_t)i, text, false, err) < 0) return err_in(err, "piece %zu", i);
-        if (p->pieces[i].type == TOKEN_TYPE_UNKNOWN) t->unknown = (int32_t)i;
+        int32_t id;
+        if (id_take(t, (double)i, p->count, &id, err) < 0 ||
+            vocabulary_put(t, id, text, false, err) < 0)
+            return err_in(err, "piece %zu", i);
+        if (p->pieces[i].type == TOKEN_TYPE_UNKNOWN) t->unknown = id;
     }
     if (companions_added(t, c, p->count, !kind, err) < 0 || put_symbols(t, p, kind, err) < 0 ||
         fill_model(t, p, err) < 0 || fill_stages(t, p, c, kind, err) < 0 ||

@@ -272,7 +272,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
             if (end == item->string || *end) id = -1;
             status = added_read(item, &x.flags, &x.text, &x.normalized, err);
         }
-        if (status < 0 || (status = check_id(id, INT32_MAX / 8, &x.flags.id, err)) < 0) break;
+        if (status < 0 || (status = id_check(id, INT32_MAX / 8, &x.flags.id, err)) < 0) break;
         x.normalized &= !m->own;
         x.flags.special |= names_find(&m->special, x.text, &number);
         // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
@@ -377,26 +377,19 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     };
     const cJSON *item;
     int status = merge(&m, c, &notice, err);
-    int32_t size = t->size, id;
     const size_t entries = words + (size_t)cJSON_GetArraySize(m.list);
-    cJSON_ArrayForEach(item, m.list)
-    {
-        if (status < 0 ||
-            (status = check_id(json_get(item, "id")->valuedouble, entries, &id, err)) < 0)
-            break;
-        if (id >= size) size = id + 1;
-    }
-    if (status == 0) tables_grow(t, size);
     cJSON_ArrayForEach(item, m.list)
     {
         struct added token;
         const char *text;
         bool normalized;
-        if (status < 0 || (status = added_read(item, &token, &text, &normalized, err)) < 0) break;
-        token.id = (int32_t)json_get(item, "id")->valuedouble;
-        status = added_put(t, token, text, false, err);
+        if (status == 0) status = added_read(item, &token, &text, &normalized, err);
+        if (status == 0)
+            status = id_take(t, json_get(item, "id")->valuedouble, entries, &token.id, err);
+        if (status == 0) status = added_put(t, token, text, false, err);
+        if (status < 0) break;
         // It is looked for in the text as it is; transformers 4 would look in the normalised one.
-        if (status == 0 && normalized && vocabulary_find(t, text, strlen(text)) < 0)
+        if (normalized && vocabulary_find(t, text, strlen(text)) < 0)
             tell(&after_space, "%.40s", text);
     }
     if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;

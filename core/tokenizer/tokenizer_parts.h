@@ -223,6 +223,7 @@ struct encoder;
 struct tokenizer {
     // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
     int32_t size; // largest id + 1
+    int32_t room; // of the tables below
     struct buf texts;
     int64_t *text_at; // [size], NO_TEXT for a missing id
     uint32_t *text_length;
@@ -267,15 +268,16 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // --- building ----------------------------------------------------------------------------------
 
-// Tables for t->size ids, of which `words` are in the vocabulary.
+// Empty tables for a vocabulary of `words` texts.
 void tables_make(struct tokenizer *t, size_t words);
-// Makes room for more ids.
-void tables_grow(struct tokenizer *t, int32_t size);
-// Enters a text of the vocabulary; the id is in range. `again`: the last of several ids of a text
-// is what it encodes to.
+// Checks an id of a file with so many entries: ids may have gaps, but tables stay of the file's
+// size.
+int id_check(double id, size_t entries, int32_t *checked, struct err *err);
+// The same, and the tables get an entry for it.
+int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, struct err *err);
+// Enters a text of the vocabulary under an id that was taken. `again`: the last of several ids of a
+// text is what it encodes to.
 int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
-// Id limit of a file with so many entries: ids may have gaps, but tables stay of the file's size.
-int check_id(double id, size_t entries, int32_t *checked, struct err *err);
 // Finds the byte tokens <0x00> .. <0xFF>.
 void bytes_find(struct tokenizer *t, bool fallback);
 // An empty table with room for `count` merges.
@@ -293,7 +295,7 @@ int unigram_fill(struct tokenizer *t, struct err *err);
 // What every added token says of itself.
 int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
                struct err *err);
-// Enters an added token, whose id is in range. `normalized`: it is looked for in normalised text.
+// Enters an added token, whose id was taken. `normalized`: it is looked for in normalised text.
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
               struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
@@ -404,6 +406,8 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
                                         struct err *err);
 
 // How words are cut, where files do not say it: the patterns of tiktoken's relatives.
+#define WORDS_GPT2 \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define WORDS_SPACES "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define WORDS_BY(numbers)                                  \
