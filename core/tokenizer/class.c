@@ -11,36 +11,20 @@
 
 // Those that take no SentencePiece model number its pieces anew or change the text beforehand.
 static const struct class_kind classes[] = {
-    { .name = "LlamaTokenizer",
-      .pieces = true,
-      .around = true,
-      .bos = true,
-      .tokens = { "<s>", "</s>", "<unk>" } },
-    { .name = "CodeLlamaTokenizer",
-      .pieces = true,
-      .around = true,
-      .bos = true,
-      .tokens = { "<s>", "</s>", "<unk>" },
-      .infill = true },
-    { .name = "GemmaTokenizer",
-      .pieces = true,
-      .around = true,
-      .bos = true,
-      .tokens = { "<bos>", "<eos>", "<unk>", "<pad>" } },
-    { .name = "CohereTokenizer",
-      .around = true,
-      .bos = true,
-      .tokens = { "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>" } },
-    { .name = "GPTNeoXTokenizer",
-      .around = true,
-      .tokens = { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
-    { .name = "GPT2Tokenizer", .tokens = { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
-    { .name = "Qwen2Tokenizer",
-      .tokens = { NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
-    { .name = "T5Tokenizer",
-      .pieces = true,
-      .eos = true,
-      .tokens = { NULL, "</s>", "<unk>", "<pad>" } },
+    { "LlamaTokenizer", CLASS_PIECES | CLASS_AROUND | CLASS_BOS, { "<s>", "</s>", "<unk>" } },
+    { "CodeLlamaTokenizer",
+      CLASS_PIECES | CLASS_AROUND | CLASS_BOS | CLASS_INFILL,
+      { "<s>", "</s>", "<unk>" } },
+    { "GemmaTokenizer",
+      CLASS_PIECES | CLASS_AROUND | CLASS_BOS,
+      { "<bos>", "<eos>", "<unk>", "<pad>" } },
+    { "CohereTokenizer",
+      CLASS_AROUND | CLASS_BOS,
+      { "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>" } },
+    { "GPTNeoXTokenizer", CLASS_AROUND, { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { "GPT2Tokenizer", 0, { "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { "Qwen2Tokenizer", 0, { NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>" } },
+    { "T5Tokenizer", CLASS_PIECES | CLASS_EOS, { NULL, "</s>", "<unk>", "<pad>" } },
 };
 
 // Classes of which only a tokenizer.json is read.
@@ -145,7 +129,7 @@ void companions_infer(struct companions *c, const cJSON *model, const cJSON *jso
 void companions_defaults(cJSON *config)
 {
     const struct class_kind *kind = companions_kind(config);
-    for (int i = 0; kind && kind->infill && companions_infill[i]; i++)
+    for (int i = 0; kind && kind->flags & CLASS_INFILL && companions_infill[i]; i++)
         if (!cJSON_GetObjectItemCaseSensitive(config, companions_infill[i])) // null: none
             cJSON_AddStringToObject(config, companions_infill[i], infill_texts[i]);
     for (int i = 0; kind && i < CLASS_TOKENS; i++)
@@ -206,8 +190,11 @@ static int put_around(struct tokenizer *t, const struct companions *c,
 {
     struct ids before = { 0 }, after = { 0 };
     struct buf here = { 0 }, there = { 0 };
-    int status = ids_around(t, c, "add_bos_token", kind->bos, "bos_token", &before, err);
-    if (status > 0) status = ids_around(t, c, "add_eos_token", kind->eos, "eos_token", &after, err);
+    int status =
+        ids_around(t, c, "add_bos_token", kind->flags & CLASS_BOS, "bos_token", &before, err);
+    if (status > 0)
+        status =
+            ids_around(t, c, "add_eos_token", kind->flags & CLASS_EOS, "eos_token", &after, err);
     if (status > 0 && !(ids_same(&before, &t->before) && ids_same(&after, &t->after))) {
         put_words(&here, t, &before, "before, ");
         put_words(&here, t, &after, "behind");
@@ -248,7 +235,7 @@ static bool has_prefix(const struct tokenizer *t, bool always)
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err)
 {
     const struct class_kind *kind = companions_kind(c->config);
-    const bool around = kind && kind->around;
+    const bool around = kind && kind->flags & CLASS_AROUND;
     struct buf unused = { 0 };
     if (around && put_around(t, c, kind, err) < 0) return -1;
     if (!around && differs(c->config, "add_bos_token", t->before.count > 0))
@@ -269,7 +256,7 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
     // first of several texts only.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
-    if (c->pieces && around && kind->pieces && cJSON_IsBool(prefix) &&
+    if (c->pieces && around && kind->flags & CLASS_PIECES && cJSON_IsBool(prefix) &&
         (cJSON_IsTrue(prefix) != has_prefix(t, false) || (once && has_prefix(t, true))))
         tokenizer_add_notice(
             t, "add_prefix_space makes transformers 4 read tokenizer.model, with "

@@ -69,18 +69,14 @@ static void bytes_push(struct decoding *r, int stage, const char *text, size_t l
     buf_release(&ready);
 }
 
-static size_t count_at_end(const char *text, size_t length, const char *content, int64_t limit)
+// How many bytes of `content`, repeated at most `limit` times, begin or end the text.
+static size_t count_at(bool end, const char *text, size_t length, const char *content,
+                       int64_t limit)
 {
     size_t n = strlen(content), cut = 0;
-    while (limit-- > 0 && length - cut >= n && !memcmp(text + length - cut - n, content, n))
+    while (limit-- > 0 && length - cut >= n &&
+           !memcmp(end ? text + length - cut - n : text + cut, content, n))
         cut += n;
-    return cut;
-}
-
-static size_t count_at_start(const char *text, size_t length, const char *content, int64_t limit)
-{
-    size_t n = strlen(content), cut = 0;
-    while (limit-- > 0 && length - cut >= n && !memcmp(text + cut, content, n)) cut += n;
     return cut;
 }
 
@@ -91,12 +87,12 @@ static void strip_pieces(struct decoding *r, int stage, const char *text, size_t
     struct detokenizer_stage *state = &r->d->stages[stage];
     size_t n = strlen(s->text), cut = 0;
     if (state->seen < s->start) {
-        cut = count_at_start(text, length, s->text, s->start - state->seen);
+        cut = count_at(false, text, length, s->text, s->start - state->seen);
         state->seen = cut < length ? s->start : state->seen + (int64_t)(cut / n);
     }
     if (cut == length) return;
     buf_add(&state->held, text + cut, length - cut);
-    size_t end = count_at_end(state->held.data, state->held.length, s->text, s->stop);
+    size_t end = count_at(true, state->held.data, state->held.length, s->text, s->stop);
     size_t ready = state->held.length - end;
     if (!ready) return;
     struct buf all = state->held;
@@ -204,8 +200,8 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
         break;
     case DECODE_FUSE: stage_push(r, stage + 1, text, length); break;
     case DECODE_STRIP:
-        start = count_at_start(text, length, s->text, s->start);
-        end = count_at_end(text + start, length - start, s->text, s->stop);
+        start = count_at(false, text, length, s->text, s->start);
+        end = count_at(true, text + start, length - start, s->text, s->stop);
         stage_push(r, stage + 1, text + start, length - start - end);
         break;
     case DECODE_BYTES: bytes_push(r, stage, text, length); break;

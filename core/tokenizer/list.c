@@ -6,6 +6,7 @@
 // class. (Names and patterns of lists are those of llama.cpp's src/llama-vocab.cpp; where its
 // models' own tokenizer.json says more, it is followed.) A tiktoken.model names no merges: encoding
 // joins the pair whose result has the lowest rank, so every split of a token into two is a merge.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,74 +96,73 @@ bool tokenizer_list_begins(const char *model, const char *pre)
 
 // --- tokenizer.json ------------------------------------------------------------------------------
 
-static cJSON *stage(const char *type)
+// JSON with ' in place of ".
+__attribute__((format(printf, 1, 2))) static cJSON *json_made(const char *format, ...)
 {
-    cJSON *s = cJSON_CreateObject();
-    cJSON_AddStringToObject(s, "type", type);
-    return s;
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    for (size_t i = 0; i < b.length; i++)
+        if (b.data[i] == '\'') b.data[i] = '"';
+    cJSON *json = cJSON_Parse(b.data);
+    if (!json) BUG("%s", b.data);
+    buf_release(&b);
+    return json;
 }
 
 static cJSON *byte_level(bool prefix, bool words)
 {
-    cJSON *s = stage("ByteLevel");
-    cJSON_AddBoolToObject(s, "add_prefix_space", prefix);
-    cJSON_AddBoolToObject(s, "trim_offsets", true);
-    cJSON_AddBoolToObject(s, "use_regex", words);
-    return s;
+    return json_made("{'type':'ByteLevel','add_prefix_space':%s,'trim_offsets':true,"
+                     "'use_regex':%s}",
+                     prefix ? "true" : "false", words ? "true" : "false");
 }
 
 // All but vocabulary, merges and added tokens of byte-level BPE. `prefix`: a space before words;
 // `post`: the post-processor or NULL.
 static cJSON *bytes_json(const struct pre_kind *kind, bool prefix, cJSON *post)
 {
-    cJSON *json = cJSON_CreateObject(), *all = stage("Sequence");
-    cJSON *list = cJSON_AddArrayToObject(all, "pretokenizers");
-    cJSON_AddArrayToObject(json, "added_tokens");
-    if (kind->normalizer) cJSON_AddItemToObject(json, "normalizer", stage(kind->normalizer));
+    cJSON *json = json_made("{'added_tokens':[]}"), *list = cJSON_CreateArray();
+    if (kind->normalizer)
+        cJSON_AddItemToObject(json, "normalizer", json_made("{'type':'%s'}", kind->normalizer));
     for (int i = 0; kind->cut[i]; i++) {
-        cJSON *split = stage("Split");
-        cJSON_AddStringToObject(cJSON_AddObjectToObject(split, "pattern"), "Regex", kind->cut[i]);
-        cJSON_AddStringToObject(split, "behavior", "Isolated");
-        cJSON_AddBoolToObject(split, "invert", false);
+        cJSON *split =
+            json_made("{'type':'Split','pattern':{},'behavior':'Isolated','invert':false}");
+        cJSON_AddStringToObject(cJSON_GetObjectItem(split, "pattern"), "Regex", kind->cut[i]);
         cJSON_AddItemToArray(list, split);
     }
     cJSON_AddItemToArray(list, byte_level(prefix, !kind->cut[0]));
+    cJSON *all = json_made("{'type':'Sequence'}");
+    cJSON_AddItemToObject(all, "pretokenizers", list);
     cJSON_AddItemToObject(json, "pre_tokenizer", all);
-    cJSON *model = cJSON_AddObjectToObject(json, "model");
+    cJSON_AddItemToObject(
+        json, "model",
+        json_made("{'type':'BPE','ignore_merges':%s}", kind->whole ? "true" : "false"));
     if (post) cJSON_AddItemToObject(json, "post_processor", post);
     cJSON_AddItemToObject(json, "decoder", byte_level(false, false));
-    cJSON_AddStringToObject(model, "type", "BPE");
-    cJSON_AddBoolToObject(model, "ignore_merges", kind->whole);
     return json;
-}
-
-static void add_piece(cJSON *single, cJSON *tokens, const char *name, int32_t id)
-{
-    cJSON *piece = cJSON_CreateObject();
-    cJSON_AddStringToObject(cJSON_AddObjectToObject(piece, "SpecialToken"), "id", name);
-    cJSON_AddItemToArray(single, piece);
-    cJSON *ids = cJSON_AddArrayToObject(cJSON_AddObjectToObject(tokens, name), "ids");
-    cJSON_AddItemToArray(ids, cJSON_CreateNumber(id));
 }
 
 // NULL: nothing is put around a text.
 static cJSON *post_processor(const struct token_list *l)
 {
     const bool bos = l->add_bos && l->bos >= 0, eos = l->add_eos && l->eos >= 0;
+    struct buf ids = { 0 };
     if (!bos && !eos) return NULL;
-    cJSON *post = stage("TemplateProcessing"), *single = cJSON_AddArrayToObject(post, "single");
-    cJSON *tokens = cJSON_AddObjectToObject(post, "special_tokens"), *text = cJSON_CreateObject();
-    if (bos) add_piece(single, tokens, "bos", l->bos);
-    cJSON_AddStringToObject(cJSON_AddObjectToObject(text, "Sequence"), "id", "A");
-    cJSON_AddItemToArray(single, text);
-    if (eos) add_piece(single, tokens, "eos", l->eos);
+    if (bos) buf_printf(&ids, "'bos':{'ids':[%d]}", l->bos);
+    if (eos) buf_printf(&ids, "%s'eos':{'ids':[%d]}", bos ? "," : "", l->eos);
+    cJSON *post = json_made("{'type':'TemplateProcessing',"
+                            "'single':[%s{'Sequence':{'id':'A'}}%s],'special_tokens':{%s}}",
+                            bos ? "{'SpecialToken':{'id':'bos'}}," : "",
+                            eos ? ",{'SpecialToken':{'id':'eos'}}" : "", ids.data);
+    buf_release(&ids);
     return post;
 }
 
 cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
 {
-    cJSON *token = cJSON_CreateObject();
-    cJSON_AddNumberToObject(token, "id", id);
+    cJSON *token = json_made("{'id':%d}", id);
     cJSON_AddStringToObject(token, "content", text);
     cJSON_AddBoolToObject(token, "single_word", false);
     cJSON_AddBoolToObject(token, "lstrip", false);
@@ -214,46 +214,25 @@ static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
     return kind ? put_tokens(bytes_json(kind, false, post_processor(l)), l, both, err) : NULL;
 }
 
-static cJSON *replace(const char *kind, const char *pattern, const char *content)
-{
-    cJSON *r = stage("Replace");
-    cJSON_AddStringToObject(cJSON_AddObjectToObject(r, "pattern"), kind, pattern);
-    cJSON_AddStringToObject(r, "content", content);
-    return r;
-}
-
 // SentencePiece's spaces: U+2581 stands for one.
 static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
 {
-    static const char mark[] = "\xE2\x96\x81";
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddArrayToObject(json, "added_tokens");
-    cJSON *post = post_processor(l), *model = cJSON_AddObjectToObject(json, "model");
+    cJSON *json = json_made(
+        "{'added_tokens':[],'model':{'type':'BPE','fuse_unk':true,'byte_fallback':true}}");
+    cJSON *post = post_processor(l), *model = cJSON_GetObjectItem(json, "model");
     if (post) cJSON_AddItemToObject(json, "post_processor", post);
-    cJSON *before = stage("Sequence"), *normalizers = cJSON_AddArrayToObject(before, "normalizers");
-    cJSON *after = stage("Sequence"), *decoders = cJSON_AddArrayToObject(after, "decoders");
-    if (l->squeeze) cJSON_AddItemToArray(normalizers, replace("Regex", " {2,}", " "));
-    if (l->prefix) {
-        cJSON *prepend = stage("Prepend");
-        cJSON_AddStringToObject(prepend, "prepend", mark);
-        cJSON_AddItemToArray(normalizers, prepend);
-    }
-    cJSON_AddItemToArray(normalizers, replace("String", " ", mark));
-    cJSON_AddItemToArray(decoders, replace("String", mark, " "));
-    cJSON_AddItemToArray(decoders, stage("ByteFallback"));
-    cJSON_AddItemToArray(decoders, stage("Fuse"));
-    if (l->prefix) {
-        cJSON *strip = stage("Strip");
-        cJSON_AddStringToObject(strip, "content", " ");
-        cJSON_AddNumberToObject(strip, "start", 1);
-        cJSON_AddNumberToObject(strip, "stop", 0);
-        cJSON_AddItemToArray(decoders, strip);
-    }
-    cJSON_AddItemToObject(json, "normalizer", before);
-    cJSON_AddItemToObject(json, "decoder", after);
-    cJSON_AddStringToObject(model, "type", "BPE");
-    cJSON_AddBoolToObject(model, "fuse_unk", true);
-    cJSON_AddBoolToObject(model, "byte_fallback", true);
+    cJSON_AddItemToObject(
+        json, "normalizer",
+        json_made("{'type':'Sequence','normalizers':[%s%s"
+                  "{'type':'Replace','pattern':{'String':' '},'content':'\u2581'}]}",
+                  l->squeeze ? "{'type':'Replace','pattern':{'Regex':' {2,}'},'content':' '}," : "",
+                  l->prefix ? "{'type':'Prepend','prepend':'\u2581'}," : ""));
+    cJSON_AddItemToObject(
+        json, "decoder",
+        json_made("{'type':'Sequence','decoders':["
+                  "{'type':'Replace','pattern':{'String':'\u2581'},'content':' '},"
+                  "{'type':'ByteFallback'},{'type':'Fuse'}%s]}",
+                  l->prefix ? ",{'type':'Strip','content':' ','start':1,'stop':0}" : ""));
     for (size_t i = 0; i < l->count; i++)
         if (l->types[i] == TOKEN_TYPE_UNKNOWN) {
             char *text = xstrndup(l->tokens[i].text, l->tokens[i].length);

@@ -207,7 +207,7 @@ static int check_proto(const struct proto *p, const struct companions *c,
     if (unknown != 1) return err_set(err, "it must have one unknown piece, not %zu", unknown);
     char name[CLASS_ROOM];
     if (companions_class(c->config, name, err) < 0) return -1;
-    if (!kind || kind->pieces) return 0;
+    if (!kind || kind->flags & CLASS_PIECES) return 0;
     return err_set(err,
                    "tokenizer_class \"%s\" changes what the SentencePiece model gives; only a "
                    "tokenizer.json is supported for it",
@@ -361,7 +361,7 @@ static int fill_stages(struct tokenizer *t, const struct proto *p, const struct 
     if (json_bool(c->config, "legacy", true, &legacy, err) < 0 ||
         json_bool(c->config, "add_prefix_space", true, &prefix, err) < 0)
         return -1;
-    if (!kind || !kind->around) prefix = true; // only Llama's relatives know it
+    if (!kind || !(kind->flags & CLASS_AROUND)) prefix = true; // only Llama's relatives know it
     struct normal *n = &t->normals[t->normal_count++];
     n->kind = NORMAL_PIECES;
     n->spaces = (struct space_rules){
@@ -398,8 +398,9 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
                        const struct class_kind *kind, struct err *err)
 {
     bool bos, eos;
-    if (companions_flag(c->config, "add_bos_token", !kind || kind->bos, &bos, err) < 0 ||
-        companions_flag(c->config, "add_eos_token", kind && kind->eos, &eos, err) < 0)
+    if (companions_flag(c->config, "add_bos_token", !kind || kind->flags & CLASS_BOS, &bos, err) <
+            0 ||
+        companions_flag(c->config, "add_eos_token", kind && kind->flags & CLASS_EOS, &eos, err) < 0)
         return -1;
     if (bos && add_around(t, c, "bos_token", p->bos, &t->before, err) < 0) return -1;
     return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
@@ -430,16 +431,15 @@ static void tell_rules(struct tokenizer *t, const struct proto *p)
 static void tell_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {
+    const bool around = kind && kind->flags & CLASS_AROUND;
     struct buf open = { 0 };
     if (!cJSON_GetObjectItemCaseSensitive(c->config, "add_bos_token"))
         list_put(&open,
                  t->before.count ? "add_bos_token (true here)" : "add_bos_token (false here)");
-    if (kind && kind->around && !json_get(c->config, "legacy"))
-        list_put(&open, "legacy (true here)");
-    if (kind && kind->around &&
-        cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
+    if (around && !json_get(c->config, "legacy")) list_put(&open, "legacy (true here)");
+    if (around && cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
         list_put(&open, "add_prefix_space (null is true here, as in 5)");
-    if (kind && kind->around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
+    if (around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
         tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
                                 "transformers 5 does not look at that for some models (LLaVA)");
     if (open.length)
@@ -470,10 +470,11 @@ static void tell_differences(struct tokenizer *t, const struct proto *p, const s
                              const struct class_kind *kind)
 {
     const cJSON *name = json_get(c->config, "tokenizer_class");
+    const bool eos = kind && kind->flags & CLASS_EOS;
     tell_words(t, p);
-    if (kind && kind->around) tell_rules(t, p);
-    if (kind ? !kind->eos : !name) tell_open(t, c, kind);
-    if (kind && kind->eos && !json_get(c->config, "extra_ids"))
+    if (kind && kind->flags & CLASS_AROUND) tell_rules(t, p);
+    if (kind ? !eos : !name) tell_open(t, c, kind);
+    if (eos && !json_get(c->config, "extra_ids"))
         tokenizer_add_notice(t,
                              "the 100 tokens <extra_id_0> ... that transformers adds to a "
                              "%s without \"extra_ids\" are not added",

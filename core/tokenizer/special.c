@@ -199,7 +199,7 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
 {
     const cJSON *item, *extra = json_get(config, lists[1]);
     const struct class_kind *kind = companions_kind(config);
-    const bool infill = kind && kind->infill;
+    const bool infill = kind && kind->flags & CLASS_INFILL;
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
         if (visit(m, json_get(config, companions_names[i]), false, add, err) < 0) return -1;

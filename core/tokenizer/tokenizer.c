@@ -38,29 +38,19 @@ static bool touches(const struct typed *typed, size_t start, size_t end)
     return low < typed->count && typed->ranges[low].start < end;
 }
 
-// Narrows tokens [*low, *high), equal in their first `depth` bytes, to those that go on with
-// `byte`.
-static void narrow(const struct added_list *list, size_t depth, uint8_t byte, size_t *low,
-                   size_t *high)
+// Of tokens [low, high), equal in their first `depth` bytes, the first that continues with `byte`
+// or a greater one.
+static size_t first_with(const struct added_list *list, size_t depth, int byte, size_t low,
+                         size_t high)
 {
-    size_t l = *low, h = *high;
-    while (l < h) {
-        size_t middle = (l + h) / 2;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
         if ((uint8_t)list->tokens[middle].text[depth] < byte)
-            l = middle + 1;
+            low = middle + 1;
         else
-            h = middle;
+            high = middle;
     }
-    *low = l;
-    h = *high;
-    while (l < h) {
-        size_t middle = (l + h) / 2;
-        if ((uint8_t)list->tokens[middle].text[depth] <= byte)
-            l = middle + 1;
-        else
-            h = middle;
-    }
-    *high = l;
+    return low;
 }
 
 // The longest added token that stands at text[at].
@@ -75,7 +65,9 @@ static const struct added *added_at(const struct added_list *list, const struct 
             if (!list->tokens[low].special || !touches(typed, at, at + depth))
                 found = &list->tokens[low];
         if (at + depth >= length) break;
-        narrow(list, depth, (uint8_t)text[at + depth], &low, &high);
+        const int next = (uint8_t)text[at + depth];
+        low = first_with(list, depth, next, low, high);
+        high = first_with(list, depth, next + 1, low, high);
     }
     return found;
 }
@@ -258,47 +250,37 @@ static bool all_valid(const struct marked_text *m)
     return true;
 }
 
-static int compare_size(const void *a, const void *b)
+static int by_place(const void *a, const void *b)
 {
-    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    const size_t x = **(size_t *const *)a, y = **(size_t *const *)b;
     return x < y ? -1 : x > y;
-}
-
-static size_t moved(const size_t *places, const size_t *lengths, size_t count, size_t place)
-{
-    const size_t *found = bsearch(&place, places, count, sizeof place, compare_size);
-    return lengths[found - places];
 }
 
 // Each stretch between two marks is repaired by itself, so that every mark has its place.
 static void repair(struct repaired *r, const struct marked_text *m)
 {
-    size_t count = 0, marks = 2 * m->typed_count + m->hole_count;
-    size_t *places = xreallocarray(NULL, marks + 1, sizeof *places);
-    size_t *lengths = xreallocarray(NULL, marks + 1, sizeof *lengths);
+    size_t count = 0, done = 0;
+    size_t **marks = xreallocarray(NULL, 2 * m->typed_count + m->hole_count + 1, sizeof *marks);
+    r->typed = xreallocarray(NULL, m->typed_count + 1, sizeof *r->typed);
+    r->holes = xreallocarray(NULL, m->hole_count + 1, sizeof *r->holes);
     for (size_t i = 0; i < m->typed_count; i++) {
-        places[count++] = m->typed[i].start;
-        places[count++] = m->typed[i].end;
+        r->typed[i] = m->typed[i];
+        marks[count++] = &r->typed[i].start;
+        marks[count++] = &r->typed[i].end;
     }
-    for (size_t i = 0; i < m->hole_count; i++) places[count++] = m->holes[i].at;
-    qsort(places, count, sizeof *places, compare_size);
-    size_t done = 0;
+    for (size_t i = 0; i < m->hole_count; i++) {
+        r->holes[i] = m->holes[i];
+        marks[count++] = &r->holes[i].at;
+    }
+    qsort(marks, count, sizeof *marks, by_place);
     for (size_t i = 0; i < count; i++) {
-        utf8_repair(&r->text, m->text + done, places[i] - done);
-        lengths[i] = r->text.length;
-        done = places[i];
+        const size_t place = *marks[i];
+        utf8_repair(&r->text, m->text + done, place - done);
+        *marks[i] = r->text.length;
+        done = place;
     }
     utf8_repair(&r->text, m->text + done, m->length - done);
-    r->typed = xreallocarray(NULL, m->typed_count + 1, sizeof *r->typed);
-    for (size_t i = 0; i < m->typed_count; i++)
-        r->typed[i] = (struct text_range){ moved(places, lengths, count, m->typed[i].start),
-                                           moved(places, lengths, count, m->typed[i].end) };
-    r->holes = xreallocarray(NULL, m->hole_count + 1, sizeof *r->holes);
-    for (size_t i = 0; i < m->hole_count; i++)
-        r->holes[i] = (struct text_hole){ moved(places, lengths, count, m->holes[i].at),
-                                          m->holes[i].continues };
-    free(places);
-    free(lengths);
+    free(marks);
 }
 
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,

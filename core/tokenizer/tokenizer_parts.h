@@ -355,14 +355,19 @@ const char *companions_token(const struct companions *c, const char *key);
 
 enum { CLASS_ROOM = 64, CLASS_TOKENS = 4 };
 
+enum class_flags {
+    CLASS_PIECES = 1, // may have a SentencePiece model
+    CLASS_AROUND = 2, // puts BOS and EOS around texts, whatever tokenizer.json says
+    CLASS_BOS = 4,    // puts BOS before texts where add_bos_token is not said
+    CLASS_EOS = 8,    // puts EOS after texts where add_eos_token is not said
+    CLASS_INFILL = 16 // has the tokens of companions_infill
+};
+
 // A class of transformers.
 struct class_kind {
-    const char *name;                 // without "Fast"
-    bool pieces;                      // may have a SentencePiece model
-    bool around;                      // puts BOS and EOS around texts, whatever tokenizer.json says
-    bool bos, eos;                    // does so where add_bos_token and add_eos_token are not said
+    const char *name; // without "Fast"
+    int flags;
     const char *tokens[CLASS_TOKENS]; // bos, eos, unk, pad where none is said; NULL: none
-    bool infill;                      // has the tokens of companions_infill
 };
 
 // Keys of CodeLlama's special tokens for infilling, NULL-terminated.
