@@ -6,7 +6,7 @@
 
 #include "commands/help_text.h"
 #include "core/base/mem.h"
-#include "tui/table_text.h"
+#include "tui/event_text.h"
 #include "tui/text.h"
 #include "tui/wrap.h"
 

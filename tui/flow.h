@@ -2,7 +2,7 @@
 //
 //   struct flow f = { 0 };
 //   flow_add_text(&f, command->details, 40);
-//   flow_add_table(&f, table, 40);              // of tui/table_text.h
+//   flow_add_table(&f, table, 40);              // of tui/event_text.h
 //   for (size_t i = 0; i < f.count; i++) ... f.lines[i].text ...
 //   flow_release(&f);
 #ifndef TUI_FLOW_H

@@ -61,8 +61,8 @@ static void close_screen(void *state, FILE *output)
     screen_free(state);
 }
 
-static int run_screen(void *state, struct shell *shell, struct keys *keys, int (*begin)(void *self),
-                      void *self)
+static int run_screen(void *state, struct shell *shell, struct keys *keys,
+                      void (*begin)(void *self), void *self)
 {
     return screen_run(state, shell, keys, begin, self);
 }

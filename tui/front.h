@@ -20,7 +20,7 @@ struct front {
     void (*close)(void *state, FILE *output);
     // Reads and runs lines in its own way, begin(self) first; NULL: tui/lines.h does. Returns the
     // exit status.
-    int (*run)(void *state, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+    int (*run)(void *state, struct shell *shell, struct keys *keys, void (*begin)(void *self),
                void *self);
 };
 

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "commands/reference.h"
+#include "tui/controls.h"
 #include "tui/picker.h"
 #include "tui/text.h"
 #include "tui/wrap.h"
@@ -288,10 +289,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
 void list_type(struct view *v, const struct key *key)
 {
     struct list_view *l = &v->list;
-    if (key->kind != KEY_TEXT && strcmp(key->name, "Space") != 0) return;
-    if (l->filter.length > 200) return;
-    buf_add(&l->filter, key->bytes, key->length);
-    list_ready(v);
+    if (field_type(&l->filter, key)) list_ready(v);
 }
 
 // What goes on the line that was inserted.
@@ -356,9 +354,7 @@ void list_act(struct view *v, const char *action, const struct shell *shell)
             if (l->kind == LIST_PICKER) picker_up(v);
             return;
         }
-        while (l->filter.length && (l->filter.data[--l->filter.length] & 0xc0) == 0x80) {
-        }
-        l->filter.data[l->filter.length] = '\0';
+        field_rub(&l->filter);
         list_ready(v);
     } else if (!strcmp(action, "clear")) {
         buf_clear(&l->filter);

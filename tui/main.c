@@ -292,12 +292,10 @@ static int run(struct program *p)
     return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
 }
 
-static int begin_screen(void *self)
+static void begin_screen(void *self)
 {
-    struct program *p = self;
-    const int status = begin(p);
-    if (!signals_terminated()) welcome(p);
-    return status;
+    begin(self);
+    if (!signals_terminated()) welcome(self);
 }
 
 // Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/table_text.h"
+#include "tui/controls.h"
+#include "tui/event_text.h"
 #include "tui/text.h"
 
 // --- what is read --------------------------------------------------------------------------------
@@ -137,74 +138,45 @@ static void search_on(struct view *v, bool backwards)
     search(v, from + (backwards ? -1 : 1), backwards);
 }
 
-static void start_typing(struct pager *p, bool backwards)
-{
-    p->typing = true;
-    p->backwards = backwards;
-    buf_clear(&p->typed);
-}
-
 bool pager_typing(const struct view *v)
 {
     return v->pager.open && v->pager.typing;
 }
 
-static void end_typing(struct view *v)
-{
-    struct pager *p = &v->pager;
-    p->typing = false;
-    if (p->typed.length) { // an empty pattern repeats the last
-        buf_clear(&p->pattern);
-        buf_puts(&p->pattern, p->typed.data);
-        p->found = -1;
-        search(v, p->top, p->backwards);
-    } else {
-        search_on(v, p->backwards);
-    }
-}
-
 void pager_type(struct view *v, const struct key *key)
 {
     struct pager *p = &v->pager;
-    if (key->kind == KEY_TEXT || !strcmp(key->name, "Space")) {
-        if (p->typed.length < 200) buf_add(&p->typed, key->bytes, key->length);
-    } else if (!strcmp(key->name, "Backspace")) {
-        if (!p->typed.length) p->typing = false;
-        while (p->typed.length && (p->typed.data[--p->typed.length] & 0xc0) == 0x80) {
-        }
-        if (p->typed.data) p->typed.data[p->typed.length] = '\0';
-    } else if (!strcmp(key->name, "Enter")) {
-        end_typing(v);
-    } else if (!strcmp(key->name, "Esc") || !strcmp(key->name, "Ctrl-C")) {
+    if (!strcmp(key->name, "Esc") || !strcmp(key->name, "Ctrl-C") ||
+        (!strcmp(key->name, "Backspace") && !p->typed.length)) {
         p->typing = false;
+    } else if (!strcmp(key->name, "Enter")) {
+        p->typing = false;
+        if (p->typed.length) {
+            buf_clear(&p->pattern);
+            buf_puts(&p->pattern, p->typed.data);
+            p->found = -1;
+            search(v, p->top, p->backwards);
+        } else { // repeats the last search
+            search_on(v, p->backwards);
+        }
+    } else {
+        field_type(&p->typed, key);
     }
 }
 
 bool pager_act(struct view *v, const char *action)
 {
     struct pager *p = &v->pager;
-    const int page = p->height > 1 ? p->height - 1 : 1;
-    if (!strcmp(action, "up"))
-        go(p, p->top - 1);
-    else if (!strcmp(action, "down"))
-        go(p, p->top + 1);
-    else if (!strcmp(action, "page-up"))
-        go(p, p->top - page);
-    else if (!strcmp(action, "page-down"))
-        go(p, p->top + page);
-    else if (!strcmp(action, "half-up"))
+    if (position_move(action, &p->top, last_top(p), p->height > 1 ? p->height - 1 : 1)) return true;
+    if (!strcmp(action, "half-up"))
         go(p, p->top - p->height / 2);
     else if (!strcmp(action, "half-down"))
         go(p, p->top + p->height / 2);
-    else if (!strcmp(action, "top"))
-        go(p, 0);
-    else if (!strcmp(action, "bottom"))
-        go(p, last_top(p));
-    else if (!strcmp(action, "search"))
-        start_typing(p, false);
-    else if (!strcmp(action, "search-back"))
-        start_typing(p, true);
-    else if (!strcmp(action, "next"))
+    else if (!strncmp(action, "search", 6)) {
+        p->typing = true;
+        p->backwards = !strcmp(action, "search-back");
+        buf_clear(&p->typed);
+    } else if (!strcmp(action, "next"))
         search_on(v, p->backwards);
     else if (!strcmp(action, "previous"))
         search_on(v, !p->backwards);
@@ -235,36 +207,6 @@ static void mark_pattern(const struct pager *p, struct canvas *c, struct area in
     }
 }
 
-static void draw_lines(const struct pager *p, struct canvas *c, struct area inner)
-{
-    for (int y = 0; y < inner.height && p->top + y < (int)p->shown.count; y++) {
-        const struct flow_line *line = &p->shown.lines[p->top + y];
-        const int x = canvas_text_n(c, inner, 0, y, STYLE_KEY, line->text, line->term);
-        canvas_text(c, inner, x, y, STYLE_TEXT, line->text + line->term);
-        mark_pattern(p, c, inner, y, line->text);
-    }
-}
-
-// The visible lines, in the upper right corner: "13-36/120".
-static void draw_place(const struct pager *p, struct canvas *c, struct area area)
-{
-    char *text = xasprintf(" %d-%d/%zu ", p->top + 1, visible_end(p), p->shown.count);
-    const int x = area.width - text_width(text) - 2;
-    if (x > text_width(p->title) + 5) canvas_text(c, area, x, 0, STYLE_DIM, text);
-    free(text);
-}
-
-static void draw_typed(const struct pager *p, struct canvas *c, struct area area)
-{
-    const struct area bottom = { area.x, area.y + area.height - 1, area.width, 1 };
-    canvas_fill(c, bottom, STYLE_STATUS, ' ');
-    int x = canvas_text(c, bottom, 1, 0, STYLE_STATUS, p->backwards ? "?" : "/");
-    x = canvas_text(c, bottom, x, 0, STYLE_STATUS,
-                    text_tail(p->typed.data ? p->typed.data : "", bottom.width - x - 2));
-    c->cursor_x = bottom.x + (x < bottom.width ? x : bottom.width - 1);
-    c->cursor_y = bottom.y;
-}
-
 void pager_draw(struct view *v, struct canvas *c, struct area area)
 {
     struct pager *p = &v->pager;
@@ -276,7 +218,16 @@ void pager_draw(struct view *v, struct canvas *c, struct area area)
     flow_at(p, inner.width);
     p->height = inner.height;
     go(p, p->top);
-    draw_lines(p, c, inner);
-    draw_place(p, c, area);
-    if (p->typing) draw_typed(p, c, area);
+    for (int y = 0; y < inner.height && p->top + y < (int)p->shown.count; y++) {
+        const struct flow_line *line = &p->shown.lines[p->top + y];
+        const int x = canvas_text_n(c, inner, 0, y, STYLE_KEY, line->text, line->term);
+        canvas_text(c, inner, x, y, STYLE_TEXT, line->text + line->term);
+        mark_pattern(p, c, inner, y, line->text);
+    }
+    // The visible lines, in the upper right corner: "13-36/120".
+    char *place = xasprintf(" %d-%d/%zu ", p->top + 1, visible_end(p), p->shown.count);
+    const int x = area.width - text_width(place) - 2;
+    if (x > text_width(p->title) + 5) canvas_text(c, area, x, 0, STYLE_DIM, place);
+    free(place);
+    if (p->typing) field_draw(c, area, p->backwards ? " ?" : " /", &p->typed);
 }

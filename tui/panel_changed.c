@@ -5,6 +5,7 @@
 
 #include "commands/changed.h"
 #include "core/base/text.h"
+#include "tui/controls.h"
 #include "tui/panel.h"
 #include "tui/wrap.h"
 
@@ -130,14 +131,6 @@ static void go_to(struct view *v, int64_t number)
     if (k->count && number != k->number) ask(v, number, which_number(k));
 }
 
-static void scroll(struct changed_view *k, int lines)
-{
-    const int last = k->lines > k->height ? k->lines - k->height : 0;
-    k->top += lines;
-    if (k->top > last) k->top = last;
-    if (k->top < 0) k->top = 0;
-}
-
 static unsigned act(struct view *v, const char *action)
 {
     struct changed_view *k = &v->changed;
@@ -145,6 +138,8 @@ static unsigned act(struct view *v, const char *action)
         v->close = true;
         return PANEL_DONE | PANEL_BACK;
     }
+    const int last = k->lines > k->height ? k->lines - k->height : 0;
+    if (position_move(action, &k->top, last, k->height / 2)) return PANEL_DONE;
     if (!strcmp(action, "next"))
         go_to(v, k->number + 1);
     else if (!strcmp(action, "back-one"))
@@ -155,10 +150,6 @@ static unsigned act(struct view *v, const char *action)
         go_to(v, k->count);
     else if (!strcmp(action, "which"))
         ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // there may be none of the last
-    else if (!strcmp(action, "page-up"))
-        scroll(k, -k->height / 2);
-    else if (!strcmp(action, "page-down"))
-        scroll(k, k->height / 2);
     else if (!strcmp(action, "picture-back"))
         k->picture -= k->picture > 0;
     else if (!strcmp(action, "picture-next"))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/draw/ramp.h"
+#include "tui/controls.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 #include "tui/text.h"
@@ -26,21 +27,11 @@ static const struct kind {
     [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
 };
 
-static const char *text_of(const struct entry *e)
-{
-    return e->text.data ? e->text.data : "";
-}
-
 // An answer is shown with Markdown rendered and remarks put in; all else as it is.
-static bool is_rendered(const struct entry *e)
-{
-    return e->kind == ENTRY_ANSWER;
-}
-
 static const char *shown_of(const struct entry *e)
 {
-    if (!is_rendered(e)) return text_of(e);
-    return e->shown.text.data ? e->shown.text.data : "";
+    const struct buf *text = e->kind == ENTRY_ANSWER ? &e->shown.text : &e->text;
+    return text->data ? text->data : "";
 }
 
 // Only what a person wrote may have code in it: what the program says has words, which stay whole.
@@ -60,8 +51,8 @@ static int lead(const struct chat_view *c, size_t i)
 static int lines_of(const struct chat_view *c, struct entry *e, int width)
 {
     if (e->width == width) return e->lines;
-    if (is_rendered(e))
-        markdown_render(&e->shown, text_of(e), e->remarks, e->remark_count, width, c->markdown);
+    if (e->kind == ENTRY_ANSWER)
+        markdown_render(&e->shown, e->text.data, e->remarks, e->remark_count, width, c->markdown);
     if (e->render) {
         char *text = e->render(e->source, width);
         buf_clear(&e->text);
@@ -72,13 +63,6 @@ static int lines_of(const struct chat_view *c, struct entry *e, int width)
     e->lines = 0;
     for (struct wrap w = wrap_of(e, width); wrap_next(&w);) e->lines++;
     return e->lines;
-}
-
-static int total_lines(struct chat_view *c, int width)
-{
-    int total = 0;
-    for (size_t i = 0; i < c->count; i++) total += lead(c, i) + lines_of(c, &c->entries[i], width);
-    return total;
 }
 
 // The cells of the bytes begin..end of a text in its line w: x and width; false: none.
@@ -203,7 +187,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     if (number < e->headings) style = STYLE_TITLE;
     const int pan = e->pan;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
-    if (is_rendered(e)) style_spans(c, inner, e, w);
+    if (e->kind == ENTRY_ANSWER) style_spans(c, inner, e, w);
     // There is more: Left and Right.
     if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
@@ -217,40 +201,18 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     mark_found(v, c, inner, w);
 }
 
-static void draw_entry(struct view *v, struct canvas *c, struct area area, size_t index, int at)
-{
-    const struct entry *e = &v->chat.entries[index];
-    struct wrap w = wrap_of(e, area.width - GUTTER);
-    for (int number = 0; wrap_next(&w) && at < area.height; number++, at++)
-        if (at >= 0)
-            draw_line(v, c, (struct area){ area.x, area.y + at, area.width, 1 }, index, &w, number);
-}
-
-static void draw_search(const struct view *v, struct canvas *c, struct area area)
-{
-    const struct area bottom = { area.x, area.y + area.height - 1, area.width, 1 };
-    canvas_fill(c, bottom, STYLE_STATUS, ' ');
-    const char *text = v->chat.search.data ? v->chat.search.data : "";
-    int x = canvas_text(c, bottom, 0, 0, STYLE_STATUS, "search: ");
-    x = canvas_text(c, bottom, x, 0, STYLE_STATUS, text_tail(text, bottom.width - x - 1));
-    c->cursor_x = bottom.x + (x < bottom.width ? x : bottom.width - 1);
-    c->cursor_y = bottom.y;
-}
-
-static void set_markdown(struct chat_view *chat, unsigned options)
-{
-    for (size_t i = 0; i < chat->count && options != chat->markdown; i++)
-        chat->entries[i].width = 0;
-    chat->markdown = options;
-}
-
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     struct chat_view *chat = &v->chat;
     const int width = area.width - GUTTER;
     const bool on = settings_flag(v->settings, "screen.markdown");
-    set_markdown(chat, (on ? MARKDOWN_ON : 0u) | (c->ascii ? MARKDOWN_ASCII : 0u));
-    const int total = total_lines(chat, width);
+    const unsigned markdown = (on ? MARKDOWN_ON : 0u) | (c->ascii ? MARKDOWN_ASCII : 0u);
+    for (size_t i = 0; i < chat->count && markdown != chat->markdown; i++)
+        chat->entries[i].width = 0;
+    chat->markdown = markdown;
+    int total = 0;
+    for (size_t i = 0; i < chat->count; i++)
+        total += lead(chat, i) + lines_of(chat, &chat->entries[i], width);
     const int most = total > area.height ? total - area.height : 0;
     chat->height = area.height;
     chat->width = width;
@@ -262,11 +224,14 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     int at = total < area.height ? 0 : area.height - total + chat->scroll;
     for (size_t i = 0; i < chat->count && at < area.height; i++) {
         at += lead(chat, i);
-        const int lines = lines_of(chat, &chat->entries[i], width);
-        if (at + lines > 0) draw_entry(v, c, area, i, at);
-        at += lines;
+        const int behind = at + chat->entries[i].lines;
+        struct wrap w = wrap_of(&chat->entries[i], width);
+        for (int number = 0; behind > 0 && at < area.height && wrap_next(&w); number++, at++)
+            if (at >= 0)
+                draw_line(v, c, (struct area){ area.x, area.y + at, area.width, 1 }, i, &w, number);
+        at = behind;
     }
-    if (chat->searching && focused) draw_search(v, c, area);
+    if (chat->searching && focused) field_draw(c, area, "search: ", &chat->search);
 }
 
 // --- search --------------------------------------------------------------------------------------
@@ -332,7 +297,7 @@ static void copy(struct view *v, bool all)
         const struct entry *e = &v->chat.entries[i];
         if (!all && i != last) continue;
         if (all && e->kind == ENTRY_USER) buf_puts(&b, b.length ? "\n> " : "> ");
-        buf_printf(&b, "%s\n", text_of(e));
+        buf_printf(&b, "%s\n", e->text.data);
     }
     if (!b.length) view_hint(v, "no answer to copy yet");
     free(v->copy);
@@ -341,12 +306,6 @@ static void copy(struct view *v, bool all)
 }
 
 // --- keys ----------------------------------------------------------------------------------------
-
-static void scroll(struct chat_view *c, int by)
-{
-    c->scroll += by;
-    if (c->scroll < 0) c->scroll = 0;
-}
 
 // Moves the table sideways; of several on the screen that are too wide, the last.
 static void pan(struct view *v, int by)
@@ -364,19 +323,9 @@ static void pan(struct view *v, int by)
 static unsigned act(struct view *v, const char *action)
 {
     struct chat_view *c = &v->chat;
-    const int page = c->height > 2 ? c->height - 2 : 1;
-    if (!strcmp(action, "up"))
-        scroll(c, 1);
-    else if (!strcmp(action, "down"))
-        scroll(c, -1);
-    else if (!strcmp(action, "page-up"))
-        scroll(c, page);
-    else if (!strcmp(action, "page-down"))
-        scroll(c, -page);
-    else if (!strcmp(action, "top"))
-        c->scroll = c->total;
-    else if (!strcmp(action, "bottom"))
-        c->scroll = 0;
+    int line = c->total - c->scroll;
+    if (position_move(action, &line, c->total, c->height > 2 ? c->height - 2 : 1))
+        c->scroll = c->total - line;
     else if (!strcmp(action, "left"))
         pan(v, -8);
     else if (!strcmp(action, "right"))
@@ -411,13 +360,8 @@ static bool typing(const struct view *v)
 static void type(struct view *v, const struct key *key)
 {
     struct chat_view *c = &v->chat;
-    if (key->kind == KEY_TEXT || !strcmp(key->name, "Space")) {
-        buf_add(&c->search, key->bytes, key->length);
+    if (field_type(&c->search, key)) {
         c->found = -1;
-    } else if (!strcmp(key->name, "Backspace")) {
-        while (c->search.length && (c->search.data[--c->search.length] & 0xc0) == 0x80) {
-        }
-        if (c->search.data) c->search.data[c->search.length] = '\0';
     } else if (!strcmp(key->name, "Enter") || !strcmp(key->name, "Esc")) {
         c->searching = false;
         if (strcmp(key->name, "Enter") != 0) buf_clear(&c->search);
@@ -447,8 +391,8 @@ static int token_at(const struct view *v, struct area area, int x, int y)
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
     const int token = button == 1 ? token_at(v, area, x, y) : -1;
-    if (button == 4) scroll(&v->chat, 3);
-    if (button == 5) scroll(&v->chat, -3);
+    if (button == 4) v->chat.scroll += 3;
+    if (button == 5) v->chat.scroll = v->chat.scroll > 3 ? v->chat.scroll - 3 : 0;
     if (token >= 0 && !v->answering) maps_go(v, token);
 }
 

@@ -301,15 +301,6 @@ static void next_kind(struct view *v)
     }
 }
 
-static void next_ramp(struct view *v)
-{
-    const char *now = view_setting(v, "screen.map");
-    int i = 0;
-    while (ramp_names[i] && strcmp(ramp_names[i], now) != 0) i++;
-    const char *next = ramp_names[i] && ramp_names[i + 1] ? ramp_names[i + 1] : ramp_names[0];
-    view_run_key(v, "/set screen.map %s", next);
-}
-
 // Through the tokens from the shown one on; from the last one, from the first.
 static void play(struct view *v)
 {
@@ -359,7 +350,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "kind"))
         next_kind(v);
     else if (!strcmp(action, "ramp"))
-        next_ramp(v);
+        view_run_next(v, "screen.map", ramp_names);
     else if (!strcmp(action, "picture-back"))
         i->picture -= i->picture > 0;
     else if (!strcmp(action, "picture-next"))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/reference.h"
+#include "tui/controls.h"
 #include "tui/panel.h"
 #include "tui/text.h"
 #include "tui/wrap.h"
@@ -18,53 +19,36 @@ static bool same_group(const char *a, const char *b)
     return n == group_length(b) && !memcmp(a, b, n);
 }
 
-static bool is_shown(const struct view *v, const struct setting *row)
+// The row of that number among those shown; NULL past the last.
+static const struct setting *row_at(const struct view *v, int index)
 {
-    return !v->set.changed_only || settings_changed(v->settings, row->key);
-}
-
-// Indices of the rows shown; count.
-static int list_rows(const struct view *v, const struct setting **list)
-{
-    int count = 0;
     const struct setting *row;
+    if (!v->set.changed_only) return settings_row(index);
     for (int i = 0; (row = settings_row(i)); i++)
-        if (is_shown(v, row)) list[count++] = row;
+        if (settings_changed(v->settings, row->key) && !index--) return row;
+    return NULL;
+}
+
+static int count_rows(const struct view *v)
+{
+    int count = v->set.changed_only ? 0 : settings_count();
+    while (row_at(v, count)) count++;
     return count;
-}
-
-static const struct setting **make_list(const struct view *v, int *count)
-{
-    const struct setting **list = xcalloc((size_t)settings_count() + 1, sizeof(struct setting *));
-    *count = list_rows(v, list);
-    return list;
-}
-
-// The row of a list of `count` that is meant by `index`; 0 of an empty list.
-static int within(int index, int count)
-{
-    return index < count ? index : count ? count - 1 : 0;
-}
-
-static const struct setting *selected_row(struct view *v)
-{
-    int count;
-    const struct setting **list = make_list(v, &count);
-    v->set.selected = within(v->set.selected, count);
-    const struct setting *row = count ? list[v->set.selected] : NULL;
-    free(list);
-    return row;
 }
 
 // --- drawing -------------------------------------------------------------------------------------
 
-// The line of row i; a line with the group's name precedes each group.
-static int line_of(const struct setting **list, int index)
+static bool begins_group(const struct view *v, int index)
 {
-    int line = 0;
-    for (int i = 0; i <= index; i++)
-        line += 1 + (!i || !same_group(list[i - 1]->key, list[i]->key));
-    return line - 1;
+    return !index || !same_group(row_at(v, index - 1)->key, row_at(v, index)->key);
+}
+
+// The line of a row; a line with the group's name precedes each group.
+static int line_of(const struct view *v, int index)
+{
+    int line = index;
+    for (int i = 0; i <= index; i++) line += begins_group(v, i);
+    return line;
 }
 
 // Where values begin: behind the longest name, past the middle at the latest.
@@ -107,15 +91,7 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     if (selected) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
 }
 
-static void draw_group(struct canvas *c, struct area area, int y, const char *key)
-{
-    char *name = xstrndup(key, group_length(key));
-    canvas_text(c, area, 0, y, STYLE_TITLE, name);
-    free(name);
-}
-
-static void draw_help(const struct view *v, struct canvas *c, struct area area,
-                      const struct setting *row)
+static void draw_help(struct canvas *c, struct area area, const struct setting *row)
 {
     char *allowed = setting_allowed(row);
     char *head = xasprintf("%s: %s", row->key, allowed);
@@ -140,39 +116,31 @@ static void draw_help(const struct view *v, struct canvas *c, struct area area,
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     struct settings_view *s = &v->set;
-    int count;
-    const struct setting **list = make_list(v, &count);
+    const struct setting *row;
+    const int count = count_rows(v);
     const int help = area.height > 10 ? 3 : area.height > 6 ? 2 : 0; // lines
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
-    s->selected = within(s->selected, count);
     if (!count) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "every setting has its default (c: all)");
-    } else {
-        const int line = line_of(list, s->selected), last = line_of(list, count - 1);
-        if (line - 1 < s->top) s->top = line > 0 ? line - 1 : 0;
-        if (line >= s->top + rows.height) s->top = line - rows.height + 1;
-        if (s->top > last) s->top = last;
-        for (int i = 0, y = -s->top; i < count; i++, y++) {
-            if (!i || !same_group(list[i - 1]->key, list[i]->key))
-                draw_group(c, rows, y++, list[i]->key);
-            draw_row(v, c, rows, y, list[i], focused && i == s->selected);
-        }
-        if (help)
-            draw_help(v, c, (struct area){ area.x, area.y + rows.height, area.width, help },
-                      list[s->selected]);
+        return;
     }
-    free(list);
+    if (s->selected >= count) s->selected = count - 1;
+    const int line = line_of(v, s->selected), last = line_of(v, count - 1);
+    if (line - 1 < s->top) s->top = line > 0 ? line - 1 : 0;
+    if (line >= s->top + rows.height) s->top = line - rows.height + 1;
+    if (s->top > last) s->top = last;
+    for (int i = 0, y = -s->top; (row = row_at(v, i)); i++, y++) {
+        if (begins_group(v, i))
+            canvas_text_n(c, rows, 0, y++, STYLE_TITLE, row->key, group_length(row->key));
+        draw_row(v, c, rows, y, row, focused && i == s->selected);
+    }
+    if (help)
+        draw_help(c, (struct area){ area.x, area.y + rows.height, area.width, help },
+                  row_at(v, s->selected));
 }
 
 // --- changing ------------------------------------------------------------------------------------
-
-static void set(struct view *v, const struct setting *row, const char *value)
-{
-    char *quoted = xstrdup(value);
-    view_run_key(v, *quoted ? "/set %s %s" : "/set %s \"\"%s", row->key, quoted);
-    free(quoted);
-}
 
 static void begin_edit(struct view *v, const struct setting *row)
 {
@@ -183,52 +151,38 @@ static void begin_edit(struct view *v, const struct setting *row)
 
 static void toggle(struct view *v, const struct setting *row)
 {
-    const char *now = settings_text(v->settings, row->key);
-    if (row->type == SETTING_FLAG) {
-        set(v, row, strcmp(now, "on") == 0 ? "off" : "on");
-    } else if (row->type == SETTING_CHOICE && row->choices) {
-        int i = 0;
-        while (row->choices[i] && strcmp(row->choices[i], now) != 0) i++;
-        set(v, row, row->choices[i] && row->choices[i + 1] ? row->choices[i + 1] : row->choices[0]);
-    } else {
+    static const char *const flags[] = { "off", "on", NULL };
+    if (row->type == SETTING_FLAG)
+        view_run_next(v, row->key, flags);
+    else if (row->type == SETTING_CHOICE && row->choices)
+        view_run_next(v, row->key, row->choices);
+    else
         begin_edit(v, row);
-    }
 }
 
+// The first row of the next group, or of the previous one.
 static void move_group(struct view *v, int by)
 {
-    int count;
-    const struct setting **list = make_list(v, &count);
+    const struct setting *row = row_at(v, v->set.selected);
+    const int count = count_rows(v);
     int at = v->set.selected;
     if (by > 0)
-        while (at + 1 < count && same_group(list[at]->key, list[v->set.selected]->key)) at++;
-    else if (count && at < count) {
-        while (at > 0 && same_group(list[at]->key, list[v->set.selected]->key)) at--;
-        while (at > 0 && same_group(list[at - 1]->key, list[at]->key)) at--;
+        while (at + 1 < count && same_group(row_at(v, at)->key, row->key)) at++;
+    else if (row) {
+        while (at > 0 && same_group(row_at(v, at)->key, row->key)) at--;
+        while (!begins_group(v, at)) at--;
     }
     v->set.selected = at;
-    free(list);
 }
 
 static unsigned act(struct view *v, const char *action)
 {
     struct settings_view *s = &v->set;
-    const struct setting *row = selected_row(v);
-    int count;
-    free(make_list(v, &count));
-    if (!strcmp(action, "up"))
-        s->selected -= s->selected > 0;
-    else if (!strcmp(action, "down"))
-        s->selected += s->selected + 1 < count;
-    else if (!strcmp(action, "page-up"))
-        s->selected = s->selected > s->height ? s->selected - s->height : 0;
-    else if (!strcmp(action, "page-down"))
-        s->selected = within(s->selected + s->height, count);
-    else if (!strcmp(action, "top"))
-        s->selected = 0;
-    else if (!strcmp(action, "bottom"))
-        s->selected = within(count, count);
-    else if (!strcmp(action, "group-back"))
+    const int last = count_rows(v) - 1;
+    if (s->selected > last) s->selected = last < 0 ? 0 : last;
+    const struct setting *row = row_at(v, s->selected);
+    if (position_move(action, &s->selected, last, s->height)) return PANEL_DONE;
+    if (!strcmp(action, "group-back"))
         move_group(v, -1);
     else if (!strcmp(action, "group-next"))
         move_group(v, 1);
@@ -256,41 +210,30 @@ static bool typing(const struct view *v)
 
 static void type(struct view *v, const struct key *key)
 {
-    struct buf *edit = &v->set.edit;
-    const struct setting *row = selected_row(v);
-    if (key->kind == KEY_TEXT || !strcmp(key->name, "Space")) {
-        buf_add(edit, key->bytes, key->length);
-    } else if (!strcmp(key->name, "Backspace")) {
-        while (edit->length && (edit->data[--edit->length] & 0xc0) == 0x80) {
-        }
-        if (edit->data) edit->data[edit->length] = '\0';
-    } else if (!strcmp(key->name, "Ctrl-U")) {
-        buf_clear(edit);
-    } else if (!strcmp(key->name, "Esc")) {
-        v->set.editing = false;
-    } else if (!strcmp(key->name, "Enter")) {
-        v->set.editing = false;
-        if (row) set(v, row, edit->data ? edit->data : "");
-    }
+    const struct setting *row = row_at(v, v->set.selected);
+    if (field_type(&v->set.edit, key)) return;
+    const bool enter = !strcmp(key->name, "Enter");
+    if (enter || !strcmp(key->name, "Esc")) v->set.editing = false;
+    if (!enter || !row) return;
+    const char *value = v->set.edit.data;
+    view_run_key(v, "/set %s %s", row->key, *value ? value : "\"\"");
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
-    int count;
-    const struct setting **list = make_list(v, &count);
-    const bool inside =
-        button == 1 && v->set.selected < count && line_of(list, v->set.selected) == y + v->set.top;
-    if (inside && v->set.editing) button = 0;
-    if (button) v->set.editing = false; // what was begun is the old row's
-    if (button == 4 && v->set.selected > 0) v->set.selected--;
-    if (button == 5 && v->set.selected + 1 < count) v->set.selected++;
+    struct settings_view *s = &v->set;
+    const int count = count_rows(v), line = y + s->top;
+    const bool inside = button == 1 && s->selected < count && line_of(v, s->selected) == line;
+    if (inside && s->editing) button = 0;
+    if (button) s->editing = false; // what was begun is the old row's
+    if (button == 4 && s->selected > 0) s->selected--;
+    if (button == 5 && s->selected + 1 < count) s->selected++;
     for (int i = 0; i < count && button == 1; i++) {
-        if (line_of(list, i) != y + v->set.top) continue;
-        if (v->set.selected == i && x >= area.width / 2) toggle(v, list[i]);
-        v->set.selected = i;
+        if (line_of(v, i) != line) continue;
+        if (s->selected == i && x >= area.width / 2) toggle(v, row_at(v, i));
+        s->selected = i;
         break;
     }
-    free(list);
 }
 
 const struct panel panel_settings = {

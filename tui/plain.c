@@ -5,6 +5,7 @@
 // is wiped and an unfinished answer line ended.
 #include "tui/plain.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,9 @@
 #include "core/draw/ramp.h"
 #include "core/template/message.h"
 #include "tui/colours.h"
-#include "tui/columns.h"
+#include "tui/event_text.h"
 #include "tui/flow.h"
 #include "tui/plain_picture.h"
-#include "tui/table_text.h"
 #include "tui/text.h"
 #include "tui/throttle.h"
 
@@ -119,28 +119,6 @@ static void show_token(struct plain *p, const struct event *e)
     fflush(p->out.file);
 }
 
-// "[604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s, 18 of 21 drafts
-// accepted]"
-static void show_measures(struct plain *p, const struct event_answer *a)
-{
-    struct buf b = { 0 };
-    buf_printf(&b, "[%lld prompt tokens", (long long)a->prompt_tokens);
-    if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
-    if (a->computed_tokens < a->prompt_tokens)
-        buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
-    buf_printf(&b, ", %.1f s", a->prefill_s + a->vision_s);
-    buf_printf(&b, "; %zu token%s, %.1f s", a->count, a->count == 1 ? "" : "s", a->decode_s);
-    if (a->decode_s > 0 && a->count) buf_printf(&b, ", %.1f/s", (double)a->count / a->decode_s);
-    if (a->accepted)
-        buf_printf(&b, ", %lld of %lld drafts accepted", (long long)a->accepted,
-                   (long long)a->drafted);
-    if (strcmp(a->stop, "length") == 0) buf_puts(&b, "; stopped at the token limit");
-    if (strcmp(a->stop, "cancelled") == 0) buf_puts(&b, "; stopped");
-    buf_putc(&b, ']');
-    put_line(p, p->note, STYLE_DIM, b.data);
-    buf_release(&b);
-}
-
 static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
@@ -154,42 +132,16 @@ static void show_answer(struct plain *p, const struct event *e)
         fflush(p->out.file);
     }
     p->answering = p->begun = false;
-    if (p->interactive) show_measures(p, a);
+    if (!p->interactive) return;
+    struct buf b = { 0 };
+    buf_putc(&b, '[');
+    measures_text(&b, a, true);
+    buf_putc(&b, ']');
+    put_line(p, p->note, STYLE_DIM, b.data);
+    buf_release(&b);
 }
 
 // --- tables and maps -----------------------------------------------------------------------------
-
-static void put_spaces(struct buf *b, int count)
-{
-    for (; count > 0; count--) buf_putc(b, ' ');
-}
-
-// One row: numbers to the right, words to the left, the last column unpadded.
-static void put_row(struct plain *p, char *const *cells, const int *widths, const bool *numeric,
-                    int columns, enum style style)
-{
-    struct buf b = { 0 };
-    for (int c = 0; c < columns; c++) {
-        int space = widths[c] - text_width(cells[c]);
-        bool right = numeric && numeric[c];
-        if (c) buf_puts(&b, "  ");
-        if (right) put_spaces(&b, space);
-        buf_puts(&b, cells[c]);
-        if (!right && c + 1 < columns) put_spaces(&b, space);
-    }
-    int width = text_terminal_columns(p->out.file);
-    const char *line = b.data ? b.data : "";
-    if (width && text_width(line) > width) {
-        struct buf cut = { 0 };
-        buf_add(&cut, line, text_fit(line, width - 1));
-        buf_puts(&cut, "\xE2\x80\xA6"); // an ellipsis: the terminal is too narrow
-        put_line(p, &p->out, style, cut.data);
-        buf_release(&cut);
-    } else {
-        put_line(p, &p->out, style, line);
-    }
-    buf_release(&b);
-}
 
 static void put_flow(struct plain *p, struct flow *f)
 {
@@ -197,43 +149,31 @@ static void put_flow(struct plain *p, struct flow *f)
     flow_release(f);
 }
 
-// A page's table is read: no cell is cut. In a pipe it keeps a line for each row.
-static void show_page_table(struct plain *p, const struct event_table *t)
+// A line of a table; an ellipsis where the terminal is too narrow.
+static void put_row(struct plain *p, enum style style, const char *line, int width)
 {
-    struct table_copy *copy = table_copy_new(t);
-    struct flow f = { 0 };
-    flow_add_table(&f, copy, text_terminal_columns(p->out.file));
-    put_flow(p, &f);
-    table_copy_free(copy);
+    const bool cut = width && text_width(line) > width;
+    char *shown = cut ? xasprintf("%.*s\xE2\x80\xA6", (int)text_fit(line, width - 1), line) : NULL;
+    put_line(p, &p->out, style, cut ? shown : line);
+    free(shown);
 }
 
 static void show_table(struct plain *p, const struct event *e)
 {
-    const struct event_table *t = e->table;
-    if (p->page && text_terminal_columns(p->out.file)) {
-        show_page_table(p, t);
-        return;
+    const int width = text_terminal_columns(p->out.file);
+    struct table_copy *copy = table_copy_new(e->table);
+    if (p->page && width) { // read as text: no cell is cut
+        struct flow f = { 0 };
+        flow_add_table(&f, copy, width);
+        put_flow(p, &f);
+    } else {
+        char *text = table_copy_text(copy, INT_MAX), *rest = text, *line;
+        if (e->table->titled) put_line(p, &p->out, STYLE_DIM, strsep(&rest, "\n"));
+        put_row(p, STYLE_BOLD, strsep(&rest, "\n"), width);
+        while ((line = strsep(&rest, "\n"))) put_row(p, STYLE_PLAIN, line, width);
+        free(text);
     }
-    size_t columns = (size_t)t->column_count, rows = (size_t)t->row_count + 1;
-    char **cells = xreallocarray(NULL, rows * columns, sizeof *cells);
-    int *widths = xcalloc(columns, sizeof *widths);
-    for (size_t i = 0; i < rows * columns; i++) {
-        cells[i] = i < columns ? table_cell(NULL, t->columns[i])
-                               : table_cell(t->columns[i % columns], t->cells[i - columns]);
-        int width = text_width(cells[i]);
-        if (width > widths[i % columns]) widths[i % columns] = width;
-    }
-    if (t->titled) {
-        char *title = xasprintf("-- %s", t->name);
-        put_line(p, &p->out, STYLE_DIM, title);
-        free(title);
-    }
-    for (size_t r = 0; r < rows; r++)
-        put_row(p, cells + r * columns, widths, t->numeric, t->column_count,
-                r ? STYLE_PLAIN : STYLE_BOLD);
-    for (size_t i = 0; i < rows * columns; i++) free(cells[i]);
-    free(cells);
-    free(widths);
+    table_copy_free(copy);
 }
 
 static const char shades[] = " .:-=+*#%@"; // ink grows to the right
@@ -372,10 +312,9 @@ static void show_columns(struct plain *p, const struct event *e)
 
 static void show_ids(struct plain *p, const struct event *e)
 {
-    struct buf b = { 0 };
-    for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
-    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
-    buf_release(&b);
+    char *line = ids_text(e);
+    put_line(p, &p->out, STYLE_PLAIN, line);
+    free(line);
 }
 
 static void show_page(struct plain *p, const struct event *e)

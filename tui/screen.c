@@ -361,7 +361,7 @@ static bool end_threads(struct screen *s)
     return watcher_stop(s->watcher) && ended;
 }
 
-int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+int screen_run(struct screen *s, struct shell *shell, struct keys *keys, void (*begin)(void *self),
                void *self)
 {
     struct err err = { 0 };

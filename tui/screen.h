@@ -19,7 +19,7 @@ struct screen *screen_new(void);
 void screen_free(struct screen *s);
 struct sink screen_sink(struct screen *s);
 // begin runs in the computing thread, before the first line. Returns the exit status.
-int screen_run(struct screen *s, struct shell *shell, struct keys *keys, int (*begin)(void *self),
+int screen_run(struct screen *s, struct shell *shell, struct keys *keys, void (*begin)(void *self),
                void *self);
 
 #endif

@@ -63,23 +63,13 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
     return read;
 }
 
-// While something runs, what is of the screen alone holds at once.
-static void apply_early(struct screen *s, const char *line)
-{
-    char key[48], value[256];
-    if (!s->view->busy || !read_change(s, line, key, value)) return;
-    const struct setting *row = settings_find(key);
-    if (row && row->stale == STALE_NOTHING) settings_set(s->view->settings, key, value, NULL);
-}
-
 // A panel's key: what it asks for is shown at once, so that the next one goes on from there.
 static void run_key(struct screen *s, const char *line)
 {
     char key[48], value[256];
-    const bool live = s->view->answering && shell_line_live(line);
     if (read_change(s, line, key, value)) settings_set(s->view->settings, key, value, NULL);
     s->view->keys_waiting++;
-    worker_submit_key(s->worker, line, live);
+    worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
 }
 
 // Whoever leaves waits for nothing; a list opens at once.
@@ -95,11 +85,11 @@ static void run_line(struct screen *s, const char *line)
         s->leave = true;
         return;
     }
-    apply_early(s, line);
-    if (s->view->answering && shell_line_live(line))
-        worker_submit_live(s->worker, line); // its next token obeys
-    else
-        worker_submit(s->worker, line);
+    char key[48], value[256];
+    if (s->view->busy && read_change(s, line, key, value) &&
+        settings_find(key)->stale == STALE_NOTHING)
+        settings_set(s->view->settings, key, value, NULL); // a setting of the screen: at once
+    worker_submit(s->worker, line, s->view->answering && shell_line_live(line), false);
 }
 
 void screen_submit(struct screen *s, const char *text)
@@ -189,12 +179,16 @@ static void edit(struct screen *s)
     s->focus = PANEL_NONE;
 }
 
+static int place_panels(const struct screen *s, int focus, struct panel_place *placed)
+{
+    return layout_place(screen_layout(s, s->canvas.columns), focus,
+                        screen_panels_area(s, &s->canvas), placed);
+}
+
 static void move_focus(struct screen *s, int by)
 {
     struct panel_place placed[PANEL_COUNT];
-    const int columns = s->canvas.columns;
-    const int count = layout_place(screen_layout(s, columns), PANEL_NONE,
-                                   screen_panels_area(s, &s->canvas), placed);
+    const int count = place_panels(s, PANEL_NONE, placed);
     int at = -1; // the input line
     for (int i = 0; i < count; i++)
         if (placed[i].panel == s->focus) at = i;
@@ -203,60 +197,6 @@ static void move_focus(struct screen *s, int by)
     s->focus = at < 0 || at >= count ? PANEL_NONE : placed[at].panel;
 }
 
-static void next_name(struct screen *s, const char *key, const char *const *names)
-{
-    const char *now = view_setting(s->view, key);
-    int i = 0;
-    while (names[i] && strcmp(names[i], now) != 0) i++;
-    view_run_key(s->view, "/set %s %s", key, names[i] && names[i + 1] ? names[i + 1] : names[0]);
-}
-
-static void act_focus(struct screen *s, const char *panel)
-{
-    const int id = panel_find(panel);
-    s->focus = s->focus == id ? PANEL_NONE : id;
-}
-
-static void act_complete(struct screen *s)
-{
-    if (*prompt_typed(s->prompt))
-        prompt_feed(s->prompt, "\t", 1);
-    else
-        move_focus(s, 1);
-}
-
-static void act_page_up(struct screen *s)
-{
-    panel_at(PANEL_chat)->act(s->view, "page-up");
-}
-static void act_page_down(struct screen *s)
-{
-    panel_at(PANEL_chat)->act(s->view, "page-down");
-}
-static void act_palette(struct screen *s)
-{
-    list_open_palette(s->view);
-}
-static void act_help(struct screen *s)
-{
-    list_open_help(s->view, s->keys, screen_context(s));
-}
-static void act_theme(struct screen *s)
-{
-    next_name(s, "screen.theme", theme_names);
-}
-static void act_redraw(struct screen *s)
-{
-    terminal_redraw(s->terminal);
-}
-static void act_focus_next(struct screen *s)
-{
-    move_focus(s, 1);
-}
-static void act_focus_back(struct screen *s)
-{
-    move_focus(s, -1);
-}
 bool screen_shows_compared(const struct screen *s)
 {
     return s->layout == screen_layout_find("compare", s->canvas.columns) ||
@@ -271,103 +211,103 @@ static void leave_compared(struct screen *s)
     s->before = -1;
 }
 
-static void act_close(struct screen *s)
-{
-    if (screen_tour_end(s)) return;
-    leave_compared(s);
-    prompt_close_menu(s->prompt);
-    prompt_escape(s->prompt);
-}
-
-static void act_newline(struct screen *s)
-{
-    prompt_insert(s->prompt, "\n");
-}
-
-static void act_layout(struct screen *s)
+static void next_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
-    // Nothing has been compared: there is nothing to be seen there.
+    // Without a comparison these two are empty.
     if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
     if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
     view_hint(s->view, "layout: %s", layout_names[s->layout]);
 }
 
-static const struct action {
-    const char *name;
-    void (*run)(struct screen *s);
-} actions[] = {
-    { "help", act_help },
-    { "palette", act_palette },
-    { "layout", act_layout },
-    { "theme", act_theme },
-    { "edit", edit },
-    { "stop", screen_stop },
-    { "suspend", screen_suspend },
-    { "redraw", act_redraw },
-    { "page-up", act_page_up },
-    { "page-down", act_page_down },
-    { "focus-next", act_focus_next },
-    { "focus-back", act_focus_back },
-    { "complete", act_complete },
-    { "close", act_close },
-    { "newline", act_newline },
-};
+static const char *const actions[] = { "help",     "palette",   "layout",     "theme",
+                                       "edit",     "stop",      "suspend",    "redraw",
+                                       "page-up",  "page-down", "focus-next", "focus-back",
+                                       "complete", "close",     "newline" };
 
 bool screen_action_known(const char *action)
 {
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (!strcmp(actions[i].name, action)) return true;
+        if (!strcmp(actions[i], action)) return true;
     return !strncmp(action, "focus ", 6) && panel_find(action + 6) != PANEL_NONE;
 }
 
-static bool run_action(struct screen *s, const char *action)
+static void run_action(struct screen *s, const char *action)
 {
     if (!strncmp(action, "focus ", 6)) {
-        act_focus(s, action + 6);
-        return true;
+        const int panel = panel_find(action + 6);
+        s->focus = s->focus == panel ? PANEL_NONE : panel;
+    } else if (!strcmp(action, "help")) {
+        list_open_help(s->view, s->keys, screen_context(s));
+    } else if (!strcmp(action, "palette")) {
+        list_open_palette(s->view);
+    } else if (!strcmp(action, "layout")) {
+        next_layout(s);
+    } else if (!strcmp(action, "theme")) {
+        view_run_next(s->view, "screen.theme", theme_names);
+    } else if (!strcmp(action, "edit")) {
+        edit(s);
+    } else if (!strcmp(action, "stop")) {
+        screen_stop(s);
+    } else if (!strcmp(action, "suspend")) {
+        screen_suspend(s);
+    } else if (!strcmp(action, "redraw")) {
+        terminal_redraw(s->terminal);
+    } else if (!strcmp(action, "page-up") || !strcmp(action, "page-down")) {
+        panel_at(PANEL_chat)->act(s->view, action);
+    } else if (!strcmp(action, "focus-next")) {
+        move_focus(s, 1);
+    } else if (!strcmp(action, "focus-back")) {
+        move_focus(s, -1);
+    } else if (!strcmp(action, "complete") && !*prompt_typed(s->prompt)) {
+        move_focus(s, 1);
+    } else if (!strcmp(action, "complete")) {
+        prompt_feed(s->prompt, "\t", 1);
+    } else if (!strcmp(action, "newline")) {
+        prompt_insert(s->prompt, "\n");
+    } else if (!screen_tour_end(s)) { // close
+        leave_compared(s);
+        prompt_close_menu(s->prompt);
+        prompt_escape(s->prompt);
     }
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (!strcmp(actions[i].name, action)) {
-            actions[i].run(s);
-            return true;
-        }
-    return false;
 }
 
 // Does the focused panel cover all others, the conversation too?
 static bool covers_all(const struct screen *s)
 {
     struct panel_place placed[PANEL_COUNT];
-    const struct area all = screen_panels_area(s, &s->canvas);
-    const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, all, placed);
-    return count && placed[count - 1].over && placed[count - 1].area.width == all.width;
+    const int count = place_panels(s, s->focus, placed);
+    return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
 
 // What a key is bound to: a line, an action of the panel, an action of the screen.
-static bool run_command(struct screen *s, const char *command)
+static void run_command(struct screen *s, const char *command)
 {
     if (*command == '/') {
         run_line(s, command);
-        return true;
+        return;
     }
     if (s->view->list.kind != LIST_NONE) {
         list_act(s->view, command, &s->look);
-        return true;
+        return;
     }
     if (s->view->pager.open) {
-        if (!pager_act(s->view, command) && !strcmp(command, "redraw")) act_redraw(s);
-        return true;
+        if (!pager_act(s->view, command) && !strcmp(command, "redraw"))
+            terminal_redraw(s->terminal);
+        return;
     }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
     // A panel's line answers in the conversation, which must be seen then.
     const bool answers = s->view->run && !s->view->run_key;
     if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
-    if (result == PANEL_IGNORED && !run_action(s, command)) run_line(s, command);
-    return true;
+    if (result != PANEL_IGNORED) return;
+    if (screen_action_known(command))
+        run_action(s, command);
+    else
+        run_line(s, command);
 }
 
 // --- the clipboard -------------------------------------------------------------------------------
@@ -393,41 +333,35 @@ static void copy(struct screen *s, const char *text)
 
 // --- what panels want ----------------------------------------------------------------------------
 
+static char *take(char **request)
+{
+    char *text = *request;
+    *request = NULL;
+    return text;
+}
+
 void screen_apply(struct screen *s)
 {
     struct view *v = s->view;
-    if (v->run) {
-        char *line = v->run;
-        v->run = NULL;
-        if (v->run_key)
-            run_key(s, line);
-        else
-            run_line(s, line);
-        free(line);
-    }
-    if (v->quiet) {
-        worker_submit_quiet(s->worker, v->quiet);
-        free(v->quiet);
-        v->quiet = NULL;
-    }
-    if (v->insert) {
-        prompt_set(s->prompt, v->insert);
+    char *text;
+    if ((text = take(&v->run)) && v->run_key)
+        run_key(s, text);
+    else if (text)
+        run_line(s, text);
+    free(text);
+    if ((text = take(&v->quiet))) worker_submit_quiet(s->worker, text);
+    free(text);
+    if ((text = take(&v->insert))) {
+        prompt_set(s->prompt, text);
         s->focus = PANEL_NONE;
-        free(v->insert);
-        v->insert = NULL;
     }
+    free(text);
     if (v->close) leave_compared(s);
     v->close = false;
-    if (v->preview) {
-        watcher_preview(s->watcher, v->preview);
-        free(v->preview);
-        v->preview = NULL;
-    }
-    if (v->copy) {
-        copy(s, v->copy);
-        free(v->copy);
-        v->copy = NULL;
-    }
+    if ((text = take(&v->preview))) watcher_preview(s->watcher, text);
+    free(text);
+    if ((text = take(&v->copy))) copy(s, text);
+    free(text);
     if (v->jobs.news && v->jobs.selected < v->jobs.news->count && s->focus == PANEL_jobs)
         watcher_curve(s->watcher, v->jobs.news->rows[v->jobs.selected].id);
 }
@@ -454,7 +388,6 @@ static bool click_hint(struct screen *s, const struct key *click)
 static void take_mouse(struct screen *s, const struct key *key)
 {
     struct panel_place placed[PANEL_COUNT];
-    const struct area area = screen_panels_area(s, &s->canvas);
     if (click_hint(s, key)) return;
     if (s->view->list.kind != LIST_NONE) {
         list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,
@@ -466,8 +399,7 @@ static void take_mouse(struct screen *s, const struct key *key)
         return;
     }
     if (!key->button && s->view->image.press_x < 0) return; // no box is drawn
-    const int count = layout_place(screen_layout(s, s->canvas.columns), s->focus, area, placed);
-    for (int i = count; i-- > 0;) {
+    for (int i = place_panels(s, s->focus, placed); i-- > 0;) {
         const struct area a = placed[i].area;
         if (key->x < a.x || key->y < a.y || key->x >= a.x + a.width || key->y >= a.y + a.height)
             continue;

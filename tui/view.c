@@ -9,10 +9,9 @@
 #include "core/base/text.h"
 #include "core/probes/results.h"
 #include "core/template/message.h"
-#include "tui/columns.h"
+#include "tui/event_text.h"
 #include "tui/maps.h"
 #include "tui/pager.h"
-#include "tui/table_text.h"
 
 enum { ENTRIES_MAX = 20000 };
 
@@ -80,39 +79,48 @@ void view_free(struct view *v)
     free(v);
 }
 
-void view_hint(struct view *v, const char *format, ...)
+static char *format_text(const char *format, va_list args)
 {
     struct buf b = { 0 };
+    buf_vprintf(&b, format, args);
+    return buf_take(&b);
+}
+
+void view_hint(struct view *v, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    char *text = format_text(format, args); // which may have the old hint in it
     va_end(args);
     free(v->hint);
-    v->hint = buf_take(&b);
+    v->hint = text;
 }
 
 void view_run(struct view *v, const char *format, ...)
 {
-    struct buf b = { 0 };
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
-    va_end(args);
     free(v->run);
-    v->run = buf_take(&b);
+    v->run = format_text(format, args);
+    va_end(args);
     v->run_key = false;
 }
 
 void view_run_key(struct view *v, const char *format, ...)
 {
-    struct buf b = { 0 };
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
+    free(v->run);
+    v->run = format_text(format, args);
     va_end(args);
-    view_run(v, "%s", b.data);
     v->run_key = true;
-    buf_release(&b);
+}
+
+void view_run_next(struct view *v, const char *key, const char *const *values)
+{
+    int i = 0;
+    while (values[i] && strcmp(values[i], view_setting(v, key)) != 0) i++;
+    view_run_key(v, "/set %s %s", key, values[i] && values[i + 1] ? values[i + 1] : values[0]);
 }
 
 const char *view_setting(const struct view *v, const char *key)
@@ -163,60 +171,34 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
 // At the end of the text that the entry has so far.
 static void add_remark(struct entry *e, const char *format, ...)
 {
-    struct buf b = { 0 };
     va_list args;
     va_start(args, format);
-    buf_vprintf(&b, format, args);
-    va_end(args);
     e->remarks = xreallocarray(e->remarks, e->remark_count + 1, sizeof *e->remarks);
-    e->remarks[e->remark_count++] = (struct remark){ e->text.length, buf_take(&b) };
+    e->remarks[e->remark_count++] = (struct remark){ e->text.length, format_text(format, args) };
+    va_end(args);
     e->width = 0;
 }
 
-// id -1: the rest of a character, which belongs to no token.
-static void add_token(struct view *v, int32_t id, const char *text)
+static void take_token(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;
+    const char *text = e->text ? e->text : "";
+    v->last = clock_seconds();
+    if (!v->first) v->first = v->last;
     if (c->answering < 0) {
         view_add(v, ENTRY_ANSWER, "");
         c->answering = (int)c->count - 1;
     }
-    struct entry *e = &c->entries[c->answering];
-    if (text && !e->text.length) text = text_trimmed(text);
-    if (id >= 0) {
-        e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
-        e->tokens[e->token_count++] = e->text.length;
+    struct entry *answer = &c->entries[c->answering];
+    if (!answer->text.length) text = text_trimmed(text);
+    if (e->id >= 0) { // else the rest of a character, which belongs to no token
+        v->tokens++;
+        answer->tokens =
+            xreallocarray(answer->tokens, answer->token_count + 1, sizeof *answer->tokens);
+        answer->tokens[answer->token_count++] = answer->text.length;
     }
-    buf_puts(&e->text, text ? text : "");
-    e->width = 0;
-}
-
-static void take_token(struct view *v, const struct news *n)
-{
-    const struct event *e = &n->event;
-    const double now = clock_seconds();
-    if (!v->first) v->first = now;
-    v->last = now;
-    if (e->id >= 0) v->tokens++;
-    add_token(v, e->id, e->text);
-}
-
-static void add_measures(struct view *v, const struct event_answer *a)
-{
-    struct buf b = { 0 };
-    buf_printf(&b, "%lld prompt tokens", (long long)a->prompt_tokens);
-    if (a->visual_tokens) buf_printf(&b, " (%lld visual)", (long long)a->visual_tokens);
-    if (a->computed_tokens < a->prompt_tokens)
-        buf_printf(&b, ", %lld new", (long long)a->computed_tokens);
-    buf_printf(&b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
-               a->count == 1 ? "" : "s", a->decode_s);
-    if (a->accepted)
-        buf_printf(&b, ", %lld of %lld drafts accepted", (long long)a->accepted,
-                   (long long)a->drafted);
-    if (!strcmp(a->stop, "length")) buf_puts(&b, "; stopped at the token limit");
-    if (!strcmp(a->stop, "cancelled")) buf_puts(&b, "; stopped");
-    view_add(v, ENTRY_MEASURES, b.data);
-    buf_release(&b);
+    buf_puts(&answer->text, text);
+    answer->width = 0;
 }
 
 // An answer that was cut off does not look like a whole one.
@@ -263,9 +245,8 @@ static int said_before(const struct chat_view *c, int i)
     return -1;
 }
 
-static void take_answer(struct view *v, const struct news *n)
+static void take_answer(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     const struct event_answer *a = e->answer;
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill)
@@ -282,13 +263,17 @@ static void take_answer(struct view *v, const struct news *n)
     if (a->decode_s > 0) v->rate = (double)a->count / a->decode_s;
     v->drafts = a->drafted ? (double)a->accepted / (double)a->drafted : -1;
     v->stale = false;
-    if (!prefill || strcmp(a->stop, "length") != 0) add_measures(v, a);
+    if (!prefill || strcmp(a->stop, "length") != 0) {
+        struct buf b = { 0 };
+        measures_text(&b, a, false);
+        view_add(v, ENTRY_MEASURES, b.data);
+        buf_release(&b);
+    }
     maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1)); // of those that were fed back
 }
 
-static void take_message(struct view *v, const struct news *n)
+static void take_message(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     struct buf b = { 0 };
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
@@ -318,7 +303,7 @@ static void take_message(struct view *v, const struct news *n)
 
 // Removes what was taken back. A question that got no answer stays visible, marked as undone; one
 // that joins the message before it takes its place.
-static void take_undo(struct view *v, const struct news *n)
+static void take_undo(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;
     const bool asked = v->line && is_question(v->line), joins = v->expect_message;
@@ -326,7 +311,7 @@ static void take_undo(struct view *v, const struct news *n)
     maps_forget(v);
     image_drop_maps(&v->image); // they are of the last answer
     if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
-    for (int64_t left = n->event.count; left > 0; left--) {
+    for (int64_t left = e->count; left > 0; left--) {
         if ((at = said_before(c, at)) < 0) break;
         if (asked && !joins)
             c->entries[at].undone = true;
@@ -335,7 +320,7 @@ static void take_undo(struct view *v, const struct news *n)
     }
 }
 
-static void take_clear(struct view *v, const struct news *n)
+static void take_clear(struct view *v, const struct event *e)
 {
     maps_forget(v);
     image_clear(&v->image);
@@ -345,17 +330,16 @@ static void take_clear(struct view *v, const struct news *n)
     view_add(v, ENTRY_RULE, "the conversation was cleared");
 }
 
-static void take_page(struct view *v, const struct news *n)
+static void take_page(struct view *v, const struct event *e)
 {
-    if (n->event.text)
-        pager_begin(v, n->event.text);
+    if (e->text)
+        pager_begin(v, e->text);
     else
         pager_end(v);
 }
 
-static void take_text(struct view *v, const struct news *n)
+static void take_text(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     if (v->pager.collecting)
         pager_add_text(v, e->text);
     else if (e->ok)
@@ -364,34 +348,29 @@ static void take_text(struct view *v, const struct news *n)
         tell(v, ENTRY_TEXT, e->text);
 }
 
-static void take_notice(struct view *v, const struct news *n)
+static void take_notice(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     tell(v, ENTRY_NOTICE, e->text);
 }
 
-static void take_error(struct view *v, const struct news *n)
+static void take_error(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     v->chat.answering = -1;
     tell(v, ENTRY_ERROR, e->text);
 }
 
-static void take_result(struct view *v, const struct news *n)
+static void take_result(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     char *line = xasprintf("%s: %s", e->key, e->value);
     view_add(v, ENTRY_TEXT, line);
     free(line);
 }
 
-static void take_ids(struct view *v, const struct news *n)
+static void take_ids(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
-    struct buf b = { 0 };
-    for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
-    view_add(v, ENTRY_TEXT, b.data);
-    buf_release(&b);
+    char *line = ids_text(e);
+    view_add(v, ENTRY_TEXT, line);
+    free(line);
 }
 
 // What is made for a width is made again when the width changes.
@@ -405,9 +384,8 @@ static void add_rendered(struct view *v, void *source, char *(*render)(const voi
     e->headings = headings;
 }
 
-static void take_table(struct view *v, const struct news *n)
+static void take_table(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     if (v->pager.collecting) {
         pager_add_table(v, e->table);
         return;
@@ -418,16 +396,14 @@ static void take_table(struct view *v, const struct news *n)
 }
 
 // Two answers beside each other.
-static void take_columns(struct view *v, const struct news *n)
+static void take_columns(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     add_rendered(v, columns_copy(e->columns), columns_text, columns_free, 1);
     compare_take(&v->compare, e->columns);
 }
 
-static void take_heatmap(struct view *v, const struct news *n)
+static void take_heatmap(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
     if (compared || results_live(e->heatmap->name)) return;
@@ -437,9 +413,8 @@ static void take_heatmap(struct view *v, const struct news *n)
 
 // --- settings, progress --------------------------------------------------------------------------
 
-static void take_setting(struct view *v, const struct news *n)
+static void take_setting(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     char *line = xasprintf("%s = %s", e->key, e->value);
     const struct setting *row = settings_find(e->key);
     const bool answering = v->chat.answering >= 0 && row && row->stale >= STALE_NEXT;
@@ -457,9 +432,8 @@ static void take_setting(struct view *v, const struct news *n)
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
 }
 
-static void take_progress(struct view *v, const struct news *n)
+static void take_progress(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     const struct event_progress *p = e->progress;
     if (p->job) return; // the database tells of jobs
     v->loading = !(p->step >= p->steps);
@@ -469,9 +443,8 @@ static void take_progress(struct view *v, const struct news *n)
     v->progress_what = xstrdup(p->what ? p->what : "working");
 }
 
-static void take_answering(struct view *v, const struct news *n)
+static void take_answering(struct view *v, const struct event *e)
 {
-    const struct event *e = &n->event;
     v->answering = e->ok;
     if (!e->ok) return;
     v->asked = clock_seconds();
@@ -490,12 +463,7 @@ static void *take_data(const struct news *n)
     return own->data;
 }
 
-static void take_changed(struct view *v, const struct news *n)
-{
-    changed_take(&v->changed, n->event.changed, take_data(n));
-}
-
-static void take_done(struct view *v, const struct news *n)
+static void take_done(struct view *v, const struct event *e)
 {
     v->chat.answering = -1;
     v->loading = false;
@@ -508,7 +476,7 @@ static void take_done(struct view *v, const struct news *n)
     v->expect_message = false;
 }
 
-static void (*const takes[])(struct view *v, const struct news *n) = {
+static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_TOKEN] = take_token,     [EVENT_ANSWER] = take_answer,
     [EVENT_TEXT] = take_text,       [EVENT_IDS] = take_ids,
     [EVENT_RENDERED] = take_text,   [EVENT_TABLE] = take_table,
@@ -518,7 +486,7 @@ static void (*const takes[])(struct view *v, const struct news *n) = {
     [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
     [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
     [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
-    [EVENT_CHANGED] = take_changed, [EVENT_PAGE] = take_page,
+    [EVENT_PAGE] = take_page,
 };
 
 // --- other news ----------------------------------------------------------------------------------
@@ -575,8 +543,12 @@ bool view_take(struct view *v, const struct news *n)
     const size_t kind = (size_t)n->event.kind;
     switch (n->kind) {
     case NEWS_EVENT:
-        if (kind >= sizeof takes / sizeof takes[0] || !takes[kind]) return false;
-        takes[kind](v, n);
+        if (n->event.kind == EVENT_CHANGED)
+            changed_take(&v->changed, n->event.changed, take_data(n));
+        else if (kind < sizeof takes / sizeof takes[0] && takes[kind])
+            takes[kind](v, &n->event);
+        else
+            return false;
         break;
     case NEWS_MAP: maps_take(v, n->event.heatmap); break;
     case NEWS_NO_MAP: maps_failed(v, n->text); break;

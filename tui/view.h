@@ -257,6 +257,8 @@ void view_hint(struct view *v, const char *format, ...) __attribute__((format(pr
 void view_run(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // A line that a panel's key stands for: what it tells goes to the status line.
 void view_run_key(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Runs "/set KEY VALUE" with the value after the current one, as a key's line.
+void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
 // The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);

@@ -17,9 +17,8 @@ struct worker {
     struct shell *shell;
     struct news_queue *queue;
     const struct draft_owner *owner;
-    int (*begin)(void *self);
+    void (*begin)(void *self);
     void *self;
-    int status;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -38,17 +37,6 @@ struct worker {
 
 // --- the thread ----------------------------------------------------------------------------------
 
-// At the start: the session of a shell that crashed or was killed.
-static void offer_crashed(const struct worker *w, struct store *store, const char *now)
-{
-    char *name = store_shell_crashed(store, w->owner);
-    if (name && strcmp(name, now) != 0)
-        sinks_notice(
-            w->shell->sinks,
-            "the last shell did not end properly; its session is saved: /session resume %s", name);
-    free(name);
-}
-
 static void free_draft(void *draft)
 {
     draft_release(draft);
@@ -65,7 +53,13 @@ static void report_draft(struct worker *w)
     if (!store || (!first && !strcmp(w->session, now))) return;
     free(w->session);
     w->session = xstrdup(now);
-    if (first) offer_crashed(w, store, now);
+    char *crashed = first ? store_shell_crashed(store, w->owner) : NULL;
+    if (crashed && strcmp(crashed, now) != 0)
+        sinks_notice(w->shell->sinks,
+                     "the last shell did not end properly; its session is saved: /session "
+                     "resume %s",
+                     crashed);
+    free(crashed);
     store_shell_note(store, w->owner, *now ? now : NULL, NULL);
     if (!first && !*now) return;
     struct draft *d = xcalloc(1, sizeof *d);
@@ -131,29 +125,25 @@ static void release_settings(void *settings)
     settings_free(settings);
 }
 
-// Whether it changed one setting, several or none: the screen waits for the line no longer.
-static void post_key_done(const struct worker *w)
-{
-    news_post(w->queue, NEWS_KEY_DONE, NULL, settings_copy(engine_settings(w->shell->engine)),
-              release_settings);
-}
-
-// Before a token of an answer: what was typed to change settings meanwhile.
+// Before a token of an answer: runs the lines that were typed meanwhile to change settings.
 static void run_between(void *self)
 {
     struct worker *w = self;
     struct err err;
-    char *line;
     bool key = false;
-    do {
+    for (;;) {
         pthread_mutex_lock(&w->mutex);
-        line = take_line(w, true, &key);
+        char *line = take_line(w, true, &key);
         pthread_mutex_unlock(&w->mutex);
-        if (line && shell_line(w->shell, line, &err) < 0)
+        if (!line) return;
+        if (shell_line(w->shell, line, &err) < 0)
             sinks_notice(w->shell->sinks, "not changed: %s", err.text);
-        if (line && key) post_key_done(w);
+        // Posted even if nothing changed: the screen waits for it.
+        if (key)
+            news_post(w->queue, NEWS_KEY_DONE, NULL,
+                      settings_copy(engine_settings(w->shell->engine)), release_settings);
         free(line);
-    } while (line);
+    }
 }
 
 // The next line; NULL to end. Looks after jobs while there is none.
@@ -190,19 +180,17 @@ static void *work(void *self)
     char *line;
     engine_between(w->shell->engine, run_between, w);
     news_post(w->queue, NEWS_BUSY, "", NULL, NULL);
-    w->status = w->begin ? w->begin(w->self) : 0;
+    w->begin(w->self);
     report_state(w);
     news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
     bool quiet = false, key = false;
     while (!w->shell->quit && (line = next_line(w, &quiet, &key))) {
-        if (quiet) {
+        if (quiet)
             run_quiet(w, line);
-            free(line);
-            continue;
-        }
-        run_line(w, line, key);
+        else
+            run_line(w, line, key);
         free(line);
-        news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
+        if (!quiet) news_post(w->queue, NEWS_IDLE, NULL, NULL, NULL);
     }
     engine_between(w->shell->engine, NULL, NULL);
     news_post(w->queue, NEWS_LEAVE, NULL, NULL, NULL);
@@ -212,7 +200,7 @@ static void *work(void *self)
 // --- from outside --------------------------------------------------------------------------------
 
 struct worker *worker_start(struct shell *shell, struct news_queue *queue,
-                            const struct draft_owner *owner, int (*begin)(void *self), void *self)
+                            const struct draft_owner *owner, void (*begin)(void *self), void *self)
 {
     struct worker *w = xcalloc(1, sizeof *w);
     w->shell = shell;
@@ -227,37 +215,14 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue,
     return w;
 }
 
-static void submit_at(struct worker *w, int place, const char *line, bool live, bool key)
+void worker_submit(struct worker *w, const char *line, bool live, bool key)
 {
     pthread_mutex_lock(&w->mutex);
     w->lines = xreallocarray(w->lines, (size_t)w->count + 1, sizeof *w->lines);
-    const int at = place < 0 ? w->count : place;
-    memmove(w->lines + at + 1, w->lines + at, (size_t)(w->count - at) * sizeof *w->lines);
-    w->lines[at] = (struct waiting){ xstrdup(line), live, key };
-    w->count++;
+    w->lines[w->count++] = (struct waiting){ xstrdup(line), live, key };
     if (w->quiet_now) engine_cancel(w->shell->engine);
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->mutex);
-}
-
-void worker_submit(struct worker *w, const char *line)
-{
-    submit_at(w, -1, line, false, false);
-}
-
-void worker_submit_first(struct worker *w, const char *line)
-{
-    submit_at(w, 0, line, false, false);
-}
-
-void worker_submit_live(struct worker *w, const char *line)
-{
-    submit_at(w, -1, line, true, false);
-}
-
-void worker_submit_key(struct worker *w, const char *line, bool live)
-{
-    submit_at(w, -1, line, live, true);
 }
 
 void worker_submit_quiet(struct worker *w, const char *line)
@@ -326,9 +291,4 @@ void worker_free(struct worker *w)
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
     free(w);
-}
-
-int worker_status(const struct worker *w)
-{
-    return w->status;
 }

@@ -2,8 +2,8 @@
 // other.
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
-//   worker_submit(w, "What is this?");       // returns at once; NEWS_BUSY, events, NEWS_IDLE
-//   worker_cancel(w, NULL);                  // the running line and the queued ones
+//   worker_submit(w, "What is this?", false, false);  // returns at once; NEWS_BUSY, events,
+//   NEWS_IDLE worker_cancel(w, NULL);                  // the running line and the queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
@@ -14,17 +14,12 @@
 
 struct worker;
 
-// begin returns 0 to continue. owner: the shell whose drafts are not reported.
+// owner: the shell whose drafts are not reported.
 struct worker *worker_start(struct shell *shell, struct news_queue *queue,
-                            const struct draft_owner *owner, int (*begin)(void *self), void *self);
-void worker_submit(struct worker *w, const char *line);
-// Runs it before the queued lines.
-void worker_submit_first(struct worker *w, const char *line);
-// Runs it before the next token of the running answer (shell_line_live), or before the queued
-// lines.
-void worker_submit_live(struct worker *w, const char *line);
-// A line that a panel's key stands for (NEWS_BUSY_KEY).
-void worker_submit_key(struct worker *w, const char *line, bool live);
+                            const struct draft_owner *owner, void (*begin)(void *self), void *self);
+// live: runs before the next token of the running answer (shell_line_live), or before the queued
+// lines. key: the line of a panel's key (NEWS_BUSY_KEY).
+void worker_submit(struct worker *w, const char *line, bool live, bool key);
 // A line whose maps alone are shown, when nothing else waits; it replaces one that waits still, and
 // ends early when another line comes.
 void worker_submit_quiet(struct worker *w, const char *line);
@@ -36,6 +31,5 @@ int worker_waiting(struct worker *w); // number of queued lines
 // Ends the thread; false: it did not end in time, and memory must not be freed.
 bool worker_stop(struct worker *w, int seconds);
 void worker_free(struct worker *w);
-int worker_status(const struct worker *w); // what begin returned
 
 #endif

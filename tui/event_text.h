@@ -1,4 +1,5 @@
-// tui/table_text.h -- a table as aligned lines of text, fitted to a width.
+// tui/event_text.h -- events as lines of text: tables and pairs of texts, fitted to a width;
+// measures.
 //
 //   struct table_copy *t = table_copy_new(event->table);
 //   char *text = table_copy_text(t, 78);               // free() it
@@ -6,15 +7,13 @@
 //
 // If the table is too wide, its widest text columns are narrowed and their cells wrapped. Numbers
 // and headings are never broken: the table may stay too wide.
-#ifndef TUI_TABLE_TEXT_H
-#define TUI_TABLE_TEXT_H
+#ifndef TUI_EVENT_TEXT_H
+#define TUI_EVENT_TEXT_H
 
 #include "core/base/event.h"
+#include "core/base/mem.h"
 
 struct table_copy;
-
-// A cell on one line; an answer without its leading blank. free() it. column NULL: a heading.
-char *table_cell(const char *column, const char *cell);
 
 struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
@@ -25,5 +24,18 @@ int table_copy_least(const struct table_copy *t);
 size_t table_copy_headings(const struct table_copy *t);
 // Each row as an item of help (commands/help_text.h): the first cell explained by the others.
 char *table_copy_items(const struct table_copy *t);
+
+// Appends two texts side by side, wrapped between words, no wider than `width` (at least 20);
+// marks where they begin to differ.
+void columns_draw(struct buf *to, const struct event_columns *c, int width);
+// A copy of the columns; its lines at a width, which the caller frees; frees the copy.
+void *columns_copy(const struct event_columns *c);
+char *columns_text(const void *copy, int width);
+void columns_free(void *copy);
+
+// "604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s, 18 of 21 drafts
+// accepted"
+void measures_text(struct buf *b, const struct event_answer *a, bool speed);
+char *ids_text(const struct event *e); // free() it
 
 #endif
