@@ -6,7 +6,6 @@
 #include "commands/command.h"
 #include "commands/jobs.h"
 #include "core/eval/ask.h"
-#include "core/eval/grid.h"
 #include "core/template/message.h"
 
 static char *system_text(const struct engine *e)
@@ -46,7 +45,7 @@ static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
     if (!w.options.system) w.options.system = system;
     struct grid g = grid_of_engine(shell->engine);
     g.self = &w;
-    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)));
+    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)))->set = w.options.set;
     const int status = grid_run(&g, &ask_plan, err);
     if (status >= 0) report_end(shell, &w.report, w.options.out);
     ask_report_release(&w.report);

@@ -17,8 +17,7 @@
 
 struct changed {
     char *title[2], *data, *images;
-    const struct eval_set *set;
-    const struct set_way *way;
+    struct grid_set set; // whose texts are these
     struct compared_data questions;
 };
 
@@ -83,19 +82,13 @@ static void release_pictures(struct pictures *p)
     free(p->list);
 }
 
-static int open_data(const struct changed *c, struct dataset *data, struct err *err)
-{
-    if (c->set) return eval_set_open(data, c->set, c->way, c->data, c->images, err);
-    return dataset_open(data, c->data, c->images, err);
-}
-
 // Those of a sample. The data may have changed since.
 static int read_pictures(const struct changed *c, int64_t index, struct pictures *p,
                          struct err *err)
 {
     struct dataset data;
     struct sample s = { 0 };
-    if (open_data(c, &data, err) < 0) return -1;
+    if (grid_set_open(&c->set, &data, err) < 0) return -1;
     int status = index < data.count ? dataset_read(&data, index, &s, err)
                                     : err_set(err, "'%s' is shorter now", c->data);
     p->list = xcalloc(s.dialogue.path_count + 1, sizeof *p->list);
@@ -142,10 +135,11 @@ static void keep(struct shell *shell, const struct changed_source *source, struc
     changed_forget(shell);
     struct changed *c = shell->changed = xcalloc(1, sizeof *c);
     for (int k = 0; k < 2; k++) c->title[k] = xstrdup(source->title[k]);
-    c->data = xstrdup(source->data);
-    c->images = copy(source->images);
+    c->data = xstrdup(source->set.data);
+    c->images = copy(source->set.images);
     c->set = source->set;
-    c->way = source->way;
+    c->set.data = c->data;
+    c->set.images = c->images;
     c->questions.list = d->list;
     c->questions.count = d->count;
     d->list = NULL;
@@ -183,10 +177,9 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
                            ? err_set(err, "its arguments are incomplete")
                            : evaluate_options_read(&o, row->argc - at, row->argv + at, err);
     if (status == 0) {
-        char *data = from_folder(row, o.data), *images = from_folder(row, o.images);
-        const struct changed_source source = {
-            { title[0].data, title[1].data }, data, images, o.set, o.way
-        };
+        char *data = from_folder(row, o.set.data), *images = from_folder(row, o.set.images);
+        const struct changed_source source = { { title[0].data, title[1].data },
+                                               { data, images, o.set.kind, o.set.way } };
         keep(shell, &source, d);
         evaluate_options_release(&o);
         free(data);

@@ -5,7 +5,6 @@
 
 #include "commands/command.h"
 #include "core/eval/compare_data.h"
-#include "core/sets/set.h"
 
 // Which of the questions, as event_changed names them: all, those that the second side answers
 // worse, better (both are options of /changed).
@@ -14,9 +13,8 @@ extern const char *const changed_which[CHANGED_COUNT];
 
 // What was compared; everything is copied but the table's rows.
 struct changed_source {
-    const char *title[2], *data, *images; // images NULL: beside the data
-    const struct eval_set *set;           // NULL: DATA is a data set
-    const struct set_way *way;
+    const char *title[2];
+    struct grid_set set;
 };
 
 // Keeps them in the shell, in place of former ones. Takes their texts out of *d. On the full screen

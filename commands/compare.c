@@ -11,13 +11,10 @@
 #include "commands/jobs.h"
 #include "commands/option_table.h"
 #include "commands/presets.h"
-#include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
-#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/eval/compare_results.h"
-#include "core/eval/grid.h"
 #include "core/probes/results.h"
 #include "core/sets/set.h"
 #include "core/settings/changes.h"
@@ -35,8 +32,6 @@ struct asking {
     const char *csv;
     bool all_steps, text_begins, job;
     struct preset_values values[2]; // of the sides, written out
-    struct pace pace;
-    double told;
 };
 
 // --- what is typed -------------------------------------------------------------------------------
@@ -49,13 +44,13 @@ static int take_csv(void *self, const char *value, struct err *err)
 
 static int take_data(void *self, const char *value, struct err *err)
 {
-    ((struct asking *)self)->data.data = value;
+    ((struct asking *)self)->data.set.data = value;
     return 0;
 }
 
 static int take_set(void *self, const char *value, struct err *err)
 {
-    return (((struct asking *)self)->data.set = eval_set_need(value, err)) ? 0 : -1;
+    return (((struct asking *)self)->data.set.kind = eval_set_need(value, err)) ? 0 : -1;
 }
 
 static int take_suite(void *self, const char *value, struct err *err)
@@ -66,7 +61,7 @@ static int take_suite(void *self, const char *value, struct err *err)
 
 static int take_images(void *self, const char *value, struct err *err)
 {
-    ((struct asking *)self)->data.images = value;
+    ((struct asking *)self)->data.set.images = value;
     return 0;
 }
 
@@ -136,6 +131,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
 static int read_question(struct asking *a, int argc, char **argv, struct err *err)
 {
     struct buf text = { 0 };
+    struct grid_set *set = &a->data.set;
     int at = 0;
     if (option_table_read(&options, a, argc, argv, &at, err) < 0) return -1;
     if (at > 0 && a->text_begins) at--; // the word at which the question begins was read
@@ -146,13 +142,13 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     for (int i = at; i < argc; i++) buf_printf(&text, "%s%s", i > at ? " " : "", argv[i]);
     if (text.length) a->question = buf_take(&text);
     buf_release(&text);
-    if (a->data.data && a->question)
+    if (a->data.set.data && a->question)
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
-    if (!a->data.data && (a->data.metric || a->data.limit || a->data.images || a->job))
+    if (!a->data.set.data && (a->data.metric || a->data.limit || a->data.set.images || a->job))
         return err_set(err, "--metric, --limit, --images and --job need --data FILE");
-    if ((a->data.set && !a->data.data) || (a->data.suite && !a->data.set))
+    if ((set->kind && !set->data) || (a->data.suite && !set->kind))
         return err_set(err, "--set needs --data FILE, and --as needs --set NAME");
-    if (a->data.set && !(a->data.way = eval_set_way(a->data.set, a->data.suite, err))) return -1;
+    if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
     if (a->job && a->csv)
         return err_set(
             err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");
@@ -195,15 +191,6 @@ static void keep(const struct asking *a, const struct results *r)
 }
 
 // --- one question --------------------------------------------------------------------------------
-
-static void show_progress(void *self, double done, double count)
-{
-    struct asking *a = self;
-    const double now = clock_seconds();
-    if (now - a->told < 0.2) return;
-    sinks_progress(a->shell->sinks, &a->pace, "comparing", done, count);
-    a->told = now;
-}
 
 // Without a question the last one is asked again.
 static int find_question(const struct engine *e, struct compare_request *r, struct err *err)
@@ -271,9 +258,7 @@ static int compare_question(struct asking *a, struct err *err)
 {
     struct compare_request request = { .grid = &a->grid,
                                        .from = engine_conversation(a->shell->engine),
-                                       .question = a->question,
-                                       .progress = show_progress,
-                                       .self = a };
+                                       .question = a->question };
     struct results r = { 0 };
     struct comparison c;
     if (engine_watched(a->shell->engine)) request.watch = a->shell->sinks;
@@ -325,7 +310,7 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
-    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data.data);
+    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data.set.data);
     results_show(&r, a->shell->sinks);
     show_changed(a, d);
     compare_data_results_questions(&r, d);
@@ -361,16 +346,15 @@ static int write_questions(const struct asking *a, const struct compared_data *d
 
 static int compare_data(struct asking *a, struct err *err)
 {
-    struct compare_work w = { .options = a->data, .progress = show_progress, .self = a };
+    struct compare_work w = { .options = a->data };
     struct compared_data *d = &w.result;
     a->grid.self = &w;
+    for (int k = 0; k < 2; k++) a->grid.cells[k].set = a->data.set;
     int status = grid_run(&a->grid, &compare_plan, err);
     if (status < 0) return -1;
     show_data(a, d);
     status = a->csv ? write_questions(a, d, err) : 0;
-    const struct changed_source source = {
-        { a->title[0], a->title[1] }, a->data.data, a->data.images, a->data.set, a->data.way
-    };
+    const struct changed_source source = { { a->title[0], a->title[1] }, a->data.set };
     changed_keep(a->shell, &source, d);
     if (status == 0 && (d->stopped || d->evaluation[0].cancelled))
         status = err_set(err, "stopped after %" PRId64 " samples", d->evaluation[1].samples);
@@ -395,9 +379,9 @@ static int start_job(const struct asking *a, struct err *err)
         const char *name, *value;
     } options_of[] = { { "--limit", o->limit ? limit : NULL },
                        { "--metric", o->metric ? o->metric->name : NULL },
-                       { "--set", o->set ? o->set->name : NULL },
-                       { "--as", o->set ? o->way->suite : NULL },
-                       { "--images", o->images } };
+                       { "--set", o->set.kind ? o->set.kind->name : NULL },
+                       { "--as", o->set.kind ? o->set.way->suite : NULL },
+                       { "--images", o->set.images } };
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
         for (size_t i = 0; i < v->count; i++)
@@ -406,7 +390,7 @@ static int start_job(const struct asking *a, struct err *err)
                                settings_text(a->grid.cells[side].settings, v->list[i].key)));
         add_word(&words, &count, xstrdup("|"));
     }
-    add_word(&words, &count, xstrdup(o->data));
+    add_word(&words, &count, xstrdup(o->set.data));
     for (size_t i = 0; i < sizeof options_of / sizeof *options_of; i++) {
         if (!options_of[i].value) continue;
         add_word(&words, &count, xstrdup(options_of[i].name));
@@ -423,15 +407,12 @@ static int start_job(const struct asking *a, struct err *err)
 
 static int compare_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct asking a = { .shell = shell,
-                        .grid = grid_of_engine(shell->engine),
-                        .pace = pace_from(0),
-                        .told = clock_seconds() };
+    struct asking a = { .shell = shell, .grid = grid_of_engine(shell->engine) };
     int status = read_line(&a, argc, argv, err);
     if (status == 0 && a.job)
         status = start_job(&a, err);
     else if (status == 0)
-        status = a.data.data ? compare_data(&a, err) : compare_question(&a, err);
+        status = a.data.set.data ? compare_data(&a, err) : compare_question(&a, err);
     grid_release(&a.grid);
     for (int k = 0; k < 2; k++) {
         preset_values_release(&a.values[k]);

@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "commands/jobs.h"
-#include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/tally.h"
 #include "core/eval/evaluate_job.h"
-#include "core/eval/grid.h"
 #include "sessions/jobs.h"
 
 enum { SHOWN = 20 };
@@ -219,7 +217,6 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 
 struct here {
     struct shell *shell;
-    double told;
     struct answers answers;
     // What /eval show shows again.
     struct event_score *scores;
@@ -256,34 +253,19 @@ static void here_release(struct here *h)
     free(h->scores);
 }
 
-static bool report(struct evaluate_work *w, const struct evaluated *e)
+static void report(struct evaluate_work *w, const struct evaluated *e)
 {
     struct here *h = w->self;
-    const double now = clock_seconds();
-    if (e->metric && !e->skipped) {
-        const struct event_score score = { .index = w->number,
-                                           .id = e->id,
-                                           .prompt = e->prompt,
-                                           .answer = *e->answer ? e->answer : e->found,
-                                           .reference = e->reference,
-                                           .group = e->kind,
-                                           .score = e->score };
-        add_answer(&h->answers, &score, NULL);
-        keep_score(h, &score);
-    }
-    if (now - h->told >= 0.2) {
-        sinks_progress(h->shell->sinks, &w->pace, "evaluating", (double)e->done, (double)e->count);
-        h->told = now;
-    }
-    return !engine_cancelled(h->shell->engine);
-}
-
-static bool reading(void *self, int64_t done, int64_t count)
-{
-    struct evaluate_work *w = self;
-    const struct here *h = w->self;
-    sinks_progress(h->shell->sinks, &w->pace, "matching answers", (double)done, (double)count);
-    return !engine_cancelled(h->shell->engine);
+    const struct event_score score = { .index = w->grid->number,
+                                       .id = e->id,
+                                       .prompt = e->prompt,
+                                       .answer = *e->answer ? e->answer : e->found,
+                                       .reference = e->reference,
+                                       .group = e->kind,
+                                       .score = e->score };
+    if (!e->metric || e->skipped) return;
+    add_answer(&h->answers, &score, NULL);
+    keep_score(h, &score);
 }
 
 // As a job would have it, for /eval show. Without a database there is none.
@@ -304,18 +286,13 @@ static void keep_here(const struct here *h, const struct job_results *results, e
 static int evaluate_here(struct shell *shell, struct evaluate_options *o, int argc, char **argv,
                          struct err *err)
 {
-    struct here h = { .shell = shell, .told = clock_seconds() };
-    struct evaluate_work w = { .options = *o,
-                               .report = report,
-                               .reading = reading,
-                               .self = &h,
-                               .pace = pace_from(0),
-                               .data.file = -1 };
+    struct here h = { .shell = shell };
+    struct evaluate_work w = { .options = *o, .report = report, .self = &h, .data.file = -1 };
     if (command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     struct grid g = grid_of_engine(shell->engine);
     *o = (struct evaluate_options){ 0 };
     g.self = &w;
-    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)));
+    grid_add(&g, NULL, settings_copy(engine_settings(shell->engine)))->set = w.options.set;
     begin_answers(&h.answers);
     int status = grid_run(&g, &evaluate_plan, err);
     if (status >= 0) {

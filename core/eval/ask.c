@@ -302,7 +302,8 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     char *temporary = NULL;
     int64_t *todo = NULL, steps = 0;
     int status = state_now(&a, &a.provenance, err);
-    if (status == 0) status = ask_data_read(&a.data, a.o->data, a.o->images, err);
+    if (status == 0)
+        status = ask_data_read(&a.data, g->cells[cell].set.data, g->cells[cell].set.images, err);
     if (status == 0 && first) status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
         // The samples that are not there yet, of which rank 0 knows.

@@ -5,7 +5,7 @@
 //   struct ask_work w = { .progress = tell, .self = me };
 //   if (ask_options_read(&w.options, argc, argv, &err) < 0) ...
 //   g.self = &w;
-//   grid_add(&g, NULL, settings);
+//   grid_add(&g, NULL, settings)->set = w.options.set;
 //   int status = grid_run(&g, &ask_plan, &err);        // w.report
 //
 // Appends one JSON line per sample to `out`, durable once written, and skips samples that are
@@ -25,14 +25,15 @@
 
 #include "core/base/err.h"
 #include "core/eval/cut.h"
+#include "core/eval/grid.h"
 
 #define ASK_USAGE \
     "--data FILE --out FILE.jsonl [--images DIR] [--limit N] [--system TEXT] [--again]"
 
 // As typed: borrowed from argv.
 struct ask_options {
-    const char *data, *out;
-    const char *images; // folder of relative picture paths; NULL = that of data
+    struct grid_set set;
+    const char *out;
     const char *system; // for samples without a system message; NULL: none
     int64_t limit;      // number of new samples; 0 = all
     bool again;         // answers all samples again into a file beside `out`, which replaces it

@@ -42,7 +42,7 @@ bool ask_is_option(const char *word)
 // Options whose value is a text.
 static const char **place_of(struct ask_options *o, const char *word)
 {
-    const char **const places[] = { &o->data, &o->out, &o->images, &o->system };
+    const char **const places[] = { &o->set.data, &o->out, &o->set.images, &o->system };
     for (int i = 0; i < 4; i++)
         if (!strcmp(word, names[i])) return places[i];
     return NULL;
@@ -67,7 +67,7 @@ int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *e
         else if (read_limit(o, argv[i], err) < 0)
             return -1;
     }
-    if (o->data && o->out) return 0;
+    if (o->set.data && o->out) return 0;
     return err_set(err, "usage: /ask " ASK_USAGE);
 }
 
@@ -77,7 +77,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct ask_options o;
     if (ask_options_read(&o, argc, argv, err) < 0) return -1;
-    return dataset_check(o.data, err);
+    return grid_set_check(&o.set, err);
 }
 
 // A job that goes on tomorrow, or in ranks on both sides of midnight, says one date.
@@ -120,7 +120,7 @@ static int run(struct job *j, struct err *err)
     const struct setting *row;
     size_t count = 0;
     if (ask_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
-    if (job_data_same(j->ranks, w.options.data, NULL, err) < 0) return -1;
+    if (job_data_same(j->ranks, w.options.set.data, NULL, err) < 0) return -1;
 
     // An engine with the job's model and settings.
     struct engine *e = engine_new(j->backend, &sinks);
@@ -140,7 +140,7 @@ static int run(struct job *j, struct err *err)
     struct grid g = grid_of_engine(e);
     g.job = j;
     g.self = &w;
-    grid_add(&g, NULL, settings_copy(j->settings));
+    grid_add(&g, NULL, settings_copy(j->settings))->set = w.options.set;
     if (status == 0) status = grid_run(&g, &ask_plan, err);
     if (status == 0) {
         char *text = ask_report_text(&w.report, w.options.out);

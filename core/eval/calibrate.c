@@ -14,7 +14,6 @@
 #include "core/adapter/provenance.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
-#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/grid.h"
@@ -31,7 +30,8 @@ enum { SAMPLES = 500, LOGGED = 20 };
 
 struct options {
     const struct calibration_kind *kind;
-    const char *data, *out, *images;
+    struct grid_set set;
+    const char *out;
     int64_t limit;
 };
 
@@ -52,14 +52,14 @@ static int read_options(struct options *o, int argc, char **argv, struct err *er
             return err_set(err, "unexpected '%s', or its value is missing: /calibrate %s", argv[i],
                            usage);
         i++;
-        if (images) o->images = argv[i];
+        if (images) o->set.images = argv[i];
         if (limit) o->limit = strtoll(argv[i], &end, 10);
         if (limit && (*end || !*argv[i] || o->limit < 1))
             return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
                            argv[i]);
     }
     if (count < 3) return err_set(err, "arguments are missing: /calibrate %s", usage);
-    o->data = words[1];
+    o->set.data = words[1];
     o->out = words[2];
     return (o->kind = calibration_kind_find(words[0], err)) ? 0 : -1;
 }
@@ -72,7 +72,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (model && !model_sees(model))
         return err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
                        model->name);
-    if (dataset_check(o.data, err) < 0) return -1;
+    if (grid_set_check(&o.set, err) < 0) return -1;
     if (access(o.out, F_OK) == 0)
         return err_set(err, "'%s' already exists: choose another name", o.out);
     return 0;
@@ -135,8 +135,9 @@ static int check_inputs(struct running *r, const char *data, const char *place, 
     r->next = strtoll(place + 1, &end, 10);
     for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++) note_sample(r, i);
     char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
-    const struct identity was = { .data = was_data, .pictures = was_pictures },
-                          is = { .data = r->hash, .pictures = r->pictures, .data_path = r->o.data };
+    const struct identity was = { .data = was_data, .pictures = was_pictures }, is = {
+        .data = r->hash, .pictures = r->pictures, .data_path = r->o.set.data
+    };
     const int status = identity_same(&was, &is, err);
     free(was_data);
     free(was_pictures);
@@ -268,27 +269,28 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     struct running *r = g->self;
     struct job *j = g->job;
     r->settings = g->cells[cell].settings;
-    if (hash_file(r->o.data, r->hash, err) < 0 ||
-        dataset_open(&r->data, r->o.data, r->o.images, err) < 0 ||
-        grid_use(g, cell, &r->tensors, err) < 0)
+    const struct grid_set *set = &g->cells[cell].set;
+    if (hash_file(set->data, r->hash, err) < 0 || grid_set_open(set, &r->data, err) < 0 ||
+        grid_use(g, cell, err) < 0)
         return -1;
+    r->tensors = g->tensors;
     const struct provenance_env env = { j->model, g->adapters.active, j->backend, r->settings };
     provenance_of_job(&r->from, &env);
     r->state = xasprintf("%s/sums.safetensors", j->state);
     r->sums = calibration_start(r->o.kind, j->model);
     conversation_set_model(&r->c, j->model);
-    if (resume(r, err) < 0 || job_data_same(j->ranks, r->o.data, NULL, err) < 0) return -1;
+    if (resume(r, err) < 0 || job_data_same(j->ranks, set->data, NULL, err) < 0) return -1;
 
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
-    struct pace pace = pace_from((double)r->used);
+    g->pace = pace_from((double)r->used);
     while (r->next < r->data.count && r->used < r->o.limit) {
         const enum job_stop stop = job_agree(j);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
         if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
-        job_progress(j, &pace, (double)r->used, (double)count, NAN);
+        grid_progress(g, NULL, (double)r->used, (double)count);
     }
     if (!r->used)
-        return err_set(err, "no sample of '%s' could be used: %s", r->o.data, r->why.text);
+        return err_set(err, "no sample of '%s' could be used: %s", set->data, r->why.text);
 
     if (write_sums(r, true, err) < 0) return -1;
     job_result(j, "calibration", "%s", r->o.out);
@@ -310,11 +312,12 @@ static int run(struct job *j, struct err *err)
     struct grid g = grid_of_job(j);
     const struct method *m;
     g.self = &r;
-    grid_add(&g, NULL, settings);
+    struct grid_cell *cell = grid_add(&g, NULL, settings);
     conversation_init(&r.c, j->backend);
     int status = read_options(&r.o, j->argc, j->argv, err);
     for (int i = 0; status == 0 && (m = method_at(i)); i++)
         if (m->replaces) status = settings_set(settings, m->toggle.key, m->toggle.off, err);
+    cell->set = r.o.set;
     if (status == 0) status = grid_run(&g, &plan, err);
     conversation_release(&r.c);
     calibration_free(r.sums);

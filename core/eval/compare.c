@@ -122,7 +122,7 @@ static void take_token(struct listener *l, int32_t id, const char *text)
     s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
     s->starts[s->tokens++] = l->length;
     l->length += text ? strlen(text) : 0;
-    if (l->r->progress) l->r->progress(l->r->self, l->done++, l->count);
+    grid_progress(l->r->grid, "comparing", l->done++, l->count);
 }
 
 static void listen(void *self, const struct event *e)
@@ -141,9 +141,8 @@ static void listen(void *self, const struct event *e)
 static int attach(const struct compare_request *r, struct conversation *c, int side,
                   struct hooks *hooks, struct err *err)
 {
-    struct method_tensors tensors = { 0 };
-    if (grid_use(r->grid, (size_t)side, &tensors, err) < 0) return -1;
-    return conversation_hooks(c, settings_of(r, side), tensors, hooks, err);
+    if (grid_use(r->grid, (size_t)side, err) < 0) return -1;
+    return conversation_hooks(c, settings_of(r, side), r->grid->tensors, hooks, err);
 }
 
 // Tells where the tokens look, if anybody watches.

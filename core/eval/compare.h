@@ -71,11 +71,9 @@ struct compare_request {
     const struct conversation *from; // its first `messages` messages, and its pictures
     size_t messages;                 // without a question, the last of them is still unanswered
     const char *question;            // asked with the pending pictures of `from`; NULL: none
-    void (*progress)(void *self, double done, double count); // may be NULL
     // Receives the attention map of each token of both answers: "compare.A" and "compare.B". NULL:
     // none.
     const struct sinks *watch;
-    void *self;
 };
 
 // -1 also if it was cancelled ("stopped").

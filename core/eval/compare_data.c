@@ -1,12 +1,10 @@
 // core/eval/compare_data.c -- two evaluations side by side, question by question.
 #include "core/eval/compare_parts.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/random.h"
 #include "core/eval/grid.h"
@@ -18,8 +16,6 @@
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
 
-static const char kept[] = "compare.jsonl"; // in a job's folder
-
 struct side {
     struct comparing *comparing;
     int number;
@@ -27,7 +23,6 @@ struct side {
     struct compare_meter meter;
     struct step_logits logits;
     struct hooks hooks;
-    struct method_tensors tensors;
     struct data_notices notices;
     struct asked *list; // of the sample at hand
     size_t count;
@@ -41,8 +36,6 @@ struct comparing {
     struct dataset data;
     struct side side[2];
     int64_t done, all; // samples gone through, and all
-    FILE *state;       // of a job
-    struct pace pace;
 };
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -180,7 +173,7 @@ static char *copy(const char *text)
 static bool report(void *self, const struct evaluated *e)
 {
     struct side *s = self;
-    const struct compare_work *w = s->comparing->w;
+    struct grid *g = s->comparing->g;
     struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
     s->open = false;
     a->index = e->index;
@@ -198,8 +191,9 @@ static bool report(void *self, const struct evaluated *e)
     a->prompt = copy(e->prompt);
     a->reference = copy(e->reference);
     a->answer = copy(a->answered ? e->answer : e->found);
-    if (w->progress) w->progress(w->self, (double)(e->done - (s->number == 0)), (double)e->count);
-    return !atomic_load(grid_cancel(s->comparing->g));
+    if (!g->job)
+        grid_progress(g, "comparing", (double)(e->done - (s->number == 0)), (double)e->count);
+    return !atomic_load(grid_cancel(g));
 }
 
 // --- pairs ---------------------------------------------------------------------------------------
@@ -308,20 +302,14 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
     return status;
 }
 
-static int write_failed(const struct comparing *c, struct err *err)
-{
-    return err_set(err, "cannot write '%s/%s': %s", c->g->job->state, kept, strerror(errno));
-}
-
 static int write_state(struct comparing *c, struct err *err)
 {
     const struct asked *const list[] = { c->side[0].list, c->side[1].list };
     const size_t count[] = { c->side[0].count, c->side[1].count };
-    if (!c->state || !count[0] || !count[1]) return 0;
+    if (!c->g->state || !count[0] || !count[1]) return 0;
     char pictures[HASH_HEX] = "";
     identity_add_pictures_at(&c->data, c->done - 1, pictures, NULL);
-    if (job_data_add(c->state, compare_state_line(c->done, pictures, list, count))) return 0;
-    return write_failed(c, err);
+    return grid_keep_line(c->g, compare_state_line(c->done, pictures, list, count), err);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -369,7 +357,6 @@ static void open_side(struct comparing *c, int k)
         .backend = g->backend,
         .settings = g->cells[k].settings,
         .hooks = &s->hooks,
-        .tensors = s->tensors,
         .data = &c->data,
         .first = c->done,
         .limit = c->w->options.limit,
@@ -387,9 +374,9 @@ static bool report_sample(struct comparing *c)
 {
     struct job *j = c->g->job;
     if (!j || !c->all) return true;
-    job_progress(j, &c->pace, (double)c->done, (double)c->all, NAN);
+    grid_progress(c->g, NULL, (double)c->done, (double)c->all);
     job_step(j, c->done);
-    return job_stopped(j) == JOB_GO;
+    return !grid_stopped(c->g);
 }
 
 // One sample on both sides; false: that was all.
@@ -398,7 +385,8 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
 {
     *more = true;
     for (int k = 0; k < 2; k++) {
-        if (grid_use(c->g, (size_t)k, &c->side[k].request.tensors, err) < 0) return -1;
+        if (grid_use(c->g, (size_t)k, err) < 0) return -1;
+        c->side[k].request.tensors = c->g->tensors;
         *more &= evaluate_next(v[k]);
         step_logits_clear(&c->side[0].logits); // of ranked choices
     }
@@ -423,20 +411,20 @@ static int compare(struct grid *g, size_t cell, struct err *err)
     bool more = true;
     int status = 0;
     *d = (struct compared_data){ 0 };
-    if (evaluate_options_open(&w->options, &c.data, NULL, NULL, err) < 0) return -1;
+    if (grid_set_open(&g->cells[cell].set, &c.data, err) < 0) return -1;
     for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(g->cells[k].settings);
     const struct job_data of = { .data = c.data.path,
                                  .hash = eval_set_hash(&c.data),
                                  .pictures = &c.data,
                                  .seen = model_sees(g->model) ? &c.side[0].notices : NULL,
                                  .whole = true };
-    if (g->job && !(c.state = grid_keep(g, kept, of, take_sample, &c, err))) status = -1;
+    status = grid_keep(g, cell, "compare.jsonl", of, take_sample, &c, err);
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);
     for (int k = 0; k < 2; k++) {
         open_side(&c, k);
         v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
     }
-    c.pace = pace_from((double)c.done);
+    g->pace = pace_from((double)c.done);
     while (more && status == 0) status = next_sample(&c, v, &more, err);
     for (int k = 0; k < 2; k++) {
         if (evaluate_close(v[k], status == 0 ? err : &later) < 0) status = -1;
@@ -444,7 +432,6 @@ static int compare(struct grid *g, size_t cell, struct err *err)
         data_notices_release(&c.side[k].notices);
         free(c.side[k].list);
     }
-    if (c.state && fclose(c.state) && status == 0) status = write_failed(&c, err);
     dataset_close(&c.data);
     if (status < 0) {
         compared_data_release(d);

@@ -66,9 +66,7 @@ struct compared_data {
 
 struct compare_work {
     struct evaluate_options options; // borrowed: which set, and how it is asked
-    void (*progress)(void *self, double done, double count); // may be NULL
-    void *self;
-    struct compared_data result; // out, also of what was compared until it was stopped
+    struct compared_data result;     // out, also of what was compared until it was stopped
 };
 // The cells are "A" and "B". A job keeps a line for each sample that both have gone through.
 extern const struct grid_plan compare_plan;

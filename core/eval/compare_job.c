@@ -60,7 +60,9 @@ static int read_words(struct comparing_job *c, struct proposal p, int argc, char
         argc -= used + 1;
         argv += used + 1;
     }
-    return evaluate_options_read(&c->work.options, argc, argv, err);
+    const int status = evaluate_options_read(&c->work.options, argc, argv, err);
+    for (int side = 0; side < 2; side++) c->grid.cells[side].set = c->work.options.set;
+    return status;
 }
 
 static void release(struct comparing_job *c)
@@ -99,7 +101,7 @@ static void report(const struct comparing_job *c)
     struct buf json = { 0 };
     compare_data_results(&r, title, d);
     results_note(&r, "over %lld samples of %s (job %lld)", (long long)d->evaluation[0].samples,
-                 c->work.options.data, (long long)j->id);
+                 c->work.options.set.data, (long long)j->id);
     job_result(j, "A", "%s", title[0]);
     job_result(j, "B", "%s", title[1]);
     for (size_t i = 0; i < r.table_count; i++)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/eval/compare_parts.h"
+#include "core/jobs/job_data.h"
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -13,13 +14,10 @@ static void add_text(cJSON *o, const char *key, const char *text)
     if (text) cJSON_AddStringToObject(o, key, text);
 }
 
-// What is no number becomes null.
 static void add_list(cJSON *o, const char *key, const double *list, size_t count)
 {
     cJSON *a = cJSON_AddArrayToObject(o, key);
-    for (size_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(a,
-                             isfinite(list[i]) ? cJSON_CreateNumber(list[i]) : cJSON_CreateNull());
+    for (size_t i = 0; i < count; i++) cJSON_AddItemToArray(a, job_data_number(list[i]));
 }
 
 static cJSON *asked_json(const struct asked *q)

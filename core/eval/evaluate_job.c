@@ -5,17 +5,13 @@
 // the last sample may be incomplete and are written again.
 #include "core/eval/evaluate_job.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/file_out.h"
-#include "core/base/pace.h"
 #include "core/eval/given.h"
-#include "core/eval/grid.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
@@ -37,7 +33,7 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
     while (i < KNOWN && strcmp(word, known[i]) != 0) i++;
     if (i == KNOWN) return err_set(err, "/eval has no option '%s': %s", word, EVALUATE_USAGE);
     if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
-    if (i == 0) o->images = value;
+    if (i == 0) o->set.images = value;
     if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
     if (i == 2) {
         char *end;
@@ -59,7 +55,7 @@ static int read_option(struct evaluate_options *o, const char *word, const char 
         }
         if (!o->kind_count) return err_set(err, "--kind needs a kind: --kind colour,shape");
     }
-    if (i == 4) return (o->set = eval_set_need(value, err)) ? 0 : -1;
+    if (i == 4) return (o->set.kind = eval_set_need(value, err)) ? 0 : -1;
     if (i == 5) o->suite = value;
     if (i == 6) o->submit = value;
     if (i == 7) o->answers = value;
@@ -84,18 +80,20 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         } else if (!strncmp(argv[i], "--", 2)) {
             status = read_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err);
             i++;
-        } else if (o->data) {
+        } else if (o->set.data) {
             status = err_set(err, "give one DATA only: unexpected '%s'", argv[i]);
         } else {
-            o->data = argv[i];
+            o->set.data = argv[i];
         }
     }
-    if (status == 0 && !o->data) status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
+    if (status == 0 && !o->set.data)
+        status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
     // The suite whose scoring is used.
-    if (status == 0 && o->set && !(o->way = eval_set_way(o->set, o->suite, err))) status = -1;
-    if (status == 0 && !o->set && o->suite)
+    if (status == 0 && o->set.kind && !(o->set.way = eval_set_way(o->set.kind, o->suite, err)))
+        status = -1;
+    if (status == 0 && !o->set.kind && o->suite)
         status = err_set(err, "--as needs a set: --set pope --as %s", o->suite);
-    if (status == 0 && !o->set && o->submit)
+    if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status < 0) evaluate_options_release(o);
     return status;
@@ -118,7 +116,8 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .ahead = true,
                                       .given = o->given,
                                       .thinking = o->thinking,
-                                      .total = o->way && !o->metric ? o->way->total : NULL };
+                                      .total =
+                                          o->set.way && !o->metric ? o->set.way->total : NULL };
 }
 
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
@@ -135,22 +134,8 @@ int evaluate_options_check_submission(const struct evaluate_options *o, struct e
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
-    if ((o->set ? eval_set_check(o->data, err) : dataset_check(o->data, err)) < 0) return -1;
+    if (grid_set_check(&o->set, err) < 0) return -1;
     return evaluate_options_check_submission(o, err); // knows what has been read
-}
-
-int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
-                          evaluate_reading *reading, void *self, struct err *err)
-{
-    if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
-    const int opened = o->set ? eval_set_open(data, o->set, o->way, o->data, o->images, err)
-                              : dataset_open(data, o->data, o->images, err);
-    if (opened < 0 || !o->given) return opened;
-    struct evaluate_request request = evaluate_options_request(o);
-    request.data = data;
-    if (evaluate_match_given(&request, o->given, reading, self, err) == 0) return 0;
-    dataset_close(data);
-    return -1;
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
@@ -161,15 +146,15 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     if (o->answers) job_results_add(to, "answers", xstrdup(o->answers));
     if (unused) job_results_add(to, "answers unused", unused);
     if (differ) job_results_add(to, "other questions", differ);
-    if (!o->set) return;
-    int64_t most = o->way->max_tokens;
+    if (!o->set.kind) return;
+    int64_t most = o->set.way->max_tokens;
     const int64_t own = settings_integer(settings, "sample.max_tokens");
     if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
-    job_results_add(to, "set", xstrdup(o->set->name));
-    job_results_add(to, "as", xstrdup(o->way->suite));
-    job_results_add(to, "prompt", xstrdup(o->way->prompt));
+    job_results_add(to, "set", xstrdup(o->set.kind->name));
+    job_results_add(to, "as", xstrdup(o->set.way->suite));
+    job_results_add(to, "prompt", xstrdup(o->set.way->prompt));
     job_results_add(to, "answer tokens", xasprintf("%lld", (long long)most));
-    job_results_add(to, "source", xstrdup(o->way->source));
+    job_results_add(to, "source", xstrdup(o->set.way->source));
 }
 
 // In the shell, before the job exists: reports an unreadable data set at once.
@@ -206,7 +191,7 @@ static bool take_line(void *self, const cJSON *line)
                 *score = json_get(line, "score"), *class = json_get(line, "class");
     const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
     w->first = json_whole(json_get(line, "done"), 0);
-    w->number++;
+    w->grid->number++;
     if (w->submission && index >= 0) submission_add(w->submission, index, answer);
     if (!(m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))) {
         note_skipped(w, line, w->first);
@@ -264,7 +249,7 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         cJSON_AddStringToObject(line, "metric", e->metric->name);
         cJSON_AddStringToObject(line, "kind", e->kind);
         if (*e->group) cJSON_AddStringToObject(line, "group", e->group);
-        cJSON_AddNumberToObject(line, "score", e->score);
+        cJSON_AddItemToObject(line, "score", job_data_number(e->score));
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->cut) cJSON_AddNumberToObject(line, "cut", e->cut);
         if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);
@@ -276,18 +261,31 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
     const char *answer = evaluated_answer(e);
     if (w->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
     if (w->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
-    if (job_data_add(w->state, line)) return 0;
-    return err_set(&w->lost, "cannot write the job's state: %s", strerror(errno));
+    return grid_keep_line(w->grid, line, &w->lost);
 }
 
 static bool report(void *self, const struct evaluated *e)
 {
     struct evaluate_work *w = self;
-    if (w->state && write_line(w, e) < 0) return false;
+    struct grid *g = w->grid;
+    if (g->state && write_line(w, e) < 0) return false;
     if (w->submission) submission_add(w->submission, e->index, evaluated_answer(e));
-    const bool more = w->report(w, e);
-    w->number++;
-    return more;
+    w->report(w, e);
+    grid_progress(g, "evaluating", (double)e->done, (double)e->count);
+    if (g->job) job_step(g->job, g->number);
+    g->number++;
+    return !grid_stopped(g);
+}
+
+// Every rank matches all answers, and cannot know yet that the others read the same data: they do
+// not stop together here.
+static bool match(void *self, int64_t done, int64_t count)
+{
+    struct evaluate_work *w = self;
+    const struct job *j = w->grid->job;
+    grid_progress(w->grid, "matching answers", (double)done, (double)count);
+    w->stopped = !(j && j->ranks) && grid_stopped(w->grid);
+    return !w->stopped;
 }
 
 // --- the plan ------------------------------------------------------------------------------------
@@ -310,15 +308,27 @@ static void report_stages(struct job *j)
     free(all);
 }
 
+// Opens the set; with --answers reads all samples once.
+static int open_set(struct evaluate_work *w, const struct grid_set *set, struct err *err)
+{
+    struct evaluate_options *o = &w->options;
+    if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
+    if (grid_set_open(set, &w->data, err) < 0) return -1;
+    if (!o->given) return 0;
+    struct evaluate_request request = evaluate_options_request(o);
+    request.data = &w->data;
+    if (evaluate_match_given(&request, o->given, match, w, err) == 0) return 0;
+    return w->stopped && w->grid->job ? JOB_STOPPED : -1;
+}
+
 static int evaluate(struct grid *g, size_t cell, struct err *err)
 {
-    struct evaluate_work *w = g->self;
+    struct evaluate_work *w = (struct evaluate_work *)g->self + cell;
     struct evaluate_options *o = &w->options;
+    const struct grid_set *set = &g->cells[cell].set;
     struct job *j = g->job;
     struct ranks *ranks = j ? j->ranks : NULL;
     const bool first = ranks_number(ranks) == 0;
-    struct evaluate_request request = { 0 };
-    struct method_tensors tensors;
     struct hooks hooks = { 0 };
     w->grid = g;
     w->notices = data_notices_new(g->cells[cell].settings);
@@ -326,10 +336,10 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     if (o->submit) w->submission = submission_new();
 
     // The model, the set and what was kept of them: the same for all ranks.
-    if (grid_use(g, cell, &tensors, err) < 0) return -1;
-    if (evaluate_options_open(o, &w->data, w->reading, w, err) < 0)
-        return w->stopped ? JOB_STOPPED : -1;
-    if (job_data_same(ranks, o->data, eval_set_hash(&w->data), err) < 0) return -1;
+    if (grid_use(g, cell, err) < 0) return -1;
+    const int opened = open_set(w, set, err);
+    if (opened) return opened;
+    if (job_data_same(ranks, set->data, eval_set_hash(&w->data), err) < 0) return -1;
     if (first && evaluate_options_check_submission(o, err) < 0) return -1;
     if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
     const struct job_data of = { .data = w->data.path,
@@ -337,14 +347,14 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
                                  .answers = o->answers,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
                                  .seen = seen(w) };
-    if (j && first && !(w->state = grid_keep(g, "scores.jsonl", of, take_line, w, err))) return -1;
+    if (grid_keep(g, cell, "scores.jsonl", of, take_line, w, err) < 0) return -1;
     ranks_share(ranks, &w->first, sizeof w->first, 0);
 
-    request = evaluate_options_request(o);
+    struct evaluate_request request = evaluate_options_request(o);
     request.model = g->model;
     request.backend = g->backend;
     request.settings = g->cells[cell].settings;
-    request.tensors = tensors;
+    request.tensors = g->tensors;
     request.data = &w->data;
     request.notices = first ? &w->notices : NULL;
     request.first = w->first;
@@ -355,9 +365,9 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     if (j) {
         job_hooks(j, &hooks);
         request.hooks = &hooks;
-        job_rewind(j, w->number);
+        job_rewind(j, g->number);
     }
-    w->pace = pace_from((double)w->first);
+    g->pace = pace_from((double)w->first);
     const int status = evaluate_run(&request, &w->result, err);
     if (j && !w->result.cancelled) report_stages(j);
     if (!first) return 0; // what came of it is rank 0's, which knows of earlier samples
@@ -372,14 +382,13 @@ int evaluate_work_submit(const struct evaluate_work *w, struct err *err)
 {
     const struct evaluate_options *o = &w->options;
     if (!o->submit) return 0;
-    return submission_write(w->submission, o->submit, &w->data, o->set, o->way,
+    return submission_write(w->submission, o->submit, &w->data, o->set.kind, o->set.way,
                             w->grid->model->name, err);
 }
 
 void evaluate_work_release(struct evaluate_work *w)
 {
     dataset_close(&w->data);
-    if (w->state) fclose(w->state);
     submission_free(w->submission);
     data_notices_release(&w->notices);
     evaluation_release(&w->result);
@@ -390,10 +399,10 @@ void evaluate_work_release(struct evaluate_work *w)
 
 enum { LOGGED = 20 }; // samples that could not be scored
 
-static bool report_question(struct evaluate_work *w, const struct evaluated *e)
+static void report_question(struct evaluate_work *w, const struct evaluated *e)
 {
     struct job *j = w->grid->job;
-    const struct event_score score = { .index = w->number,
+    const struct event_score score = { .index = w->grid->number,
                                        .id = e->id,
                                        .prompt = e->prompt,
                                        .answer = e->metric && e->metric->way == METRIC_RANKS
@@ -406,29 +415,15 @@ static bool report_question(struct evaluate_work *w, const struct evaluated *e)
         job_score(j, &score);
     else if (w->result.skipped < LOGGED)
         job_log(j, "sample %s was not scored: %s", e->id, e->skipped);
-    job_progress(j, &w->pace, (double)e->done, (double)e->count, NAN);
-    job_step(j, w->number);
-    return job_stopped(j) == JOB_GO;
-}
-
-// Every rank matches all answers, and cannot know yet that the others read the same data: they do
-// not stop together here.
-static bool reading(void *self, int64_t done, int64_t count)
-{
-    struct evaluate_work *w = self;
-    struct job *j = w->grid->job;
-    job_progress(j, &w->pace, (double)done, (double)count, NAN);
-    w->stopped = !j->ranks && job_stopped(j) != JOB_GO;
-    return !w->stopped;
 }
 
 static int run(struct job *j, struct err *err)
 {
-    struct evaluate_work w = { .report = report_question, .reading = reading, .data.file = -1 };
+    struct evaluate_work w = { .report = report_question, .data.file = -1 };
     struct grid g = grid_of_job(j);
     if (evaluate_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
     g.self = &w;
-    grid_add(&g, NULL, settings_copy(j->settings));
+    grid_add(&g, NULL, settings_copy(j->settings))->set = w.options.set;
     int status = grid_run(&g, &evaluate_plan, err);
     if (status == 0 && ranks_number(j->ranks) == 0) {
         struct job_results results = { 0 };

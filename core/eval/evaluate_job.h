@@ -1,10 +1,10 @@
 // core/eval/evaluate_job.h -- an evaluation as a plan of a grid: for /eval and the job.
 //
 //   struct grid g = grid_of_engine(e);
-//   struct evaluate_work w = { .report = tell, .self = me };
+//   struct evaluate_work w = { .report = report, .self = me };   // of several cells: an array
 //   if (evaluate_options_read(&w.options, argc, argv, &err) < 0) ...
 //   g.self = &w;
-//   grid_add(&g, NULL, settings);
+//   grid_add(&g, NULL, settings)->set = w.options.set;
 //   int status = grid_run(&g, &evaluate_plan, &err);
 //   ... w.result ...
 //   evaluate_work_release(&w);
@@ -15,13 +15,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "core/base/err.h"
-#include "core/base/pace.h"
 #include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/evaluate.h"
+#include "core/eval/grid.h"
 #include "core/metrics/suite.h"
 
 struct settings;
@@ -33,10 +32,8 @@ struct settings;
 enum { EVALUATE_KINDS = 64 };
 
 struct evaluate_options {
-    const char *data, *images; // borrowed from argv
+    struct grid_set set; // borrowed from argv
     const struct metric *metric;
-    const struct eval_set *set; // NULL: DATA is a data set
-    const struct set_way *way;  // of the set
     const char *suite, *submit; // as typed
     const char *answers;        // file of answers that are scored
     struct given *given;        // its contents, once DATA is open
@@ -56,36 +53,28 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
 // Can the file of --submit be written? After hours of answers it would be late to ask.
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
-// Opens DATA, as an evaluation set if --set says which. With --answers reads all samples once, and
-// calls `reading`, which may be NULL.
-int evaluate_options_open(struct evaluate_options *o, struct dataset *data,
-                          evaluate_reading *reading, void *self, struct err *err);
 // What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              struct job_results *to);
 
 struct evaluate_work {
     struct evaluate_options options;
-    // Called after each question; false stops.
-    bool (*report)(struct evaluate_work *w, const struct evaluated *e);
-    evaluate_reading *reading; // of evaluate_options_open, called with the work; may be NULL
-    void *self;                // theirs
+    // Called after each question.
+    void (*report)(struct evaluate_work *w, const struct evaluated *e);
+    void *self; // its own
     struct evaluation result;
-    int64_t number; // questions told so far, in earlier processes too: the index of the next
-    struct pace pace;
-    bool stopped; // out: by `reading`
 
     struct grid *grid;
     struct dataset data;
-    FILE *state;                   // of a job
     struct submission *submission; // answers for --submit; NULL: not asked for
     struct data_notices notices;
     int64_t first;   // samples of earlier processes
     int64_t told;    // the last sample whose pictures were written
     int64_t marred;  // the last of an earlier process that is counted as skipped
+    bool stopped;    // while the answers of a file were matched
     struct err lost; // why the state cannot be written
 };
-// One cell, of whose samples a job keeps a line for each question; the last sample of an earlier
+// A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.
 extern const struct grid_plan evaluate_plan;
 // Writes the file of --submit, if one is asked for.

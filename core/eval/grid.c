@@ -1,72 +1,143 @@
 // core/eval/grid.c -- opens the cells of a grid, finds what was kept of them, and runs them.
 #include "core/eval/grid.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/provenance.h"
+#include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/data/dataset.h"
 #include "core/engine/engine.h"
+#include "core/files/content.h"
 #include "core/jobs/job.h"
-#include "core/methods/method.h"
+#include "core/model/model.h"
 #include "core/ranks/ranks.h"
+#include "core/sets/set.h"
+
+enum { NAME_MAX_LENGTH = 60 };
 
 struct grid grid_of_job(struct job *j)
 {
-    return (struct grid){ .model = j->model, .backend = j->backend, .job = j };
+    return (struct grid){ .model = j->model, .backend = j->backend, .job = j, .sinks = j->sinks };
 }
 
 struct grid grid_of_engine(struct engine *e)
 {
-    return (struct grid){ .model = engine_model(e), .backend = engine_backend(e), .engine = e };
+    return (struct grid){ .model = engine_model(e),
+                          .backend = engine_backend(e),
+                          .engine = e,
+                          .sinks = engine_sinks(e),
+                          .told = clock_seconds() };
 }
 
-void grid_add(struct grid *g, const char *name, struct settings *settings)
+static bool is_taken(const struct grid *g, const char *name)
 {
-    g->cells = xreallocarray(g->cells, g->count + 1, sizeof *g->cells);
-    g->cells[g->count++] =
-        (struct grid_cell){ .name = name ? xstrdup(name) : NULL, .settings = settings };
+    bool taken = g->reserved && !strcmp(name, g->reserved);
+    for (size_t i = 0; i < g->count; i++) taken |= !strcmp(g->cells[i].name, name);
+    return taken;
 }
 
-// The checkpoint of a job's cell; *a NULL: none.
+// Never a hidden folder. The same cells in the same order have the same names.
+static char *make_name(const struct grid *g, const char *text)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; text[i] && b.length < NAME_MAX_LENGTH; i++) {
+        const bool plain =
+            isalnum((unsigned char)text[i]) || strchr("+-_", text[i]) || (text[i] == '.' && i > 0);
+        buf_putc(&b, plain ? text[i] : '_');
+    }
+    if (!b.length) buf_putc(&b, '_');
+    char *plain = buf_take(&b), *name = xstrdup(plain);
+    for (int number = 2; is_taken(g, name); number++) {
+        free(name);
+        name = xasprintf("%s-%d", plain, number);
+    }
+    free(plain);
+    return name;
+}
+
+struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings)
+{
+    char *own = name ? make_name(g, name) : NULL;
+    g->cells = xreallocarray(g->cells, g->count + 1, sizeof *g->cells);
+    g->cells[g->count] = (struct grid_cell){ .name = own, .settings = settings };
+    return &g->cells[g->count++];
+}
+
+// --- what a cell needs ---------------------------------------------------------------------------
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+// Loads the model of a cell, instead of the one loaded for another cell.
+static int open_model(struct grid *g, const char *name, struct err *err)
+{
+    struct load_progress progress = { 0 };
+    if (same_text(name, g->loaded_from)) return 0;
+    if (g->engine) progress = engine_progress(g->engine, "loading");
+    adapters_release(&g->adapters);
+    model_free(g->loaded);
+    g->loaded = name ? model_load(name, g->backend, g->engine ? &progress : NULL, err) : NULL;
+    g->loaded_from = g->loaded ? name : NULL;
+    g->model = g->loaded ? g->loaded : g->engine ? engine_model(g->engine) : g->job->model;
+    return name && !g->loaded ? -1 : 0;
+}
+
+// The checkpoint of a cell whose model is open; *a NULL: none.
 static int open_adapter(struct grid *g, const struct grid_cell *c, struct adapter **a,
                         struct err *err)
 {
     *a = NULL;
     if (settings_is(c->settings, "adapter", "none")) return 0;
-    *a = adapters_open(&g->adapters, settings_text(c->settings, "adapter"), false, g->job->model,
-                       err);
+    *a = adapters_open(&g->adapters, settings_text(c->settings, "adapter"), false,
+                       g->loaded ? g->loaded : g->job->model, err);
     return *a ? 0 : -1;
 }
 
-int grid_use(struct grid *g, size_t cell, struct method_tensors *tensors, struct err *err)
+int grid_use(struct grid *g, size_t cell, struct err *err)
 {
-    const struct settings *s = g->cells[cell].settings;
+    const struct grid_cell *c = &g->cells[cell];
     struct adapter *a;
-    if (g->engine) return engine_lend(g->engine, s, tensors, err);
-    if (open_adapter(g, &g->cells[cell], &a, err) < 0) return -1;
-    adapters_use(&g->adapters, a, s);
-    *tensors = adapter_tensors(a);
+    if (open_model(g, c->model, err) < 0) return -1;
+    if (g->engine && !g->loaded) return engine_lend(g->engine, c->settings, &g->tensors, err);
+    if (open_adapter(g, c, &a, err) < 0) return -1;
+    adapters_use(&g->adapters, a, c->settings);
+    g->tensors = adapter_tensors(a);
     return 0;
 }
 
-const atomic_bool *grid_cancel(const struct grid *g)
+int grid_set_check(const struct grid_set *s, struct err *err)
 {
-    return g->job ? &g->job->cancel : engine_cancel_flag(g->engine);
+    return s->kind ? eval_set_check(s->data, err) : dataset_check(s->data, err);
 }
 
-// What the cells are computed with: with several, keys begin with a cell's name.
-static int find_provenance(struct grid *g, struct provenance *p, struct err *err)
+int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
+{
+    if (s->kind) return eval_set_open(d, s->kind, s->way, s->data, s->images, err);
+    return dataset_open(d, s->data, s->images, err);
+}
+
+// --- what is kept --------------------------------------------------------------------------------
+
+// What the open cell is computed with; of cells that run together, all, with keys that begin with a
+// cell's name.
+static int find_provenance(struct grid *g, size_t cell, struct provenance *p, struct err *err)
 {
     *p = (struct provenance){ 0 };
-    for (size_t i = 0; i < g->count; i++) {
+    for (size_t i = g->together ? 0 : cell; i < (g->together ? g->count : cell + 1); i++) {
         const struct grid_cell *c = &g->cells[i];
         struct adapter *a;
         struct provenance one;
         if (open_adapter(g, c, &a, err) < 0) return -1;
         provenance_of_scores(&one,
                              &(struct provenance_env){ g->model, a, g->backend, c->settings });
-        char *prefix = c->name ? xasprintf("%s ", c->name) : xstrdup("");
+        char *prefix = g->together ? xasprintf("%s ", c->name) : xstrdup("");
         provenance_join(p, prefix, &one);
         provenance_release(&one);
         free(prefix);
@@ -74,59 +145,151 @@ static int find_provenance(struct grid *g, struct provenance *p, struct err *err
     return 0;
 }
 
-FILE *grid_keep(struct grid *g, const char *file, struct job_data of, job_data_take *take,
-                void *self, struct err *err)
+int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
+              job_data_take *take, void *self, struct err *err)
 {
+    if (!g->job || ranks_number(g->job->ranks) > 0) return 0;
+    const char *name = g->together ? NULL : g->cells[cell].name;
     struct provenance now;
-    char *path = xasprintf("%s/%s", g->job->state, file);
-    FILE *f = NULL;
+    char *path = xasprintf("%s/%s%s%s", g->job->state, name ? name : "", name ? "." : "", file);
     of.path = path;
     of.provenance = &now;
-    if (find_provenance(g, &now, err) == 0)
-        f = job_data_open(&of, g->job->resumed, take, self, err);
+    if (find_provenance(g, cell, &now, err) == 0)
+        g->state = job_data_open(&of, g->job->resumed, take, self, err);
     provenance_release(&now);
     free(path);
-    return f;
+    return g->state ? 0 : -1;
+}
+
+static int write_failed(const struct grid *g, struct err *err)
+{
+    return err_set(err, "cannot write the job's state in '%s': %s", g->job->state, strerror(errno));
+}
+
+int grid_keep_line(struct grid *g, cJSON *line, struct err *err)
+{
+    return job_data_add(g->state, line) ? 0 : write_failed(g, err);
+}
+
+static int close_state(struct grid *g, bool complete, struct err *err)
+{
+    FILE *f = g->state;
+    if (!f) return 0;
+    const bool ended = !complete || job_data_end(f);
+    g->state = NULL;
+    return fclose(f) == 0 && ended ? 0 : write_failed(g, err);
+}
+
+// --- progress ------------------------------------------------------------------------------------
+
+// The progress of group 0 stands for that of all.
+void grid_report(struct grid *g, struct event_progress p)
+{
+    const double after = (double)(g->mine - g->at - 1), spent = clock_seconds() - g->begun;
+    if (g->group) return;
+    p.step += (double)g->at * p.steps;
+    p.steps *= (double)g->mine;
+    if (after > 0) p.eta_s += after * (spent + p.eta_s);
+    if (g->groups > 1 && p.step >= p.steps) { // other groups may have far to go
+        g->last = p;
+        p.step = p.steps - 1;
+        p.eta_s = NAN;
+    }
+    sinks_emit(g->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &p });
+}
+
+void grid_progress(struct grid *g, const char *doing, double done, double all)
+{
+    const struct job *j = g->job;
+    const double now = clock_seconds();
+    if (!j && now - g->told < 0.2) return;
+    g->told = now;
+    grid_report(g, (struct event_progress){ .job = j ? j->id : 0,
+                                            .what = j && j->kind ? j->kind->name : doing,
+                                            .step = done,
+                                            .steps = all,
+                                            .loss = NAN,
+                                            .eta_s = pace_left(&g->pace, done, all) });
+}
+
+bool grid_stopped(const struct grid *g)
+{
+    return g->job ? job_stopped(g->job) != JOB_GO : engine_cancelled(g->engine);
+}
+
+const atomic_bool *grid_cancel(const struct grid *g)
+{
+    return g->job ? &g->job->cancel : engine_cancel_flag(g->engine);
 }
 
 // --- the runner ----------------------------------------------------------------------------------
 
-// The cells of this rank's group, one after the other.
-static int run_cells(struct grid *g, const struct grid_plan *plan, struct err *err)
+// Cells of one model, and of one checkpoint of it, follow each other, in the order of the first.
+static size_t *order_cells(const struct grid *g)
 {
-    for (size_t i = g->group; i < g->count; i += plan->together ? g->count : g->groups) {
-        const int kept = plan->kept ? plan->kept(g, i, err) : 0;
-        const int status = kept ? (kept < 0 ? -1 : 0) : plan->run(g, i, err);
+    size_t *order = xcalloc(g->count + 1, sizeof *order), n = 0;
+    bool *taken = xcalloc(g->count + 1, sizeof *taken);
+    const struct grid_cell *c = g->cells;
+    for (size_t m = 0; m < g->count; m++)
+        for (size_t a = m; a < g->count; a++) {
+            if (taken[a] || !same_text(c[a].model, c[m].model)) continue;
+            for (size_t k = a; k < g->count; k++) {
+                const char *adapter = settings_text(c[k].settings, "adapter");
+                if (taken[k] || !same_text(c[k].model, c[m].model) ||
+                    !settings_is(c[a].settings, "adapter", adapter))
+                    continue;
+                order[n++] = k;
+                taken[k] = true;
+            }
+        }
+    free(taken);
+    return order;
+}
+
+// The cells of this rank's group, one after the other.
+static int run_cells(struct grid *g, const struct grid_plan *plan, const size_t *order,
+                     struct err *err)
+{
+    const size_t count = plan->together ? 1 : g->count;
+    g->mine = (count + g->groups - g->group - 1) / g->groups;
+    for (g->at = 0; g->at < g->mine; g->at++) {
+        const size_t cell = order[g->group + g->at * g->groups];
+        const int kept = plan->kept ? plan->kept(g, cell, err) : 0;
+        struct err later;
+        g->begun = clock_seconds();
+        int status = kept ? (kept < 0 ? -1 : 0) : plan->run(g, cell, err);
+        if (close_state(g, status == 0, status < 0 ? &later : err) < 0) return -1;
         if (status == JOB_STOPPED) return status;
         if (status < 0 && (!plan->broken || plan->broken(g))) return -1;
-        if (status < 0) g->cells[i].why = xstrdup(err->text);
+        if (status < 0) g->cells[cell].why = xstrdup(err->text);
     }
     return 0;
 }
 
 // Why cells failed, as the first rank of their group says it.
-static void share_failures(struct grid *g)
+static void share_failures(struct grid *g, const size_t *order)
 {
     const size_t ranks = (size_t)ranks_count(g->job->ranks);
     for (size_t i = 0; i < g->count; i++) {
+        struct grid_cell *c = &g->cells[order[i]];
         struct err why = { 0 };
         const size_t first = (i % g->groups * ranks + g->groups - 1) / g->groups;
-        if (g->cells[i].why) err_set(&why, "%s", g->cells[i].why);
+        if (c->why) err_set(&why, "%s", c->why);
         ranks_share(g->job->ranks, &why, sizeof why, (int)first);
-        if (*why.text && !g->cells[i].why) g->cells[i].why = xstrdup(why.text);
+        if (*why.text && !c->why) c->why = xstrdup(why.text);
     }
 }
 
-int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err)
+// Runs the groups of a job's ranks side by side.
+static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t *order,
+                      struct err *err)
 {
     struct job *j = g->job;
-    struct ranks *all = j ? j->ranks : NULL;
-    if (!g->groups) g->groups = 1;
-    if (!all || g->count == 1 || plan->together) return run_cells(g, plan, err);
+    struct ranks *all = j->ranks;
     g->group = (size_t)ranks_number(all) * g->groups / (size_t)ranks_count(all);
     j->ranks = ranks_part(all, (int)g->group);
     if (g->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)g->group);
-    const int status = run_cells(g, plan, err);
+    const int status = run_cells(g, plan, order, err);
     if (status < 0) return -1; // it ends all ranks
     if (j->lost && *j->lost->text)
         return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
@@ -138,8 +301,21 @@ int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err)
     j->ranks = all;
     if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have come to its end before
     if (any[0] > 0) return JOB_STOPPED;
-    share_failures(g);
+    share_failures(g, order);
+    if (g->last.steps > 0)
+        sinks_emit(g->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &g->last });
     return 0;
+}
+
+int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err)
+{
+    size_t *order = order_cells(g);
+    const bool dealt = g->job && g->job->ranks && g->count > 1 && !plan->together;
+    if (!g->groups) g->groups = 1;
+    g->together = plan->together;
+    const int status = dealt ? run_groups(g, plan, order, err) : run_cells(g, plan, order, err);
+    free(order);
+    return status;
 }
 
 void grid_release(struct grid *g)
@@ -152,6 +328,7 @@ void grid_release(struct grid *g)
     }
     free(g->cells);
     adapters_release(&g->adapters);
+    model_free(g->loaded);
     *g = (struct grid){ 0 };
 }
 

@@ -3,6 +3,7 @@
 #include "core/jobs/job_data.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,6 +111,8 @@ static int take_samples(const struct job_data *of, const char *text, size_t size
         cJSON *line = json_parse(p, (size_t)(stop - p), "state", NULL);
         const int64_t done = json_whole(json_get(line, "done"), 0);
         if (done < 1) {
+            if (json_get(line, "end") && (status = take_sample(of, &lines, take, self, err)) == 0)
+                *kept = end;
             cJSON_Delete(line);
             break;
         }
@@ -158,6 +161,20 @@ bool job_data_add(FILE *f, cJSON *line)
     const bool good = text && fprintf(f, "%s\n", text) > 0 && fflush(f) == 0;
     cJSON_free(text);
     return good;
+}
+
+cJSON *job_data_number(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", x);
+    return isfinite(x) ? cJSON_CreateRaw(text) : cJSON_CreateNull();
+}
+
+bool job_data_end(FILE *f)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddTrueToObject(line, "end");
+    return job_data_add(f, line);
 }
 
 static int write_first(FILE *f, const struct job_data *of, struct err *err)

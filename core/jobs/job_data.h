@@ -42,6 +42,11 @@ FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take
 int job_data_read(const char *path, job_data_take *take, void *self, struct err *err);
 // Appends a line, and frees it. False: errno says why not.
 bool job_data_add(FILE *f, cJSON *line);
+// A number for a line, with all its digits (cJSON may write one that differs in the last bit); null
+// if it is none.
+cJSON *job_data_number(double x);
+// Appends the line that ends a file whose samples are complete: the last one is then not cut off.
+bool job_data_end(FILE *f);
 
 // Do all ranks read the same data? -1 in those whose file differs from rank 0's. `hash` as above.
 int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);

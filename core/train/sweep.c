@@ -7,16 +7,15 @@
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
-// A plan of a grid (core/eval/grid.h) with a cell for each value. The ranks of a job are dealt to
-// groups (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of
-// so many ranks. The groups meet when all have trained theirs; rank 0 compares the results.
-#include <ctype.h>
+// A plan of a grid (core/eval/grid.h) with a cell for each value; here and not in core/eval, since
+// training validates by the evaluations of that room. The ranks of a job are dealt to groups
+// (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of so many
+// ranks. The groups meet when all have trained theirs; rank 0 compares the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/data/dataset.h"
 #include "core/engine/proposal.h"
 #include "core/eval/grid.h"
@@ -29,10 +28,9 @@
 #include "core/train/params.h"
 #include "core/train/sft_parts.h"
 
-enum { LABEL_MAX = 60 };
-
 // The learning rates that the paper on LayerNorm tuning searched.
 static const char rates[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
+static const char record_name[] = "training.json"; // in the sweep's own folder
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
 
 struct score {
@@ -52,15 +50,14 @@ struct value {
 };
 
 struct sweep {
-    const char *key, *data, *out, *images;
+    const char *key, *out;
+    struct grid_set set;
     char *list; // values as typed
     bool resume;
     struct value *values; // [grid.count]
     struct grid grid;
     struct sft_series series;
     struct sft asked; // its identity; the setting KEY is not of it
-    // The end of group 0, which is told when the groups have met: others may have far to go.
-    struct event_progress last;
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -73,33 +70,6 @@ static void release(struct sweep *s)
     free(s->list);
     sft_data_close(&s->asked);
     *s = (struct sweep){ 0 };
-}
-
-static bool is_taken(const struct sweep *s, const char *label)
-{
-    bool taken = !strcmp(label, "training.json"); // the sweep's own
-    for (size_t i = 0; i < s->grid.count; i++) taken |= !strcmp(s->grid.cells[i].name, label);
-    return taken;
-}
-
-// Letters, digits, "+-._"; others become "_". Never a hidden folder. Labels that come out the same
-// are numbered: a resumed sweep has the same values in the same order.
-static char *make_label(const struct sweep *s, const char *text)
-{
-    struct buf b = { 0 };
-    for (size_t i = 0; text[i] && b.length < LABEL_MAX; i++) {
-        const bool plain =
-            isalnum((unsigned char)text[i]) || strchr("+-_", text[i]) || (text[i] == '.' && i > 0);
-        buf_putc(&b, plain ? text[i] : '_');
-    }
-    if (!b.length) buf_putc(&b, '_');
-    char *plain = buf_take(&b), *label = xstrdup(plain);
-    for (int number = 2; is_taken(s, label); number++) {
-        free(label);
-        label = xasprintf("%s-%d", plain, number);
-    }
-    free(plain);
-    return label;
 }
 
 // Lists by the layers of the model that they name.
@@ -147,9 +117,7 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     s->values = xreallocarray(s->values, g->count + 1, sizeof *s->values);
     s->values[g->count] =
         (struct value){ .text = settings_text(settings, s->key), .typed = xstrdup(text) };
-    char *label = make_label(s, text);
-    grid_add(g, label, settings);
-    free(label);
+    grid_add(g, text, settings)->set = s->set;
     return status;
 }
 
@@ -161,7 +129,7 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
         if (!strcmp(argv[i], "--resume"))
             s->resume = true;
         else if (!strcmp(argv[i], "--images") && i + 1 < argc)
-            s->images = argv[++i];
+            s->set.images = argv[++i];
         else if (!strncmp(argv[i], "--", 2) || count == 4)
             return err_set(err, "unexpected '%s': %s", argv[i], usage);
         else
@@ -171,7 +139,7 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     if (count != (preset ? 3 : 4)) return err_set(err, "arguments are missing: %s", usage);
     s->key = preset ? "train.lr" : words[0];
     s->list = xstrdup(preset ? rates : words[1]);
-    s->data = words[count - 2];
+    s->set.data = words[count - 2];
     s->out = words[count - 1];
     return 0;
 }
@@ -244,10 +212,10 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct proposal p = { .from = settings,
                           .env = { .model = (struct model *)(uintptr_t)model },
                           .training = true };
-    struct sweep s = { 0 };
+    struct sweep s = { .grid.reserved = record_name };
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = out_check(s.out, s.resume, err);
-    if (status == 0) status = dataset_check(s.data, err);
+    if (status == 0) status = grid_set_check(&s.set, err);
     if (status == 0)
         status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
@@ -262,46 +230,29 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // Receives the reports of a run and passes them on with its value.
 struct teller {
-    struct sinks *to;
+    struct grid *grid;
     const char *label;
-    size_t index, count;         // among the values of this group
-    bool first;                  // the group whose progress stands for that of all
-    struct event_progress *last; // its end goes there; NULL: there are no other groups
-    double begun;
 };
-
-static void report_progress(const struct teller *t, const struct event_progress *p)
-{
-    const double spent = clock_seconds() - t->begun, after = (double)(t->count - t->index - 1);
-    struct event_progress whole = *p;
-    whole.what = "sweep";
-    whole.step = (double)t->index * p->steps + p->step;
-    whole.steps = (double)t->count * p->steps;
-    whole.eta_s = p->eta_s + after * (spent + p->eta_s);
-    if (t->last && whole.step >= whole.steps) {
-        *t->last = whole;
-        whole.step = whole.steps - 1;
-        whole.eta_s = NAN;
-    }
-    sinks_emit(t->to, &(struct event){ .kind = EVENT_PROGRESS, .progress = &whole });
-}
 
 static void notify(void *self, const struct event *e)
 {
     const struct teller *t = self;
     struct event with = *e;
+    struct event_progress progress;
     char *text = NULL;
     switch (e->kind) {
     case EVENT_RESULT: return; // those of the sweep are its own
     case EVENT_PROGRESS:
-        if (t->first) report_progress(t, e->progress);
+        progress = *e->progress;
+        progress.what = "sweep";
+        grid_report(t->grid, progress);
         return;
     case EVENT_METRIC: with.key = text = xasprintf("%s@%s", e->key, t->label); break;
     case EVENT_REWIND: with.key = text = xasprintf("@%s", t->label); break;
     case EVENT_NOTICE: with.text = text = xasprintf("%s: %s", t->label, e->text); break;
     default: break;
     }
-    sinks_emit(t->to, &with);
+    sinks_emit(t->grid->sinks, &with);
     free(text);
 }
 
@@ -309,26 +260,21 @@ static void notify(void *self, const struct event *e)
 static int run_value(struct job *j, struct sweep *s, size_t index, const char *folder,
                      struct err *err)
 {
-    const struct grid *g = &s->grid;
+    struct grid *g = &s->grid;
     const struct job_kind *kind = j->kind, *train = job_kind_find("train");
-    char *argv[] = { (char *)s->data, (char *)folder, "--images", (char *)s->images };
+    const struct grid_set *set = &g->cells[index].set;
+    char *argv[] = { (char *)set->data, (char *)folder, "--images", (char *)set->images };
     char **own_argv = j->argv;
     const int own_argc = j->argc;
     const bool resumed = j->resumed;
     struct settings *own = j->settings;
-    struct sinks *to = j->sinks, sinks = { 0 };
-    struct teller teller = { .to = to,
-                             .label = g->cells[index].name,
-                             .index = index / g->groups,
-                             .count = (g->count - g->group - 1) / g->groups + 1,
-                             .first = g->group == 0,
-                             .last = g->groups > 1 ? &s->last : NULL,
-                             .begun = clock_seconds() };
+    struct sinks sinks = { 0 };
+    struct teller teller = { g, g->cells[index].name };
     sinks_add(&sinks, (struct sink){ notify, &teller });
     j->settings = g->cells[index].settings;
     j->kind = train;
     j->argv = argv;
-    j->argc = s->images ? 4 : 2;
+    j->argc = set->images ? 4 : 2;
     j->resumed = true; // the folder is the sweep's: what is there goes on
     j->sinks = &sinks;
     s->series.seed = settings_integer(own, "train.seed");
@@ -338,7 +284,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     j->argc = own_argc;
     j->resumed = resumed;
     j->settings = own;
-    j->sinks = to;
+    j->sinks = g->sinks;
     return status;
 }
 
@@ -395,7 +341,7 @@ static int record(const struct sweep *s, const struct out *out, const struct val
     cJSON_AddStringToObject(r, "state", best ? "done" : "running");
     cJSON_AddStringToObject(r, "sweep", s->key);
     cJSON_AddStringToObject(r, "values", s->list);
-    cJSON_AddStringToObject(r, "data", s->data);
+    cJSON_AddStringToObject(r, "data", s->set.data);
     const struct identity id = sft_identity(&s->asked);
     identity_put(&id, r);
     if (best) cJSON_AddStringToObject(r, "best", best->text);
@@ -480,7 +426,7 @@ static int read_all(struct sweep *s, struct err *err)
         free(folder);
         if (s->grid.cells[i].why) s->values[i].score.value = NAN;
         if (*before && strcmp(before, s->series.pictures) != 0)
-            return err_set(err, "the pictures of '%s' changed during the sweep", s->data);
+            return err_set(err, "the pictures of '%s' changed during the sweep", s->set.data);
     }
     return 0;
 }
@@ -519,8 +465,9 @@ static int run(struct job *j, struct err *err)
     const bool first = ranks_number(j->ranks) == 0;
     size_t best = 0;
     s.grid.self = &s;
+    s.grid.reserved = record_name;
     if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
-    s.asked = (struct sft){ .job = j, .options = { .data = s.data } };
+    s.asked = (struct sft){ .job = j, .options = { .data = s.set.data } };
     int status = sft_identify(&s.asked, s.key, err);
 
     // Only rank 0 opens the folder; the others learn what it found.
@@ -533,8 +480,6 @@ static int run(struct job *j, struct err *err)
     ranks_meet(j->ranks); // the folder is there
     if (status == 0) status = deal_ranks(&s, ranks_count(j->ranks), j->settings, err);
     if (status == 0) status = grid_run(&s.grid, &plan, err);
-    if (status == 0 && s.last.steps > 0)
-        sinks_emit(j->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &s.last });
     if (status == 0 && first && j->ranks) status = read_all(&s, err);
     if (status || !first) goto out;
 

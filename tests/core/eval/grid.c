@@ -1,18 +1,27 @@
-// tests/core/eval/grid.c -- core/eval/grid.c: which cells are run, which are left as they were
-// kept, what a failure ends; and how samples are dealt to a team in rounds.
+// tests/core/eval/grid.c -- core/eval/grid.c: which cells are run, in which order, which are left
+// as they were kept, what a failure ends; models by checkpoints, settings and sets, killed and
+// resumed; and how samples are dealt to a team in rounds.
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 // after those it needs
 #include <cmocka.h>
 
 #include "core/base/mem.h"
+#include "core/eval/evaluate_job.h"
 #include "core/eval/grid.h"
 #include "core/jobs/job.h"
 #include "core/lists.h"
+#include "core/model/model.h"
+#include "tests/core/scratch.h"
+#include "tests/device.h"
 
 static char ran[64];
 
@@ -82,6 +91,184 @@ static void a_failure_ends_what_it_must(void **state)
     grid_release(&g);
 }
 
+static void cells_of_a_model_follow_each_other(void **state)
+{
+    struct err err;
+    const struct grid_plan plan = { .run = run };
+    static const char *const models[] = { NULL, "one", NULL, "two", "one", "two", NULL };
+    static const char *const adapters[] = { "x", "", "y", "", "z", "", "x" };
+    struct grid g = grid_named("abcdefg");
+    for (size_t i = 0; i < g.count; i++) {
+        g.cells[i].model = models[i];
+        if (*adapters[i])
+            assert_int_equal(settings_set(g.cells[i].settings, "adapter", adapters[i], &err), 0);
+    }
+    assert_int_equal(grid_run(&g, &plan, &err), 0);
+    assert_string_equal(ran, "agcbedf");
+    grid_release(&g);
+}
+
+static void names_are_safe_and_differ(void **state)
+{
+    struct grid g = { .reserved = "taken" };
+    static const char *const names[] = { "../a b", "../a/b", ".", "taken" };
+    static const char *const want[] = { "_._a_b", "_._a_b-2", "_", "taken-2" };
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(grid_add(&g, names[i], settings_new())->name, want[i]);
+    grid_release(&g);
+}
+
+// --- models x checkpoints x settings x sets ------------------------------------------------------
+
+#define GOLDENS "tests/goldens/"
+
+enum { CELLS = 10, QUESTIONS = 3 };
+
+struct measured {
+    double loss[CELLS];
+    int64_t questions[CELLS], skipped;
+    int reported, models; // questions asked now, and how often another model was
+    const struct model *model;
+    int dies_after; // questions; 0: never
+    struct err err;
+};
+
+static void report(struct evaluate_work *w, const struct evaluated *e)
+{
+    struct measured *m = w->self;
+    m->models += w->grid->model != m->model;
+    m->model = w->grid->model;
+    m->skipped += e->skipped != NULL;
+    if (++m->reported == m->dies_after) raise(SIGKILL);
+}
+
+// The cells in an order that would load a model again and again.
+static void add_cells(struct grid *g, char *const sets[2])
+{
+    static const char *const models[] = { NULL, GOLDENS "llava-next" };
+    struct err err;
+    for (int set = 0; set < 2; set++)
+        for (int pruned = 0; pruned < 3; pruned++)
+            for (int model = 0; model < (pruned == 2 ? 1 : 2); model++) {
+                struct settings *s = settings_new();
+                char *name = xasprintf("%d %d %d", set, pruned, model);
+                assert_int_equal(settings_set(s, "compute.matmul", "f32", &err), 0);
+                if (pruned == 1) {
+                    assert_int_equal(settings_set(s, "prune.score", "attention", &err), 0);
+                    assert_int_equal(settings_set(s, "prune.layer", "1", &err), 0);
+                } else if (pruned == 2) {
+                    const char *adapter = GOLDENS "llava-1.5/adapters/lora";
+                    assert_int_equal(settings_set(s, "adapter", adapter, &err), 0);
+                }
+                struct grid_cell *c = grid_add(g, name, s);
+                c->model = models[model];
+                c->set = (struct grid_set){ .data = sets[set] };
+                free(name);
+            }
+    assert_int_equal(g->count, CELLS);
+}
+
+static int measure(struct measured *m, const char *folder, char *const sets[2], bool resumed,
+                   struct err *err)
+{
+    struct sinks sinks = { 0 };
+    struct job job = { .kind = job_kind_find("evaluate"),
+                       .model = model_load(GOLDENS "llava-1.5", test_device(), NULL, err),
+                       .backend = test_device(),
+                       .sinks = &sinks,
+                       .state = folder,
+                       .resumed = resumed,
+                       .answering = -1 };
+    struct evaluate_work works[CELLS] = { 0 };
+    assert_non_null(job.model);
+    struct grid g = grid_of_job(&job);
+    g.self = works;
+    add_cells(&g, sets);
+    for (int i = 0; i < CELLS; i++)
+        works[i] = (struct evaluate_work){
+            .options.metric = metric_find("loss"), .report = report, .self = m, .data.file = -1
+        };
+    const int status = grid_run(&g, &evaluate_plan, err);
+    for (int i = 0; i < CELLS; i++) {
+        const struct evaluation_total *t = evaluation_main(&works[i].result);
+        m->loss[i] = t ? t->tally.scores.mean : -1;
+        m->questions[i] = t ? t->tally.scores.count : -1;
+        evaluate_work_release(&works[i]);
+    }
+    grid_release(&g);
+    model_free(job.model);
+    return status;
+}
+
+static void write_set(const char *folder, const char *name, const char *words)
+{
+    struct buf b = { 0 };
+    char here[1024];
+    assert_non_null(getcwd(here, sizeof here));
+    for (int i = 0; i < QUESTIONS; i++)
+        buf_printf(&b,
+                   "{\"image\": \"%s/tests/goldens/pictures/scene.png\", \"question\": \"What %s "
+                   "%d?\", \"answer\": \"It is %s.\"}\n",
+                   here, words, i, words);
+    scratch_write(folder, name, b.data, b.length);
+    buf_release(&b);
+}
+
+// In a process of its own, which may be killed: *m is shared with it. Its status, or -SIGNAL.
+static int measure_apart(struct measured *m, const char *folder, char *const sets[2], bool resumed,
+                         int dies_after)
+{
+    int status;
+    *m = (struct measured){ .dies_after = dies_after };
+    const pid_t child = fork();
+    if (!child) _exit(measure(m, folder, sets, resumed, &m->err) == 0 ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// What was killed at any point comes to the same numbers.
+static void a_killed_grid_is_resumed(void **state)
+{
+    static const int dies[] = { 1, QUESTIONS, 5 * QUESTIONS + 1, CELLS * QUESTIONS };
+    char *folder = scratch_new(), *sets[2], *job = xstrdup(folder);
+    struct measured *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                              -1, 0),
+                    whole;
+    write_set(folder, "one.jsonl", "colour");
+    write_set(folder, "two.jsonl", "shape");
+    sets[0] = xasprintf("%s/one.jsonl", folder);
+    sets[1] = xasprintf("%s/two.jsonl", folder);
+    if (measure_apart(m, job, sets, false, 0) != 0) fail_msg("%s", m->err.text);
+    whole = *m;
+    assert_int_equal(whole.reported, CELLS * QUESTIONS);
+    assert_int_equal(whole.models, 2);
+    assert_int_equal(whole.skipped, 0);
+    for (int i = 0; i < CELLS; i++) {
+        assert_int_equal(whole.questions[i], QUESTIONS);
+        for (int k = 0; k < i; k++) assert_true(whole.loss[i] != whole.loss[k]);
+    }
+    for (size_t d = 0; d < sizeof dies / sizeof *dies; d++) {
+        free(job);
+        job = xasprintf("%s/%zu", folder, d);
+        assert_int_equal(mkdir(job, 0777), 0);
+        assert_int_equal(measure_apart(m, job, sets, false, dies[d]), -SIGKILL);
+        if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
+        assert_memory_equal(m->loss, whole.loss, sizeof m->loss);
+        // Of the cell at hand the last question is asked again; of complete cells none.
+        assert_int_equal(m->reported, CELLS * QUESTIONS - dies[d] + 1);
+    }
+    // All is complete; a set that has changed is not mixed with what was kept of it.
+    if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
+    assert_int_equal(m->reported, 0);
+    assert_memory_equal(m->loss, whole.loss, sizeof m->loss);
+    write_set(folder, "two.jsonl", "size");
+    assert_int_equal(measure_apart(m, job, sets, true, 0), 1);
+    assert_non_null(strstr(m->err.text, "changed"));
+    munmap(m, sizeof *m);
+    free(sets[0]), free(sets[1]), free(job);
+    scratch_remove(folder);
+}
+
 static void samples_are_dealt_in_rounds(void **state)
 {
     char whose[25] = "";
@@ -100,9 +287,14 @@ static void samples_are_dealt_in_rounds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(cells_are_run_once),
-                                        cmocka_unit_test(a_failure_ends_what_it_must),
-                                        cmocka_unit_test(samples_are_dealt_in_rounds) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_are_run_once),
+        cmocka_unit_test(a_failure_ends_what_it_must),
+        cmocka_unit_test(cells_of_a_model_follow_each_other),
+        cmocka_unit_test(names_are_safe_and_differ),
+        cmocka_unit_test(a_killed_grid_is_resumed),
+        cmocka_unit_test(samples_are_dealt_in_rounds),
+    };
     lists_hand_over();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
