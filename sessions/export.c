@@ -37,25 +37,6 @@ static int finish_file(int fd, const char *path, int status, struct err *err)
     return status;
 }
 
-// "9f86d081884c-cat.png": harmless characters only, whatever the path was.
-static char *name_beside(const char *name, const void *bytes, size_t size)
-{
-    char hex[HASH_HEX];
-    hash_hex(bytes, size, hex);
-    const char *slash = strrchr(name, '/');
-    const char *base = slash ? slash + 1 : name;
-    size_t length = strlen(base);
-    if (length > 60) base += length - 60;
-    struct buf b = { 0 };
-    buf_printf(&b, "%.12s-", hex);
-    for (const char *p = base; *p; p++)
-        buf_putc(&b, (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-                             (*p >= '0' && *p <= '9') || *p == '.' || *p == '-'
-                         ? *p
-                         : '_');
-    return buf_take(&b);
-}
-
 char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
                     struct err *err)
 {
@@ -63,9 +44,21 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
         err_set(err, "cannot create the folder '%s': %s", x->folder, strerror(errno));
         return NULL;
     }
-    char *base = name_beside(name, bytes, size);
-    char *path = xasprintf("%s/%s", x->folder, base);
-    free(base);
+    // "9f86d081884c-cat.png": harmless characters only, whatever the path was.
+    char hex[HASH_HEX];
+    hash_hex(bytes, size, hex);
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    const size_t length = strlen(base);
+    if (length > 60) base += length - 60;
+    struct buf b = { 0 };
+    buf_printf(&b, "%s/%.12s-", x->folder, hex);
+    for (const char *p = base; *p; p++)
+        buf_putc(&b, (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+                             (*p >= '0' && *p <= '9') || *p == '.' || *p == '-'
+                         ? *p
+                         : '_');
+    char *path = buf_take(&b);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     int status = fd < 0 ? err_set(err, "cannot write '%s': %s", path, strerror(errno))
                         : write_all(fd, path, bytes, size, err);
@@ -92,12 +85,6 @@ char *export_picture(struct exporting *x, int picture, struct err *err)
     return path;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 static int export_to(struct store *s, const struct saved *saved, const char *path, int fd,
                      struct err *err)
 {
@@ -105,7 +92,7 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
     if (!real) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
     struct exporting x = { .store = s, .saved = saved, .path = path };
     x.folder = xasprintf("%s.files", real);
-    int status = ends_in(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
+    int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
     // Sessions of older versions, and paths, may hold what is not UTF-8.
     struct buf text = { 0 };
     if (x.text.length) utf8_repair(&text, x.text.data, x.text.length);

@@ -13,32 +13,18 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
-#include "sessions/job_reports.h"
 
 static const size_t order_limit = (size_t)16 << 20;
 
 // --- the database --------------------------------------------------------------------------------
 
-static int read_row(struct job_desk *d, struct job_row *row, struct err *err)
-{
-    return job_read_own(d->store, d->id, row, err);
-}
-
-static int read_row_request(struct job_desk *d, enum job_stop *request, struct err *err)
-{
-    return job_read_request(d->store, d->id, request, err);
-}
-
-static const struct job_desk_kind in_store = { read_row, read_row_request };
-
 void job_desk_of_store(struct job_desk *d, struct store *s, int64_t id)
 {
-    *d = (struct job_desk){ .kind = &in_store,
-                            .id = id,
+    *d = (struct job_desk){ .id = id,
                             .folder = job_path(s, id, NULL),
                             .answering = answering_path(s),
                             .store = s,
-                            .to = told_to_store(s, id) };
+                            .to = reports_to_store(s, id) };
 }
 
 // --- files ---------------------------------------------------------------------------------------
@@ -102,8 +88,9 @@ static char *text_of(const cJSON *o, const char *key)
 }
 
 // A job that has reported something before has run before: a queue starts it again by itself.
-static int read_folder(struct job_desk *d, struct job_row *row, struct err *err)
+int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err)
 {
+    if (d->store) return job_read_own(d->store, d->id, row, err);
     *row = (struct job_row){ 0 };
     cJSON *o = read_order(d->folder, err);
     if (!o) return -1;
@@ -135,13 +122,12 @@ static int read_folder(struct job_desk *d, struct job_row *row, struct err *err)
     return 0;
 }
 
-static int read_folder_request(struct job_desk *d, enum job_stop *request, struct err *err)
+int job_desk_request(struct job_desk *d, enum job_stop *request, struct err *err)
 {
+    if (d->store) return job_read_request(d->store, d->id, request, err);
     *request = job_request_read(d->folder);
     return 0;
 }
-
-static const struct job_desk_kind in_folder = { read_folder, read_folder_request };
 
 int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struct err *err)
 {
@@ -149,11 +135,10 @@ int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struc
     cJSON *o = read_order(folder, err);
     if (!o) return -1;
     const char *answering = cJSON_GetStringValue(json_get(o, "answering"));
-    *d = (struct job_desk){ .kind = &in_folder,
-                            .id = id,
+    *d = (struct job_desk){ .id = id,
                             .folder = xstrdup(folder),
                             .answering = answering ? xstrdup(answering) : NULL,
-                            .to = told_to_file(folder, id, 0) };
+                            .to = reports_to_file(folder, id, 0) };
     cJSON_Delete(o);
     return 0;
 }
@@ -188,16 +173,16 @@ enum job_stop job_request_read(const char *folder)
 int job_desk_state(struct job_desk *d, enum job_state state, const char *message, struct err *err)
 {
     const char *const texts[] = { job_state_name(state), message, getenv("SLURM_JOB_ID") };
-    struct told_list l = { 0 };
-    told_add(&l, TOLD_STATE, 0, NAN, d->store ? 2 : 3, texts);
-    const int status = d->to.write(&d->to, &l, err);
-    told_release(&l);
+    struct report_list l = { 0 };
+    report_add(&l, REPORT_STATE, 0, NAN, d->store ? 2 : 3, texts);
+    const int status = report_write(&d->to, &l, err);
+    reports_release(&l);
     return status;
 }
 
 void job_desk_release(struct job_desk *d)
 {
-    told_writer_release(&d->to);
+    report_writer_release(&d->to);
     free(d->folder);
     free(d->answering);
     *d = (struct job_desk){ 0 };

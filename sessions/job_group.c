@@ -50,22 +50,6 @@ struct group {
 
 // --- starting ------------------------------------------------------------------------------------
 
-// A machine that leaves the network closes no connection: mpirun asks after the others every few
-// seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
-static void keep_asking(void)
-{
-    setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
-    setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
-    setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
-}
-
-// Within a sum a rank waits for the others spinning. Where other programs use the cores too, the
-// one that it waits for may be off its core: then it gives its own away.
-static void give_way(void)
-{
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-}
-
 // More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
 // find their cores themselves: bound to one, all of a rank's would share it.
 static void become(const struct group *g, char *program, int errors)
@@ -83,8 +67,14 @@ static void become(const struct group *g, char *program, int errors)
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
     argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
-    keep_asking();
-    give_way();
+    // A machine that leaves the network closes no connection: mpirun asks after the others every
+    // few seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
+    setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
+    // Within a sum a rank waits for the others spinning. Where other programs use the cores too,
+    // the one that it waits for may be off its core: then it gives its own away.
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setpgid(0, 0); // the terminal's signals are for the process that passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);
@@ -121,16 +111,6 @@ static void read_errors(struct group *g)
 }
 
 // --- watching ------------------------------------------------------------------------------------
-
-static void ask_to_end(struct group *g)
-{
-    if (!g->asked) {
-        g->asked = clock_seconds();
-        kill(g->pid, SIGTERM);
-    } else if (clock_seconds() - g->asked > end_s) {
-        kill(g->pid, SIGKILL);
-    }
-}
 
 // What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ...", and while ranks are being started, of any machine, "... unable to reliably start one or
@@ -191,8 +171,14 @@ static void watch(struct group *g)
     // It waits for the others, and may do so for ever where one of them cannot be reached.
     if (!g->lost && says_lost(g)) g->lost = now;
     const bool gone = access(g->desk.folder, F_OK) < 0;
-    if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s))
-        ask_to_end(g);
+    if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s)) {
+        if (!g->asked) {
+            g->asked = clock_seconds();
+            kill(g->pid, SIGTERM);
+        } else if (clock_seconds() - g->asked > end_s) {
+            kill(g->pid, SIGKILL);
+        }
+    }
     if (g->store) job_import(g->store, g->desk.id);
 }
 
@@ -530,7 +516,7 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     struct job_row row = { 0 };
     *state = STATE_FAILED;
     if (job_desk_of_folder(&g.desk, folder, id, err) < 0) return -1;
-    int status = g.desk.kind->read(&g.desk, &row, err);
+    int status = job_desk_read(&g.desk, &row, err);
     const int lock = status == 0 ? take_lock(&g.desk, "group", err) : -1;
     if (lock < 0) status = -1;
     // A pause is of a signal before the queue started the job again.

@@ -3,7 +3,7 @@
 #define SESSIONS_JOB_INTERNAL_H
 
 #include "sessions/internal.h"
-#include "sessions/job_told.h"
+#include "sessions/job_reports.h"
 #include "sessions/jobs.h"
 
 // --- job_process.c -------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ char *job_settings_write(const struct settings *s);
 void job_arguments_read(struct job_row *row, const char *text);
 void job_settings_read(struct job_row *row, const char *text);
 
-// --- job_told.c ----------------------------------------------------------------------------------
+// --- job_reports.c -------------------------------------------------------------------------------
 
 int job_write_result(struct store *s, int64_t job, const char *key, const char *value,
                      struct err *err);
@@ -67,7 +67,7 @@ int job_write_score(struct store *s, int64_t job, const struct event_score *scor
 // the next.
 struct job_sink;
 
-struct job_sink *job_sink_new(struct told_writer *to);
+struct job_sink *job_sink_new(struct report_writer *to);
 void job_sink_free(struct job_sink *k); // tries once more
 struct sink job_sink(struct job_sink *k);
 int job_sink_flush(struct job_sink *k, struct err *err);

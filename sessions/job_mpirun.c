@@ -46,50 +46,6 @@ static void read_status(struct mpirun_said *said, const char *message)
     if (number_after(rest, "Exit code: ", &status)) said->status = status;
 }
 
-// "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1. ..." It may not
-// have been the first to end.
-static void read_abort(struct mpirun_said *said, const char *message)
-{
-    int rank;
-    if (said->aborted < 0 && number_after(message, "MPI_ABORT was invoked on rank ", &rank))
-        said->aborted = rank;
-}
-
-// A message is whole: the first one that names a rank names the first to end.
-static void end_message(struct mpirun_said *said)
-{
-    const char *message = said->block.data ? said->block.data : "";
-    if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
-    read_abort(said, message);
-    if (!said->message.length) buf_puts(&said->message, message);
-    buf_clear(&said->block);
-}
-
-// Words with one space between them, so that it does not matter where lines were broken.
-static void add_words(struct buf *b, const char *line)
-{
-    for (; *line && b->length < MESSAGE_MOST; line++) {
-        if (!isspace((unsigned char)*line))
-            buf_putc(b, *line);
-        else if (b->length && b->data[b->length - 1] != ' ')
-            buf_putc(b, ' ');
-    }
-    if (b->length && b->data[b->length - 1] != ' ') buf_putc(b, ' ');
-}
-
-static void take_line(struct mpirun_said *said, const char *line,
-                      void (*other)(void *self, const char *line), void *self)
-{
-    if (!strncmp(line, "--------------------", 20)) {
-        if (said->inside) end_message(said);
-        said->inside = !said->inside;
-    } else if (said->inside) {
-        add_words(&said->block, line);
-    } else {
-        other(self, line);
-    }
-}
-
 void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
                  void (*other)(void *self, const char *line), void *self)
 {
@@ -98,7 +54,36 @@ void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
             if (text[i] && said->line.length < MESSAGE_MOST) buf_putc(&said->line, text[i]);
             continue;
         }
-        take_line(said, said->line.data ? said->line.data : "", other, self);
+        const char *line = said->line.data ? said->line.data : "";
+        if (!strncmp(line, "--------------------", 20)) {
+            // A message is whole: the first one that names a rank names the first to end.
+            if (said->inside) {
+                const char *message = said->block.data ? said->block.data : "";
+                if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
+                // "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1.
+                // ..." It may not have been the first to end.
+                int rank;
+                if (said->aborted < 0 &&
+                    number_after(message, "MPI_ABORT was invoked on rank ", &rank))
+                    said->aborted = rank;
+                if (!said->message.length) buf_puts(&said->message, message);
+                buf_clear(&said->block);
+            }
+            said->inside = !said->inside;
+        } else if (said->inside) {
+            // Words with one space between them, so that it does not matter where lines were
+            // broken.
+            struct buf *b = &said->block;
+            for (; *line && b->length < MESSAGE_MOST; line++) {
+                if (!isspace((unsigned char)*line))
+                    buf_putc(b, *line);
+                else if (b->length && b->data[b->length - 1] != ' ')
+                    buf_putc(b, ' ');
+            }
+            if (b->length && b->data[b->length - 1] != ' ') buf_putc(b, ' ');
+        } else {
+            other(self, line);
+        }
         buf_clear(&said->line);
     }
 }

@@ -301,22 +301,6 @@ struct launch {
     int nice;
 };
 
-// This program's environment, with job.threads in it; libgomp reads it before main. How long
-// threads spin before they sleep is inherited from the shell (tui/threads.c): if they slept at
-// once, waking them would cost a training a fifth of its speed.
-static void make_environment(struct launch *l, const struct settings *settings)
-{
-    size_t count = 0, kept = 0;
-    if (!settings_is(settings, "job.threads", "auto"))
-        l->threads = xasprintf("OMP_NUM_THREADS=%s", settings_text(settings, "job.threads"));
-    while (environ[count]) count++;
-    l->environment = xcalloc(count + 2, sizeof *l->environment);
-    for (size_t i = 0; i < count; i++)
-        if (!l->threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0)
-            l->environment[kept++] = environ[i];
-    l->environment[kept] = l->threads;
-}
-
 // Systems that group processes by session weigh the groups, not the processes: the group stands
 // back too.
 static void stand_back(const struct launch *l)
@@ -327,12 +311,6 @@ static void stand_back(const struct launch *l)
     if (fd < 0) return;
     if (write(fd, l->nice_text, strlen(l->nice_text)) < 0) errno = 0; // it only helps
     close(fd);
-}
-
-static void close_others(int keep)
-{
-    for (int fd = 3; fd < 1024; fd++)
-        if (fd != keep) close(fd);
 }
 
 _Noreturn static void give_up(int tell)
@@ -356,7 +334,8 @@ _Noreturn static void become(const struct launch *l, int tell)
     const int in = open("/dev/null", O_RDONLY),
               out = open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // no pipe
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
-        close_others(tell);
+        for (int fd = 3; fd < 1024; fd++)
+            if (fd != tell) close(fd);
         stand_back(l);
         execve("/proc/self/exe", argv, l->environment);
     }
@@ -399,7 +378,18 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
     free(folder);
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
     snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
-    make_environment(&l, row->settings);
+    // This program's environment, with job.threads in it; libgomp reads it before main. How long
+    // threads spin before they sleep is inherited from the shell (tui/threads.c): if they slept at
+    // once, waking them would cost a training a fifth of its speed.
+    size_t count = 0, kept = 0;
+    if (!settings_is(row->settings, "job.threads", "auto"))
+        l.threads = xasprintf("OMP_NUM_THREADS=%s", settings_text(row->settings, "job.threads"));
+    while (environ[count]) count++;
+    l.environment = xcalloc(count + 2, sizeof *l.environment);
+    for (size_t i = 0; i < count; i++)
+        if (!l.threads || strncmp(environ[i], "OMP_NUM_THREADS=", 16) != 0)
+            l.environment[kept++] = environ[i];
+    l.environment[kept] = l.threads;
     const int status =
         l.db ? launch(&l, err)
              : err_set(err, "the session database '%s' is gone: %s", s->path, strerror(errno));

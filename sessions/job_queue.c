@@ -20,11 +20,6 @@ static const double program_s = 20, look_s = 2; // most of a command; between tw
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
-static void cut_end(struct buf *b)
-{
-    while (b->length && isspace((unsigned char)b->data[b->length - 1])) b->data[--b->length] = 0;
-}
-
 // Its status, with what it wrote in *out; -1: it did not end by itself.
 static int run_program(char *const *argv, struct buf *out, struct err *err)
 {
@@ -33,7 +28,8 @@ static int run_program(char *const *argv, struct buf *out, struct err *err)
     };
     const int status = program_run(&p, out, err);
     buf_puts(out, "");
-    cut_end(out);
+    while (out->length && isspace((unsigned char)out->data[out->length - 1]))
+        out->data[--out->length] = 0;
     if (status == PROGRAM_MISSING)
         return err_set(err, "cannot start %s: is Slurm installed here (Debian: slurm-client)?",
                        argv[0]);
@@ -69,14 +65,6 @@ static void put_option(struct buf *b, const struct settings *s, const char *key,
         buf_printf(b, "#SBATCH --%s=%s\n", name, settings_text(s, key));
 }
 
-static void put_more(struct buf *b, const char *options)
-{
-    char *copy = xstrdup(options), *rest = NULL;
-    for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest))
-        buf_printf(b, "#SBATCH %s\n", one);
-    free(copy);
-}
-
 // sbatch reads the comments. Ninety seconds before the time limit the job is asked to pause.
 static void put_script(struct buf *b, const struct job_row *row, const char *folder,
                        const char *program)
@@ -94,20 +82,17 @@ static void put_script(struct buf *b, const struct job_row *row, const char *fol
     put_option(b, s, "job.partition", "partition");
     buf_printf(b, "#SBATCH --output=%s/output\n#SBATCH --open-mode=append\n", folder);
     buf_puts(b, "#SBATCH --requeue\n#SBATCH --signal=B:TERM@90\n");
-    if (!settings_is(s, "job.sbatch", "none")) put_more(b, settings_text(s, "job.sbatch"));
+    if (!settings_is(s, "job.sbatch", "none")) {
+        char *copy = xstrdup(settings_text(s, "job.sbatch")), *rest = NULL;
+        for (char *one = strtok_r(copy, " ", &rest); one; one = strtok_r(NULL, " ", &rest))
+            buf_printf(b, "#SBATCH %s\n", one);
+        free(copy);
+    }
     buf_puts(b, "exec ");
     quote(b, program);
     buf_printf(b, " job batch %lld --folder ", (long long)row->id);
     quote(b, folder);
     buf_putc(b, '\n');
-}
-
-static int write_script(const char *path, const struct buf *text, struct err *err)
-{
-    FILE *f = fopen(path, "we");
-    bool good = f && fputs(text->data, f) >= 0;
-    if (f && fclose(f) != 0) good = false;
-    return good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
 }
 
 // sbatch takes no line breaks, and Slurm replaces % in the name of the output.
@@ -139,7 +124,10 @@ static int prepare(struct store *s, const struct job_row *row, const char *path,
     if (status == 0) status = job_order_write(*folder, row, NULL, err);
     if (status == 0) {
         put_script(&text, row, *folder, program ? program : "vlmsh");
-        status = write_script(path, &text, err);
+        FILE *f = fopen(path, "we");
+        bool good = f && fputs(text.data, f) >= 0;
+        if (f && fclose(f) != 0) good = false;
+        status = good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
     }
     buf_release(&text);
     free(program);
@@ -266,25 +254,6 @@ struct asked {
     bool found;
 };
 
-static size_t list_asked(struct store *s, struct asked **list)
-{
-    size_t count = 0;
-    *list = NULL;
-    sqlite3_stmt *q =
-        store_query(s, NULL, "SELECT id, queue, queued FROM jobs WHERE queue <> ''", "");
-    while (q && store_step(s, q, NULL) > 0) {
-        char *queued = column_text(q, 2);
-        if (!queue_ended(queued)) {
-            *list = xreallocarray(*list, count + 1, sizeof **list);
-            (*list)[count++] =
-                (struct asked){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
-        }
-        free(queued);
-    }
-    sqlite3_finalize(q);
-    return count;
-}
-
 static void note(struct store *s, int64_t id, const char *queued)
 {
     store_run(s, NULL, "UPDATE jobs SET queued = ? WHERE id = ? AND queued <> ?", "tit", queued, id,
@@ -325,30 +294,39 @@ static void ask_accounting(struct store *s, const struct asked *one)
     buf_release(&out);
 }
 
-static void ask_queue(struct store *s, struct asked *list, size_t count)
-{
-    char squeue[] = "squeue", plain[] = "--noheader", all[] = "--states=all",
-         format[] = "--format=%i|%T|%r", jobs[] = "--jobs";
-    struct buf ids = { 0 }, out = { 0 };
-    for (size_t i = 0; i < count; i++) buf_printf(&ids, "%s%s", i ? "," : "", list[i].queue);
-    char *const argv[] = { squeue, plain, all, format, jobs, ids.data, NULL };
-    const int status = run_program(argv, &out, NULL);
-    // Of a single job that it does not know squeue says so; else it is out of reach for now.
-    const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
-    if (status == 0 && out.data) read_lines(s, out.data, list, count);
-    for (size_t i = 0; i < count && (status == 0 || unknown); i++)
-        if (!list[i].found) ask_accounting(s, &list[i]);
-    buf_release(&ids);
-    buf_release(&out);
-}
-
 void queue_look(struct store *s)
 {
-    struct asked *list;
+    struct asked *list = NULL;
+    size_t count = 0;
     if (clock_seconds() - s->queue_looked < look_s || !sqlite3_get_autocommit(s->db)) return;
     s->queue_looked = clock_seconds();
-    const size_t count = list_asked(s, &list);
-    if (count) ask_queue(s, list, count);
+    sqlite3_stmt *q =
+        store_query(s, NULL, "SELECT id, queue, queued FROM jobs WHERE queue <> ''", "");
+    while (q && store_step(s, q, NULL) > 0) {
+        char *queued = column_text(q, 2);
+        if (!queue_ended(queued)) {
+            list = xreallocarray(list, count + 1, sizeof *list);
+            list[count++] =
+                (struct asked){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
+        }
+        free(queued);
+    }
+    sqlite3_finalize(q);
+    if (count) {
+        char squeue[] = "squeue", plain[] = "--noheader", all[] = "--states=all",
+             format[] = "--format=%i|%T|%r", jobs[] = "--jobs";
+        struct buf ids = { 0 }, out = { 0 };
+        for (size_t i = 0; i < count; i++) buf_printf(&ids, "%s%s", i ? "," : "", list[i].queue);
+        char *const argv[] = { squeue, plain, all, format, jobs, ids.data, NULL };
+        const int status = run_program(argv, &out, NULL);
+        // Of a single job that it does not know squeue says so; else it is out of reach for now.
+        const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
+        if (status == 0 && out.data) read_lines(s, out.data, list, count);
+        for (size_t i = 0; i < count && (status == 0 || unknown); i++)
+            if (!list[i].found) ask_accounting(s, &list[i]);
+        buf_release(&ids);
+        buf_release(&out);
+    }
     for (size_t i = 0; i < count; i++) free(list[i].queue);
     free(list);
 }

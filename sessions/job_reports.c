@@ -1,4 +1,5 @@
-// sessions/job_reports.c -- rows of reports as lines of JSON, and back.
+// sessions/job_reports.c -- reports as rows of the database, as lines of JSON, and lines read into
+// the database.
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
 //
@@ -14,37 +15,168 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-// Most bytes read at once: longer lines are none of ours.
+// Most bytes read at once: vlmsh writes no longer line.
 static const size_t piece = (size_t)4 << 20;
 
-static const char *const kind_names[TOLD_KINDS] = {
-    [TOLD_METRIC] = "metric",     [TOLD_LINE] = "line",     [TOLD_RESULT] = "result",
-    [TOLD_SCORE] = "score",       [TOLD_REWIND] = "rewind", [TOLD_MEASURED] = "measured",
-    [TOLD_PROGRESS] = "progress", [TOLD_STATE] = "state",
-};
-// Texts that a row of the kind must have.
-static const int texts_needed[TOLD_KINDS] = {
-    [TOLD_METRIC] = 1, [TOLD_LINE] = 1, [TOLD_RESULT] = 2, [TOLD_MEASURED] = 2, [TOLD_STATE] = 1,
+static const struct {
+    const char *name;
+    int texts; // that a report of the kind must have
+} kinds[REPORT_KINDS] = {
+    [REPORT_METRIC] = { "metric", 1 },     [REPORT_LINE] = { "line", 1 },
+    [REPORT_RESULT] = { "result", 2 },     [REPORT_SCORE] = { "score", 0 },
+    [REPORT_REWIND] = { "rewind", 0 },     [REPORT_MEASURED] = { "measured", 2 },
+    [REPORT_PROGRESS] = { "progress", 0 }, [REPORT_STATE] = { "state", 1 },
 };
 
-// --- one line ------------------------------------------------------------------------------------
+// --- lists ---------------------------------------------------------------------------------------
 
-static void put_line(struct buf *b, const struct told *t)
+struct report *report_add(struct report_list *l, enum report_kind kind, int64_t number, double real,
+                          int texts, const char *const *text)
+{
+    if (l->count == l->capacity) {
+        l->capacity = l->capacity ? l->capacity * 2 : 64;
+        l->list = xreallocarray(l->list, l->capacity, sizeof *l->list);
+    }
+    struct report *t = &l->list[l->count++];
+    *t = (struct report){ .kind = kind, .number = number, .time = time(NULL), .real = { real } };
+    for (int i = 0; i < texts; i++) t->text[i] = text[i] ? xstrdup(text[i]) : NULL;
+    return t;
+}
+
+void reports_clear(struct report_list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        for (int t = 0; t < REPORT_TEXTS; t++) free(l->list[i].text[t]);
+    l->count = 0;
+}
+
+void reports_release(struct report_list *l)
+{
+    reports_clear(l);
+    free(l->list);
+    *l = (struct report_list){ 0 };
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static int write_metric(struct report_writer *w, const struct report *t, struct err *err)
+{
+    size_t i = 0;
+    while (i < w->series_count && strcmp(w->series[i].name, t->text[0]) != 0) i++;
+    if (i == w->series_count) {
+        w->series = xreallocarray(w->series, i + 1, sizeof *w->series);
+        w->series[w->series_count++] = (struct report_series){ .name = xstrdup(t->text[0]) };
+    }
+    struct report_series *series = &w->series[i];
+    if (!series->id &&
+        (store_run(w->store, err, "INSERT OR IGNORE INTO job_series(job, name) VALUES(?, ?)", "it",
+                   w->job, series->name) < 0 ||
+         store_number(w->store, err, 0, &series->id,
+                      "SELECT id FROM job_series WHERE job = ? AND name = ?", "it", w->job,
+                      series->name) < 0))
+        return -1;
+    if (!w->insert)
+        w->insert = store_query(w->store, err,
+                                "INSERT OR REPLACE INTO metrics(series, step, value) "
+                                "VALUES(?, ?, ?)",
+                                "");
+    if (!w->insert) return -1;
+    sqlite3_bind_int64(w->insert, 1, series->id);
+    sqlite3_bind_int64(w->insert, 2, t->number);
+    sqlite3_bind_double(w->insert, 3, t->real[0]); // NaN becomes NULL
+    const int status = store_step(w->store, w->insert, err);
+    sqlite3_reset(w->insert);
+    return status < 0 ? -1 : 0;
+}
+
+int job_write_result(struct store *s, int64_t job, const char *key, const char *value,
+                     struct err *err)
+{
+    return store_run(s, err,
+                     "INSERT INTO job_results(job, key, value) VALUES(?, ?, ?) "
+                     "ON CONFLICT(job, key) DO UPDATE SET value = excluded.value",
+                     "itt", job, key, value);
+}
+
+int job_write_score(struct store *s, int64_t job, const struct event_score *score, struct err *err)
+{
+    return store_run(s, err,
+                     "INSERT OR REPLACE INTO job_scores(job, place, sample, prompt, answer, "
+                     "reference, part, score) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+                     "iitttttd", job, score->index, score->id, score->prompt, score->answer,
+                     score->reference, score->group, score->score);
+}
+
+static int write_row(struct report_writer *w, const struct report *t, struct err *err)
+{
+    struct store *s = w->store;
+    char *const *text = t->text;
+    const char *end = text[0] ? text[0] : "";
+    switch (t->kind) {
+    case REPORT_METRIC: return write_metric(w, t, err);
+    case REPORT_LINE:
+        return store_run(s, err, "INSERT INTO job_log(job, time, text) VALUES(?, ?, ?)", "iit",
+                         w->job, t->time, text[0]);
+    case REPORT_RESULT: return job_write_result(s, w->job, text[0], text[1], err);
+    case REPORT_SCORE:
+        return job_write_score(s, w->job,
+                               &(struct event_score){ t->number, text[0], text[1], text[2], text[3],
+                                                      text[4], t->real[0] },
+                               err);
+    case REPORT_REWIND:
+        return store_run(s, err,
+                         "DELETE FROM metrics WHERE step >= ? AND series IN "
+                         "(SELECT id FROM job_series WHERE job = ? AND "
+                         "(? = '' OR substr(name, -length(?)) = ?))",
+                         "iittt", t->number, w->job, end, end, end);
+    case REPORT_MEASURED: return store_result_keep(s, 0, t->time, text[0], text[1], err);
+    case REPORT_PROGRESS:
+        return store_run(s, err,
+                         "UPDATE jobs SET step = ?, steps = ?, loss = ?, eta = ? WHERE id = ?",
+                         "ddddi", t->real[0], t->real[1], t->real[2], t->real[3], w->job);
+    case REPORT_STATE:
+        if (strcmp(text[0], job_state_name(STATE_RUNNING)) != 0)
+            return store_run(s, err,
+                             "UPDATE jobs SET state = ?, message = ?, ended = ?, request = NULL, "
+                             "eta = NULL WHERE id = ?",
+                             "ttii", text[0], text[1] ? text[1] : "", t->time, w->job);
+        // Drops a pending request unless it arrived during start-up.
+        return store_run(s, err,
+                         "UPDATE jobs SET request = CASE state WHEN 'waiting' THEN request END, "
+                         "state = 'running', runs = runs + 1, started = ?, ended = NULL, "
+                         "message = '', eta = NULL, queue = coalesce(?, queue) WHERE id = ?",
+                         "iti", t->time, text[2], w->job);
+    case REPORT_KINDS: break;
+    }
+    BUG("a job reported a row of kind %d", (int)t->kind);
+}
+
+static int write_rows(struct report_writer *w, const struct report_list *l, struct err *err)
+{
+    int status = 0;
+    for (size_t i = 0; i < l->count && status == 0; i++) status = write_row(w, &l->list[i], err);
+    return status;
+}
+
+// --- lines ---------------------------------------------------------------------------------------
+
+static void put_line(struct buf *b, const struct report *t)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "is", kind_names[t->kind]);
+    cJSON_AddStringToObject(o, "is", kinds[t->kind].name);
     cJSON_AddNumberToObject(o, "n", (double)t->number);
     cJSON_AddNumberToObject(o, "t", (double)t->time);
     cJSON *reals = cJSON_AddArrayToObject(o, "r"), *texts = cJSON_AddArrayToObject(o, "s");
-    const int count = t->kind == TOLD_PROGRESS ? TOLD_REALS : 1;
+    const int count = t->kind == REPORT_PROGRESS ? REPORT_REALS : 1;
     int last = 0;
-    for (int i = 0; i < TOLD_TEXTS; i++)
+    for (int i = 0; i < REPORT_TEXTS; i++)
         if (t->text[i]) last = i + 1;
     for (int i = 0; i < count; i++)
         cJSON_AddItemToArray(reals, isfinite(t->real[i]) ? cJSON_CreateNumber(t->real[i])
@@ -59,40 +191,32 @@ static void put_line(struct buf *b, const struct told *t)
     cJSON_free(text);
 }
 
-static bool read_kind(const cJSON *o, enum told_kind *kind)
+// Skips lines that are not reports.
+static void take_line(struct report_list *l, const char *line, size_t size)
 {
-    const char *name = cJSON_GetStringValue(json_get(o, "is"));
-    for (int k = 0; name && k < TOLD_KINDS; k++) {
-        *kind = (enum told_kind)k;
-        if (!strcmp(kind_names[k], name)) return true;
-    }
-    return false;
-}
-
-// Lines that are none of ours are left out.
-static void take_line(struct told_list *l, const char *line, size_t size)
-{
-    const char *texts[TOLD_TEXTS] = { NULL };
-    enum told_kind kind;
+    const char *texts[REPORT_TEXTS] = { NULL };
     cJSON *o = json_parse(line, size, "reports", NULL);
+    const char *name = cJSON_GetStringValue(json_get(o, "is"));
     const cJSON *item;
-    int count = 0, i = 0;
-    bool good = read_kind(o, &kind);
-    cJSON_ArrayForEach(item, json_get(o, "s")) if (count < TOLD_TEXTS) texts[count++] =
+    int count = 0, i = 0, kind = 0;
+    while (name && kind < REPORT_KINDS && strcmp(kinds[kind].name, name) != 0) kind++;
+    bool good = name && kind < REPORT_KINDS;
+    cJSON_ArrayForEach(item, json_get(o, "s")) if (count < REPORT_TEXTS) texts[count++] =
         cJSON_GetStringValue(item);
-    for (int k = 0; good && k < texts_needed[kind]; k++) good = texts[k] != NULL;
+    for (int k = 0; good && k < kinds[kind].texts; k++) good = texts[k] != NULL;
     if (good) {
-        struct told *t = told_add(l, kind, json_whole(json_get(o, "n"), 0), NAN, TOLD_TEXTS, texts);
+        struct report *t = report_add(l, (enum report_kind)kind, json_whole(json_get(o, "n"), 0),
+                                      NAN, REPORT_TEXTS, texts);
         t->time = json_whole(json_get(o, "t"), 0);
-        for (int k = 0; k < TOLD_REALS; k++) t->real[k] = NAN;
-        cJSON_ArrayForEach(item, json_get(o, "r")) if (i < TOLD_REALS) t->real[i++] =
+        for (int k = 0; k < REPORT_REALS; k++) t->real[k] = NAN;
+        cJSON_ArrayForEach(item, json_get(o, "r")) if (i < REPORT_REALS) t->real[i++] =
             cJSON_IsNumber(item) ? item->valuedouble : NAN;
     }
     cJSON_Delete(o);
 }
 
 // Whole lines of a piece of the file; returns their bytes.
-static size_t take_lines(struct told_list *l, const char *text, size_t size)
+static size_t take_lines(struct report_list *l, const char *text, size_t size)
 {
     const char *p = text, *end;
     while ((end = memchr(p, '\n', size - (size_t)(p - text)))) {
@@ -102,33 +226,24 @@ static size_t take_lines(struct told_list *l, const char *text, size_t size)
     return (size_t)(p - text);
 }
 
-// --- writing -------------------------------------------------------------------------------------
-
 static char *reports_path(const char *folder, int part)
 {
     return part ? xasprintf("%s/reports-%d.jsonl", folder, part)
                 : xasprintf("%s/reports.jsonl", folder);
 }
 
-// Where the last whole line ends.
-static off_t whole_lines(int file)
-{
-    char c;
-    off_t end = lseek(file, 0, SEEK_END);
-    while (end > 0 && pread(file, &c, 1, end - 1) == 1 && c != '\n') end--;
-    return end;
-}
-
-// Opened for each write: what is closed is seen by other machines.
-static int write_lines(struct told_writer *w, const struct told_list *l, struct err *err)
+// Opens the file for each write: other machines see what is closed.
+static int write_lines(struct report_writer *w, const struct report_list *l, struct err *err)
 {
     struct buf b = { 0 };
     size_t done = 0;
     ssize_t n = 0;
     int status = 0;
+    char c;
     for (size_t i = 0; i < l->count; i++) put_line(&b, &l->list[i]);
     const int file = open(w->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const off_t end = file >= 0 ? whole_lines(file) : 0;
+    off_t end = file >= 0 ? lseek(file, 0, SEEK_END) : 0; // of the last whole line
+    while (end > 0 && pread(file, &c, 1, end - 1) == 1 && c != '\n') end--;
     if (file >= 0 && ftruncate(file, end) == 0)
         while (done < b.length &&
                (n = pwrite(file, b.data + done, b.length - done, end + (off_t)done)) > 0)
@@ -143,10 +258,35 @@ static int write_lines(struct told_writer *w, const struct told_list *l, struct 
     return status;
 }
 
-struct told_writer told_to_file(const char *folder, int64_t job, int part)
+// --- the writer ----------------------------------------------------------------------------------
+
+struct report_writer reports_to_store(struct store *s, int64_t job)
 {
-    return (
-        struct told_writer){ .write = write_lines, .job = job, .path = reports_path(folder, part) };
+    return (struct report_writer){ .job = job, .store = s };
+}
+
+struct report_writer reports_to_file(const char *folder, int64_t job, int part)
+{
+    return (struct report_writer){ .job = job, .path = reports_path(folder, part) };
+}
+
+int report_write(struct report_writer *w, const struct report_list *l, struct err *err)
+{
+    if (!w->store) return write_lines(w, l, err);
+    int status = store_lock(w->store, err);
+    if (status == 0) status = store_unlock(w->store, write_rows(w, l, err), err);
+    // Series made in a transaction that was rolled back are gone with it.
+    for (size_t i = 0; i < w->series_count && status < 0; i++) w->series[i].id = 0;
+    return status;
+}
+
+void report_writer_release(struct report_writer *w)
+{
+    for (size_t i = 0; i < w->series_count; i++) free(w->series[i].name);
+    free(w->series);
+    free(w->path);
+    sqlite3_finalize(w->insert);
+    *w = (struct report_writer){ 0 };
 }
 
 // --- reading -------------------------------------------------------------------------------------
@@ -166,37 +306,33 @@ static ssize_t read_piece(const char *path, int64_t place, char *text)
     return n;
 }
 
-// One piece in one transaction: returns 1 while there may be more.
-static int import_piece(struct store *s, int64_t id, int part, const char *path, char *text,
-                        struct err *err)
-{
-    struct told_list l = { 0 };
-    struct told_writer w = told_to_store(s, id);
-    int64_t place = 0;
-    size_t used = 0;
-    if (store_lock(s, err) < 0) return -1;
-    int status = read_place(s, id, part, &place, err);
-    const ssize_t n = status == 0 ? read_piece(path, place, text) : 0;
-    if (n > 0) used = take_lines(&l, text, (size_t)n);
-    if (!used && n == (ssize_t)piece) used = piece; // no line is that long
-    if (status == 0) status = told_write_rows(&w, &l, err);
-    if (status == 0 && used)
-        status =
-            store_run(s, err, "INSERT OR REPLACE INTO job_reads(job, part, place) VALUES(?, ?, ?)",
-                      "iii", id, (int64_t)part, place + (int64_t)used);
-    status = store_unlock(s, status, err);
-    told_writer_release(&w);
-    told_release(&l);
-    return status < 0 ? -1 : used > 0;
-}
-
+// Reads the rest of a file, each piece in one transaction.
 static int import_file(struct store *s, int64_t id, int part, const char *path, struct err *err)
 {
     char *text = xmalloc(piece);
-    int more;
-    while ((more = import_piece(s, id, part, path, text, err)) > 0) continue;
+    int status = 0;
+    size_t used;
+    do {
+        struct report_list l = { 0 };
+        struct report_writer w = reports_to_store(s, id);
+        int64_t place = 0;
+        used = 0;
+        if ((status = store_lock(s, err)) < 0) break;
+        status = read_place(s, id, part, &place, err);
+        const ssize_t n = status == 0 ? read_piece(path, place, text) : 0;
+        if (n > 0) used = take_lines(&l, text, (size_t)n);
+        if (!used && n == (ssize_t)piece) used = piece; // no line is that long
+        if (status == 0) status = write_rows(&w, &l, err);
+        if (status == 0 && used)
+            status = store_run(s, err,
+                               "INSERT OR REPLACE INTO job_reads(job, part, place) VALUES(?, ?, ?)",
+                               "iii", id, (int64_t)part, place + (int64_t)used);
+        status = store_unlock(s, status, err);
+        report_writer_release(&w);
+        reports_release(&l);
+    } while (status == 0 && used);
     free(text);
-    return more;
+    return status;
 }
 
 // One more than the highest number: a part that has not reported yet has no file.
@@ -216,47 +352,39 @@ static int count_parts(const char *folder)
     return last + 1;
 }
 
-static void import_new(struct store *s, int64_t id, const char *folder, int part)
-{
-    char *path = reports_path(folder, part);
-    struct stat st;
-    int64_t place;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && read_place(s, id, part, &place, NULL) == 0 &&
-        st.st_size > place)
-        import_file(s, id, part, path, NULL); // else at the next look
-    free(path);
-}
-
 // Rank 0's last: it says how the job ended.
 void job_import(struct store *s, int64_t id)
 {
     if (!sqlite3_get_autocommit(s->db)) return;
     char *folder = job_path(s, id, NULL);
-    for (int part = count_parts(folder); part-- > 0;) import_new(s, id, folder, part);
-    free(folder);
-}
-
-static int import_rest(struct store *s, int64_t id, const char *folder, int part, struct err *err)
-{
-    char *path = reports_path(folder, part);
-    int status = access(path, F_OK) == 0 ? import_file(s, id, part, path, err) : 0;
-    if (status == 0) status = store_lock(s, err);
-    if (status == 0) {
-        status = store_run(s, err, "DELETE FROM job_reads WHERE job = ? AND part = ?", "ii", id,
-                           (int64_t)part);
-        unlink(path);
-        status = store_unlock(s, status, err);
+    for (int part = count_parts(folder); part-- > 0;) {
+        char *path = reports_path(folder, part);
+        struct stat st;
+        int64_t place;
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+            read_place(s, id, part, &place, NULL) == 0 && st.st_size > place)
+            import_file(s, id, part, path, NULL); // else at the next look
+        free(path);
     }
-    free(path);
-    return status;
+    free(folder);
 }
 
 int job_import_all(struct store *s, int64_t id, struct err *err)
 {
     char *folder = job_path(s, id, NULL);
     int status = 0;
-    for (int part = count_parts(folder); part-- > 0 && status == 0;)
-        status = import_rest(s, id, folder, part, err);
+    for (int part = count_parts(folder); part-- > 0 && status == 0;) {
+        char *path = reports_path(folder, part);
+        if (access(path, F_OK) == 0) status = import_file(s, id, part, path, err);
+        if (status == 0) status = store_lock(s, err);
+        if (status == 0) {
+            status = store_run(s, err, "DELETE FROM job_reads WHERE job = ? AND part = ?", "ii", id,
+                               (int64_t)part);
+            unlink(path);
+            status = store_unlock(s, status, err);
+        }
+        free(path);
+    }
     free(folder);
     return status;
 }
@@ -266,7 +394,7 @@ int job_import_all(struct store *s, int64_t id, struct err *err)
 bool job_reports_state(const char *folder, enum job_state *state, char **message)
 {
     char *path = reports_path(folder, 0), *text = xmalloc(piece);
-    struct told_list l = { 0 };
+    struct report_list l = { 0 };
     bool found = false;
     int64_t place = 0;
     ssize_t n;
@@ -276,8 +404,8 @@ bool job_reports_state(const char *folder, enum job_state *state, char **message
         used = n > 0 ? take_lines(&l, text, (size_t)n) : 0;
         place += (int64_t)used;
         for (size_t i = 0; i < l.count; i++) {
-            const struct told *t = &l.list[i];
-            if (t->kind != TOLD_STATE) continue;
+            const struct report *t = &l.list[i];
+            if (t->kind != REPORT_STATE) continue;
             if (!job_state_find(t->text[0], state)) *state = STATE_FAILED;
             if (message) {
                 if (found) free(*message);
@@ -285,9 +413,9 @@ bool job_reports_state(const char *folder, enum job_state *state, char **message
             }
             found = true;
         }
-        told_clear(&l);
+        reports_clear(&l);
     } while (used);
-    told_release(&l);
+    reports_release(&l);
     free(text);
     free(path);
     return found;

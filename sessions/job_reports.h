@@ -1,24 +1,76 @@
-// sessions/job_reports.h -- a job's reports as lines of a file, FOLDER/reports.jsonl: written by
-// rank 0, wherever it runs, and read into the database on the machine of the shell.
+// sessions/job_reports.h -- the reports of a job: rows for the database, written directly by a
+// process that has it, else as lines of a file in the job's folder, FOLDER/reports.jsonl, which a
+// shell reads into the database.
 //
 // SQLite's file must lie on a local disk: its write-ahead log is shared memory, which no network
 // file system offers. A file that one process appends to and others read needs no lock, so a job's
-// folder may be shared by machines (job.folder) while the database is not.
+// folder may be shared by machines (job.folder) while the database is not. Ranks that work in parts
+// (ranks_part) report in files of their own, reports-1.jsonl and so on.
 //
-//   struct told_writer w = told_to_file(folder, id, 0);   // in rank 0
-//   if (w.write(&w, &list, &err) < 0) ...                 // whole lines or nothing
+//   struct report_list l = { 0 };
+//   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);
+//   struct report_writer w = reports_to_store(store, id);   // or reports_to_file(folder, id, 0)
+//   if (report_write(&w, &l, &err) < 0) ... nothing of it is written ...
+//   report_writer_release(&w);
 //
-//   job_import(store, id);                                // in a shell, as often as it looks
+//   job_import(store, id);                                  // in a shell, as often as it looks
 #ifndef SESSIONS_JOB_REPORTS_H
 #define SESSIONS_JOB_REPORTS_H
 
-#include "sessions/job_told.h"
+#include "sessions/internal.h"
+#include "sessions/jobs.h"
 
-// Ranks that work in parts (ranks_part) report in files of their own, reports-1.jsonl and so on;
-// the first part is that of rank 0, with reports.jsonl.
+enum report_kind {
+    REPORT_METRIC,   // number: step; real[0]; text[0]: series
+    REPORT_LINE,     // text[0]: a line of the log
+    REPORT_RESULT,   // text: key, value
+    REPORT_SCORE,    // number: index; real[0]: score; text: sample, prompt, answer, reference, part
+    REPORT_REWIND,   // number: step; text[0]: end of the series' names, NULL: all
+    REPORT_MEASURED, // text: name, JSON
+    REPORT_PROGRESS, // real: step, steps, loss, eta
+    REPORT_STATE,    // text: name of the state, message, number in the queue
+    REPORT_KINDS
+};
 
+enum { REPORT_TEXTS = 5, REPORT_REALS = 4 };
+
+struct report {
+    enum report_kind kind;
+    int64_t number;
+    int64_t time;
+    double real[REPORT_REALS];
+    char *text[REPORT_TEXTS];
+};
+
+struct report_list {
+    struct report *list;
+    size_t count, capacity;
+};
+
+// Appends a report with the current time; the texts are copied, NULL stays NULL.
+struct report *report_add(struct report_list *l, enum report_kind kind, int64_t number, double real,
+                          int texts, const char *const *text);
+void reports_clear(struct report_list *l);
+void reports_release(struct report_list *l);
+
+struct report_writer {
+    int64_t job;
+    struct store *store; // NULL: into the file at path
+    char *path;
+    struct report_series {
+        char *name;
+        int64_t id; // 0: not in the database yet
+    } * series;
+    size_t series_count;
+    sqlite3_stmt *insert; // of a metric: hundreds come with a step
+};
+
+struct report_writer reports_to_store(struct store *s, int64_t job);
 // A line that a crash left incomplete is cut off at the first write.
-struct told_writer told_to_file(const char *folder, int64_t job, int part);
+struct report_writer reports_to_file(const char *folder, int64_t job, int part);
+// Writes all reports, in order, or none.
+int report_write(struct report_writer *w, const struct report_list *l, struct err *err);
+void report_writer_release(struct report_writer *w);
 
 // Reads what is new in the job's files into the database: nothing twice, whoever else does the
 // same. Does nothing inside a transaction.
@@ -26,7 +78,7 @@ void job_import(struct store *s, int64_t id);
 // Before the job runs anew: reads the rest and removes the files.
 int job_import_all(struct store *s, int64_t id, struct err *err);
 
-// The last state that the file tells. false: none; then the job has not begun.
+// The last state in the file. false: none; then the job has not begun.
 bool job_reports_state(const char *folder, enum job_state *state, char **message);
 
 #endif

@@ -18,7 +18,6 @@
 #include "core/stages/stages.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
-#include "sessions/job_reports.h"
 
 // How long reports may fail: in ranks they go to a file, which no other program locks.
 enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
@@ -31,18 +30,18 @@ struct runner {
     struct job_row row;
     struct sinks sinks; // the process's and the one that keeps the reports
     struct job_sink *keep;
-    struct told_writer part; // of a part of the ranks: where it reports
-    atomic_flag looking;     // a thread looks at the row
-    double looked;           // when
-    enum job_stop request;   // as the row said then
-    enum job_stop stop;      // once said, it stays
-    struct err lost;         // why reports cannot be written any more
-    bool ran;                // run() was called
-    atomic_bool remade;      // the folder was removed and made again: not told yet
-    bool taken;              // another process runs the job meanwhile
-    struct pace loading;     // of the model
-    struct job_beat *beat;   // of a rank
-    int lock, words;         // files: that it runs, what it says if it ends in the middle
+    struct report_writer part; // of a part of the ranks: where it reports
+    atomic_flag looking;       // a thread looks at the row
+    double looked;             // when
+    enum job_stop request;     // as the row said then
+    enum job_stop stop;        // once said, it stays
+    struct err lost;           // why reports cannot be written any more
+    bool ran;                  // run() was called
+    atomic_bool remade;        // the folder was removed and made again: not told yet
+    bool taken;                // another process runs the job meanwhile
+    struct pace loading;       // of the model
+    struct job_beat *beat;     // of a rank
+    int lock, words;           // files: that it runs, what it says if it ends in the middle
 };
 
 void job_control_pause(struct job_control *control)
@@ -78,7 +77,7 @@ static void keep_folder(struct runner *r)
 static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->looked < look_s) return r->request;
-    const bool read = r->desk->kind->request(r->desk, &r->request, NULL) == 0;
+    const bool read = job_desk_request(r->desk, &r->request, NULL) == 0;
     if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
     if (r->taken) r->request = JOB_CANCEL;
     r->looked = clock_seconds();
@@ -157,18 +156,6 @@ static int load(struct runner *r, struct err *err)
     return 0;
 }
 
-// The cores of a machine are shared by its ranks.
-static void set_threads(const struct job *j)
-{
-    cpu_set_t cores;
-    if (!settings_is(j->settings, "job.threads", "auto")) {
-        device_set_threads((int)settings_integer(j->settings, "job.threads"));
-    } else if (j->ranks && sched_getaffinity(0, sizeof cores, &cores) == 0) {
-        const int share = CPU_COUNT(&cores) / j->ranks->beside;
-        device_set_threads(share > 1 ? share : 1);
-    }
-}
-
 // Of several ranks each has a GPU of its own; sums over them go from GPU to GPU where NCCL is.
 static int open_device(struct runner *r, struct err *err)
 {
@@ -200,15 +187,15 @@ static int prepare(struct runner *r, struct err *err)
         return err_set(err, "cannot enter '%s', where the job was started: %s", r->row.folder,
                        strerror(errno));
     if (open_device(r, err) < 0) return -1;
-    set_threads(j);
+    // The cores of a machine are shared by its ranks.
+    cpu_set_t cores;
+    if (!settings_is(j->settings, "job.threads", "auto")) {
+        device_set_threads((int)settings_integer(j->settings, "job.threads"));
+    } else if (j->ranks && sched_getaffinity(0, sizeof cores, &cores) == 0) {
+        const int share = CPU_COUNT(&cores) / j->ranks->beside;
+        device_set_threads(share > 1 ? share : 1);
+    }
     return j->kind->needs_model ? load(r, err) : 0;
-}
-
-// The rest of the process's life belongs to the job: losing a second to a power cut costs less than
-// a sync at every step; kill -9 loses nothing either way.
-static void relax(const struct store *s)
-{
-    if (s) sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
 }
 
 // A process that has just said how it ended may take a moment to leave.
@@ -221,23 +208,13 @@ static int take_lock(struct runner *r, struct err *err)
         struct job_row row;
         r->lock = job_lock(d->folder, d->id, "lock", err);
         if (r->lock >= 0) return 0;
-        if (d->kind->read(d, &row, err) < 0) return -1;
+        if (job_desk_read(d, &row, err) < 0) return -1;
         const bool runs = row.state == STATE_RUNNING;
         job_row_release(&row);
         if (runs || clock_seconds() - began > LEAVE_S)
             return err_set(err, "another process is already running job %lld", (long long)d->id);
         nanosleep(&moment, NULL);
     }
-}
-
-// Why the process before was interrupted, if it said so, becomes a line of the log.
-static void note_last_words(struct runner *r)
-{
-    char *words = job_last_words(r->desk->folder, 0);
-    if (*words) job_log(&r->job, "interrupted: %s", words);
-    free(words);
-    r->words = job_last_words_open(r->desk->folder, 0);
-    fatal_set_file(r->words);
 }
 
 // A rank that rank 0 decides for, but for the end of all.
@@ -249,7 +226,7 @@ static enum job_stop ask_beside(struct job *j)
 static void report_too(struct job *j, int part)
 {
     struct runner *r = j->runner;
-    r->part = told_to_file(r->desk->folder, r->desk->id, part);
+    r->part = reports_to_file(r->desk->folder, r->desk->id, part);
     r->keep = job_sink_new(&r->part);
     sinks_add(&r->sinks, job_sink(r->keep));
     j->ask = ask;
@@ -260,7 +237,7 @@ static void report_too(struct job *j, int part)
 // A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
 static int begin_beside(struct runner *r, struct err *err)
 {
-    if (r->desk->kind->read(r->desk, &r->row, err) < 0) return -1;
+    if (job_desk_read(r->desk, &r->row, err) < 0) return -1;
     r->words = job_last_words_open(r->desk->folder, ranks_number(r->job.ranks));
     fatal_set_file(r->words);
     r->job = (struct job){
@@ -280,21 +257,18 @@ static int begin_beside(struct runner *r, struct err *err)
     return 0;
 }
 
-static int answering_of(const struct job_desk *d)
-{
-    return d->answering ? open(d->answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-}
-
 static int begin(struct runner *r, struct err *err)
 {
     struct job_desk *d = r->desk;
     if (take_lock(r, err) < 0) return -1;
     // From here on no other process writes the job's state.
-    if (d->kind->read(d, &r->row, err) < 0) return -1;
+    if (job_desk_read(d, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
     if (job_desk_state(d, STATE_RUNNING, "", err) < 0) return -1;
-    relax(d->store);
+    // The rest of the process's life belongs to the job: losing a second to a power cut costs less
+    // than a sync at every step; kill -9 loses nothing either way.
+    if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;
     sinks_add(&r->sinks, job_sink(r->keep));
@@ -310,11 +284,16 @@ static int begin(struct runner *r, struct err *err)
         .ask = ask,
         .look = look,
         .runner = r,
-        .answering = answering_of(d),
+        .answering = d->answering ? open(d->answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
     };
     atomic_store(&r->setup->control->job, &r->job);
     job_watch(&r->job);
-    note_last_words(r);
+    // Why the process before was interrupted, if it said so, becomes a line of the log.
+    char *words = job_last_words(r->desk->folder, 0);
+    if (*words) job_log(&r->job, "interrupted: %s", words);
+    free(words);
+    r->words = job_last_words_open(r->desk->folder, 0);
+    fatal_set_file(r->words);
     return 0;
 }
 
@@ -324,20 +303,16 @@ static void leave_words(const struct runner *r, const struct err *err)
     if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // it was for want of room
 }
 
-static enum job_state end_state(struct runner *r, int status)
-{
-    if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
-    if (r->stop == JOB_CANCEL) return STATE_CANCELLED;
-    if (status == 0) return STATE_DONE;
-    // Loading stops by failing.
-    const bool paused = status == JOB_STOPPED || (!r->ran && r->stop == JOB_PAUSE);
-    return paused && !*r->lost.text ? STATE_PAUSED : STATE_FAILED;
-}
-
 static enum job_state end(struct runner *r, int status, struct err *err)
 {
     struct err why;
-    enum job_state state = end_state(r, status);
+    if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
+    // Loading stops by failing.
+    const bool paused = status == JOB_STOPPED || (!r->ran && r->stop == JOB_PAUSE);
+    enum job_state state = r->stop == JOB_CANCEL      ? STATE_CANCELLED
+                           : status == 0              ? STATE_DONE
+                           : paused && !*r->lost.text ? STATE_PAUSED
+                                                      : STATE_FAILED;
     if (r->taken) {
         err_set(err, "the job's folder was removed, and another process runs job %lld now",
                 (long long)r->desk->id);
@@ -359,54 +334,6 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     return state;
 }
 
-static int work(struct runner *r, struct err *err)
-{
-    if (prepare(r, err) < 0) return -1;
-    r->ran = true;
-    return r->job.kind->run(&r->job, err);
-}
-
-static enum job_state end_beside(const struct runner *r, int status, const struct err *err)
-{
-    if (status < 0) leave_words(r, err);
-    return status < 0 ? STATE_FAILED : STATE_DONE;
-}
-
-// The ranks go together: those that still work, or wait for this one, have nothing left to do.
-// Until then they say that they are there: rank 0 may write a large result meanwhile.
-static void leave_ranks(struct runner *r, bool together)
-{
-    if (together) ranks_meet(r->job.ranks);
-    job_beat_stop(r->beat);
-    if (!r->job.ranks) return;
-    if (!together) ranks_abort(r->job.ranks, 1);
-    ranks_close(r->job.ranks);
-}
-
-static int join_ranks(struct runner *r, struct err *err)
-{
-    if (!r->setup->rank) return 0;
-    r->beat = job_beat_start(r->desk->folder);
-    r->job.ranks = ranks_open(err);
-    if (!r->job.ranks) return -1;
-    job_beat_join(r->beat, r->job.ranks);
-    return 0;
-}
-
-static enum job_state run_begun(struct runner *r, struct err *err)
-{
-    const bool first = ranks_number(r->job.ranks) == 0;
-    ranks_share(r->job.ranks, &r->job.resumed, sizeof r->job.resumed, 0);
-    const int status = work(r, err);
-    // Before rank 0 says that the job is done, all have said what they did.
-    job_beat_now(r->beat);
-    if (status >= 0) ranks_meet(r->job.ranks);
-    const enum job_state state = first ? end(r, status, err) : end_beside(r, status, err);
-    atomic_store(&r->setup->control->job, NULL);
-    if (r->job.answering >= 0) close(r->job.answering);
-    return state;
-}
-
 int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
@@ -414,11 +341,34 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
         .desk = desk, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
     };
     *state = STATE_FAILED;
-    int status = join_ranks(&r, err);
+    int status = 0;
+    if (setup->rank) {
+        r.beat = job_beat_start(desk->folder);
+        r.job.ranks = ranks_open(err);
+        if (r.job.ranks) job_beat_join(r.beat, r.job.ranks);
+        status = r.job.ranks ? 0 : -1;
+    }
     const bool beside = ranks_number(r.job.ranks) > 0;
     if (status == 0) status = beside ? begin_beside(&r, err) : begin(&r, err);
     if (status == 0) {
-        *state = run_begun(&r, err);
+        const bool first = ranks_number(r.job.ranks) == 0;
+        ranks_share(r.job.ranks, &r.job.resumed, sizeof r.job.resumed, 0);
+        status = prepare(&r, err);
+        if (status == 0) {
+            r.ran = true;
+            status = r.job.kind->run(&r.job, err);
+        }
+        // Before rank 0 says that the job is done, all have said what they did.
+        job_beat_now(r.beat);
+        if (status >= 0) ranks_meet(r.job.ranks);
+        if (first) {
+            *state = end(&r, status, err);
+        } else {
+            *state = status < 0 ? STATE_FAILED : STATE_DONE;
+            if (status < 0) leave_words(&r, err);
+        }
+        atomic_store(&r.setup->control->job, NULL);
+        if (r.job.answering >= 0) close(r.job.answering);
     } else if (setup->rank) {
         if (r.words < 0) r.words = job_last_words_open(desk->folder, ranks_number(r.job.ranks));
         leave_words(&r, err);
@@ -426,12 +376,17 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
         job_not_begun_write(desk->folder, err);
     }
     cancel_unwatch(&r.job.cancel);
-    leave_ranks(&r, *state == STATE_DONE);
+    // The ranks go together: those that still work, or wait for this one, have nothing left to do.
+    // Until then they show that they are alive: rank 0 may write a large result meanwhile.
+    if (*state == STATE_DONE) ranks_meet(r.job.ranks);
+    job_beat_stop(r.beat);
+    if (r.job.ranks && *state != STATE_DONE) ranks_abort(r.job.ranks, 1);
+    if (r.job.ranks) ranks_close(r.job.ranks);
     fatal_set_file(-1);
     if (r.words >= 0) close(r.words);
     model_free(r.job.model);
     job_sink_free(r.keep);
-    told_writer_release(&r.part);
+    report_writer_release(&r.part);
     job_row_release(&r.row);
     if (r.lock >= 0) close(r.lock);
     return *state == STATE_FAILED ? -1 : 0;

@@ -13,15 +13,15 @@
 #include "sessions/job_internal.h"
 
 struct job_sink {
-    struct told_writer *to;
-    struct told_list pending;
+    struct report_writer *to;
+    struct report_list pending;
     bool moved; // the progress below is not written yet
     struct event_progress progress;
     double written, failing; // times: of the last write, of the first that failed; 0 = none
     struct err why;
 };
 
-struct job_sink *job_sink_new(struct told_writer *to)
+struct job_sink *job_sink_new(struct report_writer *to)
 {
     struct job_sink *k = xcalloc(1, sizeof *k);
     k->to = to;
@@ -32,31 +32,28 @@ void job_sink_free(struct job_sink *k)
 {
     if (!k) return;
     job_sink_flush(k, NULL);
-    told_release(&k->pending);
+    reports_release(&k->pending);
     free(k);
 }
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The latest only, behind the rest.
-static void add_progress(struct job_sink *k)
-{
-    const struct event_progress *p = &k->progress;
-    struct told *t = told_add(&k->pending, TOLD_PROGRESS, 0, p->step, 0, NULL);
-    t->real[1] = p->steps;
-    t->real[2] = p->loss;
-    t->real[3] = p->eta_s;
-}
-
 int job_sink_flush(struct job_sink *k, struct err *err)
 {
     struct err reason = { 0 };
     if (!k->pending.count && !k->moved) return 0;
-    if (k->moved) add_progress(k);
-    const int status = k->to->write(k->to, &k->pending, &reason);
+    // The latest only, behind the rest.
+    if (k->moved) {
+        const struct event_progress *p = &k->progress;
+        struct report *t = report_add(&k->pending, REPORT_PROGRESS, 0, p->step, 0, NULL);
+        t->real[1] = p->steps;
+        t->real[2] = p->loss;
+        t->real[3] = p->eta_s;
+    }
+    const int status = report_write(k->to, &k->pending, &reason);
     k->written = clock_seconds();
     if (status == 0) {
-        told_clear(&k->pending);
+        reports_clear(&k->pending);
         k->moved = false;
         k->failing = 0;
         return 0;
@@ -77,18 +74,6 @@ double job_sink_failing(const struct job_sink *k, struct err *why)
 
 // --- hearing -------------------------------------------------------------------------------------
 
-static void add(struct job_sink *k, enum told_kind kind, int64_t number, double real, int texts,
-                const char *const *text)
-{
-    told_add(&k->pending, kind, number, real, texts, text);
-}
-
-static void add_score(struct job_sink *k, const struct event_score *s)
-{
-    const char *const texts[] = { s->id, s->prompt, s->answer, s->reference, s->group };
-    add(k, TOLD_SCORE, s->index, s->score, 5, texts);
-}
-
 // A table as lines of the log.
 static void add_table(struct job_sink *k, const struct event_table *t)
 {
@@ -97,7 +82,7 @@ static void add_table(struct job_sink *k, const struct event_table *t)
         for (int c = 0; c < t->column_count; c++)
             buf_printf(&b, "%s%s", c ? "  " : "",
                        r < 0 ? t->columns[c] : t->cells[r * t->column_count + c]);
-        add(k, TOLD_LINE, 0, 0, 1, (const char *const[]){ b.data });
+        report_add(&k->pending, REPORT_LINE, 0, 0, 1, (const char *const[]){ b.data });
         buf_release(&b);
     }
 }
@@ -105,21 +90,26 @@ static void add_table(struct job_sink *k, const struct event_table *t)
 // Whether it is written at once.
 static bool take_event(struct job_sink *k, const struct event *e)
 {
-    const char *const pair[] = { e->key, e->value ? e->value : "" };
+    struct report_list *to = &k->pending;
+    const char *const pair[] = { e->key, e->value ? e->value : "" }, *text = e->text;
+    const struct event_score *s = e->score;
     const double since = clock_seconds() - k->written;
     switch (e->kind) {
     case EVENT_MEASURED:
-        add(k, TOLD_MEASURED, 0, 0, 2, (const char *const[]){ e->key, e->text });
+        report_add(to, REPORT_MEASURED, 0, 0, 2, (const char *const[]){ e->key, text });
         return true;
-    case EVENT_METRIC: add(k, TOLD_METRIC, e->count, e->real, 1, pair); return false;
+    case EVENT_METRIC: report_add(to, REPORT_METRIC, e->count, e->real, 1, pair); return false;
     case EVENT_STEP: return true;
-    case EVENT_REWIND: add(k, TOLD_REWIND, e->count, 0, 1, &e->key); return true;
-    case EVENT_RESULT: add(k, TOLD_RESULT, 0, 0, 2, pair); return true;
-    case EVENT_SCORE: add_score(k, e->score); return since > 0.5;
+    case EVENT_REWIND: report_add(to, REPORT_REWIND, e->count, 0, 1, &e->key); return true;
+    case EVENT_RESULT: report_add(to, REPORT_RESULT, 0, 0, 2, pair); return true;
+    case EVENT_SCORE:
+        report_add(to, REPORT_SCORE, s->index, s->score, 5,
+                   (const char *const[]){ s->id, s->prompt, s->answer, s->reference, s->group });
+        return since > 0.5;
     case EVENT_TABLE: add_table(k, e->table); return true;
     case EVENT_NOTICE:
     case EVENT_TEXT:
-        add(k, TOLD_LINE, 0, 0, 1, (const char *const[]){ e->text ? e->text : "" });
+        report_add(to, REPORT_LINE, 0, 0, 1, (const char *const[]){ text ? text : "" });
         return true;
     case EVENT_PROGRESS:
         if (e->progress->job != k->to->job) return false; // of the model's loading

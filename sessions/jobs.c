@@ -143,40 +143,6 @@ static enum job_stop request_read(const char *name)
     "id, kind, arguments, settings, folder, model, fingerprint, device, state, request, message, " \
     "runs, step, steps, loss, eta, created, started, ended, asked, script, queue, queued"
 
-static void row_read(sqlite3_stmt *q, struct job_row *row)
-{
-    char *arguments = column_text(q, 2), *settings = column_text(q, 3), *state = column_text(q, 8),
-         *request = column_text(q, 9);
-    *row = (struct job_row){
-        .id = sqlite3_column_int64(q, 0),
-        .kind = column_text(q, 1),
-        .folder = column_text(q, 4),
-        .model = column_text(q, 5),
-        .fingerprint = column_text(q, 6),
-        .device = column_text(q, 7),
-        .request = request_read(request),
-        .message = column_text(q, 10),
-        .runs = sqlite3_column_int64(q, 11),
-        .step = column_real(q, 12),
-        .steps = column_real(q, 13),
-        .loss = column_real(q, 14),
-        .eta_s = column_real(q, 15),
-        .created = sqlite3_column_int64(q, 16),
-        .started = sqlite3_column_int64(q, 17),
-        .ended = sqlite3_column_int64(q, 18),
-        .script = column_text(q, 20),
-        .queue = column_text(q, 21),
-        .queued = column_text(q, 22),
-    };
-    read_state(row, state);
-    job_arguments_read(row, arguments);
-    job_settings_read(row, settings);
-    free(arguments);
-    free(settings);
-    free(state);
-    free(request);
-}
-
 int store_version_seen(struct store *s, int64_t *version, struct err *err)
 {
     return store_number(s, err, 0, version, "PRAGMA data_version", "");
@@ -215,7 +181,36 @@ static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t 
     if (!q) return -1;
     const int found = store_step(s, q, err);
     if (found > 0) {
-        row_read(q, row);
+        char *arguments = column_text(q, 2), *settings = column_text(q, 3),
+             *state = column_text(q, 8), *request = column_text(q, 9);
+        *row = (struct job_row){
+            .id = sqlite3_column_int64(q, 0),
+            .kind = column_text(q, 1),
+            .folder = column_text(q, 4),
+            .model = column_text(q, 5),
+            .fingerprint = column_text(q, 6),
+            .device = column_text(q, 7),
+            .request = request_read(request),
+            .message = column_text(q, 10),
+            .runs = sqlite3_column_int64(q, 11),
+            .step = column_real(q, 12),
+            .steps = column_real(q, 13),
+            .loss = column_real(q, 14),
+            .eta_s = column_real(q, 15),
+            .created = sqlite3_column_int64(q, 16),
+            .started = sqlite3_column_int64(q, 17),
+            .ended = sqlite3_column_int64(q, 18),
+            .script = column_text(q, 20),
+            .queue = column_text(q, 21),
+            .queued = column_text(q, 22),
+        };
+        read_state(row, state);
+        job_arguments_read(row, arguments);
+        job_settings_read(row, settings);
+        free(arguments);
+        free(settings);
+        free(state);
+        free(request);
         *asked = sqlite3_column_int64(q, 19);
     }
     sqlite3_finalize(q);

@@ -33,27 +33,6 @@ int store_begin(struct store *s, const char *name, struct err *err)
 
 // --- list ----------------------------------------------------------------------------------------
 
-static int list_rows(struct store *s, sqlite3_stmt *q, struct session_row **rows, size_t *count,
-                     struct err *err)
-{
-    int row;
-    while ((row = store_step(s, q, err)) > 0) {
-        *rows = xreallocarray(*rows, *count + 1, sizeof **rows);
-        char *words = column_text(q, 6);
-        (*rows)[(*count)++] = (struct session_row){
-            .name = column_text(q, 0),
-            .model = column_text(q, 1),
-            .began = sqlite3_column_int64(q, 2),
-            .ended = sqlite3_column_int64(q, 3),
-            .turns = sqlite3_column_int64(q, 4),
-            .pictures = sqlite3_column_int64(q, 5),
-            .title = first_words(words, 60),
-        };
-        free(words);
-    }
-    return row;
-}
-
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err)
 {
     *rows = NULL;
@@ -74,9 +53,23 @@ int store_list(struct store *s, struct session_row **rows, size_t *count, struct
         " FROM sessions s ORDER BY touched DESC, id DESC",
         "");
     if (!q) return -1;
-    int status = list_rows(s, q, rows, count, err);
+    int row;
+    while ((row = store_step(s, q, err)) > 0) {
+        *rows = xreallocarray(*rows, *count + 1, sizeof **rows);
+        char *words = column_text(q, 6);
+        (*rows)[(*count)++] = (struct session_row){
+            .name = column_text(q, 0),
+            .model = column_text(q, 1),
+            .began = sqlite3_column_int64(q, 2),
+            .ended = sqlite3_column_int64(q, 3),
+            .turns = sqlite3_column_int64(q, 4),
+            .pictures = sqlite3_column_int64(q, 5),
+            .title = first_words(words, 60),
+        };
+        free(words);
+    }
     sqlite3_finalize(q);
-    if (status == 0) return 0;
+    if (row == 0) return 0;
     store_list_free(*rows, *count);
     *rows = NULL;
     *count = 0;

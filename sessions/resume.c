@@ -85,26 +85,6 @@ static const char *saved_value(const struct saved *saved, const char *key)
     return NULL;
 }
 
-// The values that differ from what is set now, looked at together: their order means nothing.
-static void restore_settings(struct engine *e, const struct saved *saved)
-{
-    struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
-    const struct setting *row;
-    size_t count = 0;
-    for (int i = 0; (row = settings_row(i)); i++) {
-        const char *value = saved_value(saved, row->key);
-        if (!value) value = row->def;
-        if (strcmp(settings_text(engine_settings(e), row->key), value) != 0)
-            list[count++] = (struct change){ row->key, value };
-    }
-    engine_restore(e, list, count);
-    free(list);
-    for (size_t i = 0; i < saved->count; i++)
-        if (saved->list[i].kind == SAVED_SETTING && !settings_find(saved->list[i].key))
-            sinks_notice(engine_sinks(e), "this vlmsh has no setting %s (it was %s)",
-                         saved->list[i].key, saved->list[i].value);
-}
-
 // Restores the session's precision, with `auto` as it was resolved there.
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
@@ -156,10 +136,41 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
 
 // --- messages ------------------------------------------------------------------------------------
 
-// Ids of another model than the loaded one mean nothing to it and are dropped, as when the model
-// was changed. Returns where the loaded model's part begins.
-static size_t same_model_from(struct engine *e, const struct saved *saved)
+static bool ids_fit(const struct ids *ids, int64_t vocab)
 {
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->data[i] >= vocab) return false;
+    return true;
+}
+
+static int resume(struct store *s, struct engine *e, const struct saved *saved,
+                  struct conversation *pictures, struct err *err)
+{
+    if (restore_model(s, e, saved, err) < 0) return -1;
+    remember_arithmetic(s, e);
+    // The values that differ from what is set now, looked at together: their order means nothing.
+    struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
+    const struct setting *row;
+    size_t count = 0;
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const char *value = saved_value(saved, row->key);
+        if (!value) value = row->def;
+        if (strcmp(settings_text(engine_settings(e), row->key), value) != 0)
+            list[count++] = (struct change){ row->key, value };
+    }
+    engine_restore(e, list, count);
+    free(list);
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_SETTING && !settings_find(saved->list[i].key))
+            sinks_notice(engine_sinks(e), "this vlmsh has no setting %s (it was %s)",
+                         saved->list[i].key, saved->list[i].value);
+    restore_arithmetic(e, saved);
+    free(s->resumed_matmul);
+    s->resumed_matmul = xstrdup(arithmetic_now(e));
+    engine_clear(e);
+
+    // Ids of another model than the loaded one mean nothing to it: those before `same` are dropped,
+    // as when the model was changed.
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {
@@ -168,93 +179,26 @@ static size_t same_model_from(struct engine *e, const struct saved *saved)
         if (other && same) from = i;
         other = !same;
     }
-    return other ? saved->count : from;
-}
-
-static bool ids_fit(const struct ids *ids, int64_t vocab)
-{
-    for (size_t i = 0; i < ids->count; i++)
-        if (ids->data[i] >= vocab) return false;
-    return true;
-}
-
-static void add_message(struct engine *e, const struct saved_entry *entry, bool same_model)
-{
-    struct message m = { 0 };
-    message_copy(&m, &entry->message);
-    int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
-    bool usable = same_model && ids_fit(&m.ids, vocab);
-    if (!usable) message_drop_ids(&m);
-    engine_add_message(e, &m, NULL); // cannot fail: its pictures are there
-    message_release(&m);
-}
-
-// The last system message that was set applies.
-static const struct saved_entry *system_message(const struct saved *saved)
-{
+    const size_t same = other ? saved->count : from;
+    engine_adopt_pictures(e, pictures);
+    // The last system message that was set applies.
     const struct saved_entry *last = NULL;
     for (size_t i = 0; i < saved->count; i++)
         if (saved->list[i].kind == SAVED_MESSAGE && saved->list[i].message.role == ROLE_SYSTEM)
             last = &saved->list[i];
-    return last;
-}
-
-static void restore_messages(struct store *s, struct engine *e, const struct saved *saved,
-                             struct conversation *pictures)
-{
-    const size_t same = same_model_from(e, saved);
-    engine_adopt_pictures(e, pictures);
-    const struct saved_entry *system = system_message(saved);
     free(s->system);
-    s->system = system ? message_text(&system->message) : NULL;
+    s->system = last ? message_text(&last->message) : NULL;
     if (s->system && *s->system) engine_system(e, s->system, NULL);
     for (size_t i = 0; i < saved->count; i++) {
         const struct saved_entry *entry = &saved->list[i];
         if (entry->kind != SAVED_MESSAGE || entry->message.role == ROLE_SYSTEM) continue;
-        add_message(e, entry, i >= same);
+        struct message m = { 0 };
+        message_copy(&m, &entry->message);
+        int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
+        if (i < same || !ids_fit(&m.ids, vocab)) message_drop_ids(&m);
+        engine_add_message(e, &m, NULL); // cannot fail: its pictures are there
+        message_release(&m);
     }
-}
-
-static void report_what_waits(struct engine *e)
-{
-    const struct conversation *c = engine_conversation(e);
-    const struct model *m = engine_model(e);
-    if (m && c->picture_count && !model_sees(m))
-        sinks_notice(engine_sinks(e),
-                     "the session has pictures, but its last model, '%s', is text-only: /load a "
-                     "vision model",
-                     m->name);
-    if (c->message_count && c->messages[c->message_count - 1].role == ROLE_USER)
-        sinks_notice(engine_sinks(e), "the last question has no answer yet: /answer generates one");
-}
-
-// Records differences between the current state and the session's.
-static void note_differences(struct store *s, struct engine *e, const struct saved *saved)
-{
-    const struct saved_entry *model = last_model(saved);
-    if (engine_model(e) && s->folder &&
-        (!model || strcmp(s->folder, model->key) || !is_loaded(e, model->value, NULL) ||
-         strcmp(s->arithmetic, model->arithmetic)))
-        store_note_model(s);
-    for (int i = 0; i < settings_count(); i++) {
-        const struct setting *row = settings_row(i);
-        const char *value = saved_value(saved, row->key);
-        const char *now = settings_text(engine_settings(e), row->key);
-        if (strcmp(now, value ? value : row->def)) store_note_setting(s, row->key, now);
-    }
-}
-
-static int resume(struct store *s, struct engine *e, const struct saved *saved,
-                  struct conversation *pictures, struct err *err)
-{
-    if (restore_model(s, e, saved, err) < 0) return -1;
-    remember_arithmetic(s, e);
-    restore_settings(e, saved);
-    restore_arithmetic(e, saved);
-    free(s->resumed_matmul);
-    s->resumed_matmul = xstrdup(arithmetic_now(e));
-    engine_clear(e);
-    restore_messages(s, e, saved, pictures);
     return 0;
 }
 
@@ -276,8 +220,29 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
         s->begun = true;
         free(s->next_name);
         s->next_name = NULL;
-        note_differences(s, e, &saved);
-        report_what_waits(e);
+        // Records differences between the current state and the session's.
+        const struct saved_entry *model = last_model(&saved);
+        if (engine_model(e) && s->folder &&
+            (!model || strcmp(s->folder, model->key) || !is_loaded(e, model->value, NULL) ||
+             strcmp(s->arithmetic, model->arithmetic)))
+            store_note_model(s);
+        for (int i = 0; i < settings_count(); i++) {
+            const struct setting *row = settings_row(i);
+            const char *value = saved_value(&saved, row->key);
+            const char *set = settings_text(engine_settings(e), row->key);
+            if (strcmp(set, value ? value : row->def)) store_note_setting(s, row->key, set);
+        }
+        const struct conversation *c = engine_conversation(e);
+        const struct model *now = engine_model(e);
+        if (now && c->picture_count && !model_sees(now))
+            sinks_notice(
+                engine_sinks(e),
+                "the session has pictures, but its last model, '%s', is text-only: /load a "
+                "vision model",
+                now->name);
+        if (c->message_count && c->messages[c->message_count - 1].role == ROLE_USER)
+            sinks_notice(engine_sinks(e),
+                         "the last question has no answer yet: /answer generates one");
     }
     conversation_release(&pictures);
     saved_release(&saved);

@@ -211,30 +211,6 @@ static bool is_typed(const struct message *m)
 
 // --- entries -------------------------------------------------------------------------------------
 
-// Settings that were changed together in the middle of an answer, which follows. *i moves to the
-// last of them.
-static void write_later(struct script *r, size_t *i)
-{
-    const struct saved *saved = r->x->saved;
-    const int64_t tokens = saved->list[*i].tokens;
-    buf_printf(r->out, "/later %lld", (long long)tokens);
-    for (;; ++*i) {
-        const struct saved_entry *e = &saved->list[*i];
-        const struct setting *row = settings_find(e->key);
-        char *value = row && row->replay ? row->replay(e->value, r->arithmetic, 0) : NULL;
-        char *word = xasprintf("%s=%s", e->key, value ? value : e->value);
-        settings_set(r->session, e->key, e->value, NULL);
-        settings_set(r->written, e->key, value ? value : e->value, NULL);
-        free(value);
-        buf_putc(r->out, ' ');
-        argument(r->out, word);
-        free(word);
-        const struct saved_entry *next = *i + 1 < saved->count ? e + 1 : NULL;
-        if (!next || next->kind != SAVED_SETTING || next->tokens != tokens) break;
-    }
-    buf_putc(r->out, '\n');
-}
-
 static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
 {
     if (write_given(r, err) < 0) return -1;
@@ -276,10 +252,28 @@ static int write_question(struct script *r, size_t *i, size_t answer, struct err
     bool typed = raw || (is_typed(m) && !r->after_user);
     if (!typed && give(r, m, err) < 0) return -1;
     while (++*i < answer) {
-        if (saved->list[*i].tokens)
-            write_later(r, i);
-        else if (write_change(r, &saved->list[*i], err) < 0)
+        // Settings that were changed together in the middle of the answer: *i moves to the last.
+        if (saved->list[*i].tokens) {
+            const int64_t tokens = saved->list[*i].tokens;
+            buf_printf(r->out, "/later %lld", (long long)tokens);
+            for (;; ++*i) {
+                const struct saved_entry *e = &saved->list[*i];
+                const struct setting *row = settings_find(e->key);
+                char *value = row && row->replay ? row->replay(e->value, r->arithmetic, 0) : NULL;
+                char *word = xasprintf("%s=%s", e->key, value ? value : e->value);
+                settings_set(r->session, e->key, e->value, NULL);
+                settings_set(r->written, e->key, value ? value : e->value, NULL);
+                free(value);
+                buf_putc(r->out, ' ');
+                argument(r->out, word);
+                free(word);
+                const struct saved_entry *next = *i + 1 < saved->count ? e + 1 : NULL;
+                if (!next || next->kind != SAVED_SETTING || next->tokens != tokens) break;
+            }
+            buf_putc(r->out, '\n');
+        } else if (write_change(r, &saved->list[*i], err) < 0) {
             return -1;
+        }
     }
     if (write_given(r, err) < 0) return -1;
     return write_answered(r, &saved->list[answer],
@@ -315,23 +309,6 @@ static int write_message(struct script *r, size_t *i, struct err *err)
     return give(r, &e->message, err);
 }
 
-static void write_head(struct script *r)
-{
-    char *began = time_text(r->x->saved->began, "%Y-%m-%d %H:%M");
-    comment(r, "Session ", r->x->saved->name);
-    comment(r, "of ", began);
-    buf_puts(
-        r->out,
-        "# Replays the session with the same answers: vlmsh -f THIS-FILE (from any folder).\n");
-    comment(r, "Its pictures are in ", r->x->folder);
-    buf_puts(r->out, "# Paths are absolute: change them if the folder moves.\n"
-                     "/clear\n"
-                     "/reset all\n");
-    const struct setting *seed = settings_used(USE_SEED);
-    command(r, "/set", seed->key, seed->def);
-    free(began);
-}
-
 int script_write(struct exporting *x, struct err *err)
 {
     struct script r = { .x = x,
@@ -339,7 +316,19 @@ int script_write(struct exporting *x, struct err *err)
                         .session = settings_new(), // as after /reset all
                         .written = settings_new() };
     int status = 0;
-    write_head(&r);
+    char *began = time_text(x->saved->began, "%Y-%m-%d %H:%M");
+    comment(&r, "Session ", x->saved->name);
+    comment(&r, "of ", began);
+    buf_puts(
+        r.out,
+        "# Replays the session with the same answers: vlmsh -f THIS-FILE (from any folder).\n");
+    comment(&r, "Its pictures are in ", x->folder);
+    buf_puts(r.out, "# Paths are absolute: change them if the folder moves.\n"
+                    "/clear\n"
+                    "/reset all\n");
+    const struct setting *seed = settings_used(USE_SEED);
+    command(&r, "/set", seed->key, seed->def);
+    free(began);
     for (size_t i = 0; i < x->saved->count && status == 0; i++) {
         const struct saved_entry *e = &x->saved->list[i];
         status = e->kind == SAVED_MESSAGE ? write_message(&r, &i, err) : write_change(&r, e, err);

@@ -214,13 +214,6 @@ static int bind(sqlite3_stmt *q, const char *types, va_list args)
     return status;
 }
 
-// Writes the log into our file, wherever that is now: SQLite would replay it into a file that took
-// our file's place.
-static void empty_log(struct store *s)
-{
-    sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-}
-
 int store_check_file(struct store *s, struct err *err)
 {
     const bool known = s->moved;
@@ -228,7 +221,9 @@ int store_check_file(struct store *s, struct err *err)
     sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     s->moved = moved;
     if (!moved) return 0;
-    if (!known) empty_log(s);
+    // Writes the log into our file, wherever that is now: SQLite would replay it into a file that
+    // took our file's place.
+    if (!known) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return err_set(err, "the session database '%s' was %s while vlmsh was using it", s->path,
                    access(s->path, F_OK) == 0 ? "replaced by another file" : "removed");
 }
@@ -345,15 +340,11 @@ static int read_number(sqlite3 *db, const char *sql, int64_t *value)
     return status == SQLITE_ROW || status == SQLITE_DONE ? 0 : -1;
 }
 
-// Runs one step and raises the version with it, in the transaction that is open.
-static int run_step(sqlite3 *db, const char *step, int version)
+static int set_number(sqlite3 *db, const char *name, int value)
 {
     char pragma[64];
-    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA user_version = %d", version);
-    return sqlite3_exec(db, step, NULL, NULL, NULL) == SQLITE_OK &&
-                   sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK
-               ? 0
-               : -1;
+    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA %s = %d", name, value);
+    return sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
 }
 
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
@@ -374,7 +365,9 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
                        path, (long long)version, count);
     }
     for (int v = (int)version; v < count && status == 0; v++)
-        status = run_step(db, steps[v], v + 1);
+        if (sqlite3_exec(db, steps[v], NULL, NULL, NULL) != SQLITE_OK ||
+            set_number(db, "user_version", v + 1) < 0)
+            status = -1;
     if (status == 0 && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) return 0;
     store_explain(db, path, err);
     if (!sqlite3_get_autocommit(db)) sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
@@ -397,16 +390,6 @@ static int look_at_owner(sqlite3 *db, const char *begin, int64_t *owner, int64_t
                : 0;
 }
 
-static int mark_ours(sqlite3 *db)
-{
-    char pragma[64];
-    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA application_id = %d", APPLICATION_ID);
-    return sqlite3_exec(db, pragma, NULL, NULL, NULL) == SQLITE_OK &&
-                   sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK
-               ? 0
-               : -1;
-}
-
 // Another program's database is not migrated into ours; an empty one becomes ours.
 static int check_owner(sqlite3 *db, const char *path, struct err *err)
 {
@@ -416,7 +399,8 @@ static int check_owner(sqlite3 *db, const char *path, struct err *err)
         sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
         status = look_at_owner(db, "BEGIN IMMEDIATE", &owner, &tables);
         if (status == 0 && !owner && !tables) {
-            status = mark_ours(db);
+            status = set_number(db, "application_id", APPLICATION_ID);
+            if (sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) status = -1;
             owner = APPLICATION_ID;
         }
     }

@@ -15,19 +15,6 @@ static void line(struct buf *b, const char *before, const char *text, const char
     free(words);
 }
 
-static void write_change(struct buf *b, const struct saved_entry *e)
-{
-    char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
-    if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))
-        buf_printf(b, "- model `%s` (left before it was hashed)\n", key);
-    else if (e->kind == SAVED_MODEL)
-        buf_printf(b, "- model `%s` (fingerprint `%.16s`)\n", key, value);
-    else
-        buf_printf(b, "- `%s` = `%s`\n", key, value);
-    free(key);
-    free(value);
-}
-
 // The link is relative to the transcript, so that both can be moved together.
 static void write_picture(struct exporting *x, int picture)
 {
@@ -48,17 +35,6 @@ static void write_picture(struct exporting *x, int picture)
     free(path);
 }
 
-static void write_times(struct buf *b, const struct saved_entry *e)
-{
-    const struct event_answer *a = &e->answer;
-    buf_printf(b, "*%lld prompt tokens", (long long)a->prompt_tokens);
-    if (a->visual_tokens) buf_printf(b, " (%lld of pictures)", (long long)a->visual_tokens);
-    buf_printf(b, ", %lld computed in %.2f s; %zu token%s in %.2f s", (long long)a->computed_tokens,
-               a->vision_s + a->prefill_s, a->count, a->count == 1 ? "" : "s", a->decode_s);
-    if (a->decode_s > 0) buf_printf(b, " (%.1f a second)", (double)a->count / a->decode_s);
-    line(b, "; end: ", e->stop, "*\n");
-}
-
 static void write_message(struct exporting *x, const struct saved_entry *e)
 {
     static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
@@ -74,7 +50,17 @@ static void write_message(struct exporting *x, const struct saved_entry *e)
     }
     for (size_t i = 0; m->role == ROLE_RAW && i < m->ids.count; i++)
         buf_printf(&x->text, "%d%s", m->ids.data[i], i + 1 < m->ids.count ? " " : "\n\n");
-    if (e->timed) write_times(&x->text, e);
+    if (e->timed) {
+        struct buf *b = &x->text;
+        const struct event_answer *a = &e->answer;
+        buf_printf(b, "*%lld prompt tokens", (long long)a->prompt_tokens);
+        if (a->visual_tokens) buf_printf(b, " (%lld of pictures)", (long long)a->visual_tokens);
+        buf_printf(b, ", %lld computed in %.2f s; %zu token%s in %.2f s",
+                   (long long)a->computed_tokens, a->vision_s + a->prefill_s, a->count,
+                   a->count == 1 ? "" : "s", a->decode_s);
+        if (a->decode_s > 0) buf_printf(b, " (%.1f a second)", (double)a->count / a->decode_s);
+        line(b, "; end: ", e->stop, "*\n");
+    }
 }
 
 static bool is_default(const struct saved_entry *e)
@@ -98,10 +84,19 @@ int transcript_write(struct exporting *x, struct err *err)
         if (message && listing) buf_putc(&x->text, '\n');
         listing = !message;
         said |= message;
-        if (message)
+        if (message) {
             write_message(x, e);
-        else
-            write_change(&x->text, e);
+        } else {
+            char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
+            if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))
+                buf_printf(&x->text, "- model `%s` (left before it was hashed)\n", key);
+            else if (e->kind == SAVED_MODEL)
+                buf_printf(&x->text, "- model `%s` (fingerprint `%.16s`)\n", key, value);
+            else
+                buf_printf(&x->text, "- `%s` = `%s`\n", key, value);
+            free(key);
+            free(value);
+        }
     }
     free(began);
     free(ended);

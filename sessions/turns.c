@@ -47,25 +47,23 @@ struct entry {
     char *stop;
 };
 
-static void entry_release(struct entry *e)
-{
-    for (size_t i = 0; i < e->content_count; i++) {
-        free(e->content[i].text);
-        free(e->content[i].path);
-        free(e->content[i].sha256);
-        free(e->content[i].bytes);
-    }
-    free(e->content);
-    free(e->key);
-    free(e->value);
-    free(e->arithmetic);
-    free(e->stop);
-    ids_release(&e->ids);
-}
-
 void entries_release(struct store *s)
 {
-    for (size_t i = 0; i < s->pending_count; i++) entry_release(&s->pending[i]);
+    for (size_t i = 0; i < s->pending_count; i++) {
+        struct entry *e = &s->pending[i];
+        for (size_t k = 0; k < e->content_count; k++) {
+            free(e->content[k].text);
+            free(e->content[k].path);
+            free(e->content[k].sha256);
+            free(e->content[k].bytes);
+        }
+        free(e->content);
+        free(e->key);
+        free(e->value);
+        free(e->arithmetic);
+        free(e->stop);
+        ids_release(&e->ids);
+    }
     free(s->pending);
     s->pending = NULL;
     s->pending_count = s->pending_capacity = 0;
@@ -136,38 +134,6 @@ static int write_begin(struct store *s, struct position *at, int64_t time, const
     return status;
 }
 
-// A picture that was stored without its bytes gets them when they come again.
-static int write_item(struct store *s, int64_t message, size_t place, const struct entry_item *p,
-                      struct err *err)
-{
-    if (p->text)
-        return store_run(s, err, "INSERT INTO parts(message, place, text) VALUES(?, ?, ?)", "iit",
-                         message, (int64_t)place, p->text);
-    if (store_run(s, err,
-                  "INSERT INTO pictures(sha256, size, bytes) VALUES(?, ?, ?) "
-                  "ON CONFLICT(sha256) DO UPDATE SET bytes = excluded.bytes "
-                  "WHERE bytes IS NULL AND excluded.bytes IS NOT NULL",
-                  "tib", p->sha256, (int64_t)p->size, p->bytes, p->bytes ? p->size : (size_t)0) < 0)
-        return -1;
-    return store_run(s, err,
-                     "INSERT INTO parts(message, place, picture, path) "
-                     "SELECT ?, ?, id, ? FROM pictures WHERE sha256 = ?",
-                     "iitt", message, (int64_t)place, p->path, p->sha256);
-}
-
-static int write_answer(struct store *s, int64_t message, const struct entry *e, struct err *err)
-{
-    const struct event_answer *a = &e->answer;
-    double seconds = a->vision_s + a->prefill_s + a->decode_s;
-    return store_run(s, err,
-                     "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, "
-                     "computed_tokens, vision_s, prefill_s, decode_s, stop) "
-                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                     "iiiiidddt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
-                     a->prompt_tokens, a->visual_tokens, a->computed_tokens, a->vision_s,
-                     a->prefill_s, a->decode_s, e->stop);
-}
-
 static int write_message(struct store *s, struct position *at, const struct entry *e,
                          struct err *err)
 {
@@ -181,32 +147,52 @@ static int write_message(struct store *s, struct position *at, const struct entr
                   "iitibi", at->session, place, role_name(e->role), (int64_t)e->generated, ids,
                   e->ids.count * sizeof *e->ids.data, e->time) < 0)
         return -1;
-    int64_t message = sqlite3_last_insert_rowid(s->db);
-    for (size_t i = 0; i < e->content_count; i++)
-        if (write_item(s, message, i, &e->content[i], err) < 0) return -1;
-    return e->answered ? write_answer(s, message, e, err) : 0;
-}
-
-static int write_undo(struct store *s, struct position *at, const struct entry *e, struct err *err)
-{
-    int64_t place;
-    if (take_place(s, at, e->time, &place, err) < 0) return -1;
+    const int64_t message = sqlite3_last_insert_rowid(s->db);
+    int status = 0;
+    for (size_t i = 0; i < e->content_count && status == 0; i++) {
+        const struct entry_item *p = &e->content[i];
+        // A picture that was stored without its bytes gets them when they come again.
+        if (!p->text)
+            status = store_run(s, err,
+                               "INSERT INTO pictures(sha256, size, bytes) VALUES(?, ?, ?) "
+                               "ON CONFLICT(sha256) DO UPDATE SET bytes = excluded.bytes "
+                               "WHERE bytes IS NULL AND excluded.bytes IS NOT NULL",
+                               "tib", p->sha256, (int64_t)p->size, p->bytes,
+                               p->bytes ? p->size : (size_t)0);
+        if (status == 0)
+            status = store_run(s, err,
+                               "INSERT INTO parts(message, place, text, picture, path) "
+                               "VALUES(?, ?, ?, (SELECT id FROM pictures WHERE sha256 = ?), ?)",
+                               "iittt", message, (int64_t)i, p->text, p->sha256, p->path);
+    }
+    if (status < 0 || !e->answered) return status;
+    const struct event_answer *a = &e->answer;
+    const double seconds = a->vision_s + a->prefill_s + a->decode_s;
     return store_run(s, err,
-                     "UPDATE messages SET undone = ? WHERE id IN ("
-                     "  SELECT id FROM messages WHERE session = ? AND undone IS NULL "
-                     "  AND role <> 'system' ORDER BY place DESC LIMIT ?)",
-                     "iii", place, at->session, e->count);
+                     "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, "
+                     "computed_tokens, vision_s, prefill_s, decode_s, stop) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                     "iiiiidddt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
+                     a->prompt_tokens, a->visual_tokens, a->computed_tokens, a->vision_s,
+                     a->prefill_s, a->decode_s, e->stop);
 }
 
 static int write_entry(struct store *s, struct position *at, const struct entry *e, struct err *err)
 {
+    int64_t place;
     switch (e->kind) {
     case ENTRY_BEGIN: return write_begin(s, at, e->time, e->key, e->value, err);
     case ENTRY_END: position_set(at, 0, 0, NULL); return 0;
     case ENTRY_MODEL: return write_model(s, at, e->time, e->key, e->value, e->arithmetic, err);
     case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, e->count, err);
     case ENTRY_MESSAGE: return write_message(s, at, e, err);
-    case ENTRY_UNDO: return write_undo(s, at, e, err);
+    case ENTRY_UNDO:
+        if (take_place(s, at, e->time, &place, err) < 0) return -1;
+        return store_run(s, err,
+                         "UPDATE messages SET undone = ? WHERE id IN ("
+                         "  SELECT id FROM messages WHERE session = ? AND undone IS NULL "
+                         "  AND role <> 'system' ORDER BY place DESC LIMIT ?)",
+                         "iii", place, at->session, e->count);
     case ENTRY_RESULT: return store_result_keep(s, at->session, e->time, e->key, e->value, err);
     }
     BUG("entry of kind %d", (int)e->kind);
@@ -547,14 +533,6 @@ void store_note_model(struct store *s)
     if (s->begun) add_model(s);
 }
 
-static void take_clear(struct store *s)
-{
-    if (s->begun) add_entry(s, ENTRY_END);
-    s->begun = false;
-    free(s->system);
-    s->system = NULL;
-}
-
 // A measurement waits like a turn where the disk is full; one that no disk would take does not.
 static bool take_result(struct store *s, const char *name, const char *json)
 {
@@ -593,7 +571,12 @@ static bool take_event(struct store *s, const struct event *e)
         add_entry(s, ENTRY_UNDO)->count = e->count;
         return true;
     case EVENT_CLEAR:
-        if (!s->deaf) take_clear(s);
+        if (!s->deaf) {
+            if (s->begun) add_entry(s, ENTRY_END);
+            s->begun = false;
+            free(s->system);
+            s->system = NULL;
+        }
         return true;
     case EVENT_MEASURED: return e->key && e->text && !s->deaf && take_result(s, e->key, e->text);
     case EVENT_ANSWERING: answering_mark(s, e->ok); return false;

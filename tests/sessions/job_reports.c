@@ -27,27 +27,27 @@ static int64_t add_job(struct store *s, char **place)
 }
 
 // Everything that a job can report, up to step `steps`.
-static void report_all(struct told_writer *w, int64_t from, int64_t steps)
+static void report_all(struct report_writer *w, int64_t from, int64_t steps)
 {
     static const char *const loss[] = { "loss" },
                              *const line[] = { "a \"line\"\nof the log \xc3\xa4" },
                              *const result[] = { "score", "0.5" },
                              *const score[] = { "id", NULL, "yes", NULL, "kind" };
-    struct told_list l = { 0 };
+    struct report_list l = { 0 };
     struct err err = { 0 };
     for (int64_t i = from; i < steps; i++)
-        told_add(&l, TOLD_METRIC, i, 1.0 / (double)(i + 3), 1, loss);
-    told_add(&l, TOLD_METRIC, steps, NAN, 1, loss);
-    told_add(&l, TOLD_LINE, 0, NAN, 1, line);
-    told_add(&l, TOLD_RESULT, 0, NAN, 2, result);
-    told_add(&l, TOLD_SCORE, 4, 0.25, 5, score);
-    told_add(&l, TOLD_REWIND, steps - 1, NAN, 0, NULL);
-    struct told *p = told_add(&l, TOLD_PROGRESS, 0, (double)steps, 0, NULL);
+        report_add(&l, REPORT_METRIC, i, 1.0 / (double)(i + 3), 1, loss);
+    report_add(&l, REPORT_METRIC, steps, NAN, 1, loss);
+    report_add(&l, REPORT_LINE, 0, NAN, 1, line);
+    report_add(&l, REPORT_RESULT, 0, NAN, 2, result);
+    report_add(&l, REPORT_SCORE, 4, 0.25, 5, score);
+    report_add(&l, REPORT_REWIND, steps - 1, NAN, 0, NULL);
+    struct report *p = report_add(&l, REPORT_PROGRESS, 0, (double)steps, 0, NULL);
     p->real[1] = 99;
     p->real[2] = 0.125;
     p->real[3] = NAN;
-    assert_int_equal(w->write(w, &l, &err), 0);
-    told_release(&l);
+    assert_int_equal(report_write(w, &l, &err), 0);
+    reports_release(&l);
 }
 
 static void describe(struct store *s, int64_t id, struct buf *b)
@@ -87,7 +87,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
     struct job_desk *const desks[] = { &in, &out };
     for (int i = 0; i < 2; i++) {
         struct job_desk *d = desks[i];
-        assert_int_equal(d->kind->read(d, &row, &err), 0);
+        assert_int_equal(job_desk_read(d, &row, &err), 0);
         assert_string_equal(row.kind, "count");
         assert_string_equal(row.argv[0], "7");
         assert_int_equal(row.runs, 0);
@@ -97,7 +97,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
         if (i) job_import(s, b);
         report_all(&d->to, 4, 9);
         assert_int_equal(job_desk_state(d, STATE_FAILED, "the disk is full", &err), 0);
-        assert_int_equal(d->kind->read(d, &row, &err), 0);
+        assert_int_equal(job_desk_read(d, &row, &err), 0);
         assert_int_equal(row.state, STATE_FAILED);
         assert_string_equal(row.message, "the disk is full");
         assert_int_equal(row.runs, 1);
@@ -134,7 +134,7 @@ static void a_torn_line_is_cut_off(void **state)
     struct stat st;
     char *place;
     const int64_t id = add_job(s, &place);
-    struct told_writer w = told_to_file(place, id, 0);
+    struct report_writer w = reports_to_file(place, id, 0);
     report_all(&w, 0, 3);
     FILE *f = fopen(w.path, "a");
     assert_non_null(f);
@@ -152,7 +152,7 @@ static void a_torn_line_is_cut_off(void **state)
     assert_non_null(strstr(text.data, "waiting"));
     assert_non_null(strstr(text.data, "a \"line\"\nof the log"));
     buf_release(&text);
-    told_writer_release(&w);
+    report_writer_release(&w);
     free(place);
     store_close(s);
 }
@@ -162,14 +162,14 @@ static void a_full_disk_leaves_whole_lines(void **state)
     struct store *s = open_store();
     char *place;
     const int64_t id = add_job(s, &place);
-    struct told_writer w = told_to_file("/dev/full", id, 0);
-    struct told_list l = { 0 };
+    struct report_writer w = reports_to_file("/dev/full", id, 0);
+    struct report_list l = { 0 };
     struct err err = { 0 };
-    told_add(&l, TOLD_LINE, 0, NAN, 1, (const char *const[]){ "x" });
-    assert_int_equal(w.write(&w, &l, &err), -1);
+    report_add(&l, REPORT_LINE, 0, NAN, 1, (const char *const[]){ "x" });
+    assert_int_equal(report_write(&w, &l, &err), -1);
     assert_non_null(strstr(err.text, "cannot write"));
-    told_release(&l);
-    told_writer_release(&w);
+    reports_release(&l);
+    report_writer_release(&w);
     free(place);
     store_close(s);
 }
@@ -183,20 +183,20 @@ static void a_part_is_read_before_another_reports(void **state)
     const int64_t id = add_job(s, &place);
     const int parts[] = { 3, 1, 0 };
     for (int i = 0; i < 3; i++) {
-        struct told_writer w = told_to_file(place, id, parts[i]);
-        struct told_list l = { 0 };
+        struct report_writer w = reports_to_file(place, id, parts[i]);
+        struct report_list l = { 0 };
         char *key = xasprintf("part %d", parts[i]);
         int64_t there = 0;
-        told_add(&l, TOLD_RESULT, 0, NAN, 2, (const char *const[]){ key, "x" });
-        assert_int_equal(w.write(&w, &l, &err), 0);
+        report_add(&l, REPORT_RESULT, 0, NAN, 2, (const char *const[]){ key, "x" });
+        assert_int_equal(report_write(&w, &l, &err), 0);
         job_import(s, id);
         assert_int_equal(store_number(s, &err, 0, &there,
                                       "SELECT count(*) FROM job_results WHERE job = ?", "i", id),
                          0);
         assert_int_equal(there, i + 1);
         free(key);
-        told_release(&l);
-        told_writer_release(&w);
+        reports_release(&l);
+        report_writer_release(&w);
     }
     char *file = xasprintf("%s/reports-3.jsonl", place);
     assert_int_equal(access(file, F_OK), 0);
