@@ -1,7 +1,7 @@
 # tests/docs/links.sh -- what the documents name is there: files and headings that they link to, files in code spans,
 # functions of their call trees and who calls them. And the README stays short.
 set -eu
-exec python3 - README.md CONTRIBUTING.md docs/*.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
+exec python3 - README.md CONTRIBUTING.md docs/*.md core/*/README.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
 import glob, os, re, sys
 
 wrong = 0
