@@ -154,7 +154,7 @@ static struct tensor *link_run(struct graph *g, void *self, struct tensor *h)
     if (c->calls == c->fail_at) return graph_fail(g, "it fails");
     if (c->calls == 2 * BLOCKS + 1)
         for (size_t i = 0; i < c->tape.offloads.count; i++)
-            c->ahead += c->tape.offloads.inputs[i].asked;
+            c->ahead += c->tape.offloads.inputs[i].fetched;
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *x = op_rmsnorm(g, h, &c->gain[l->number], 1e-5f);
     x = op_gelu(g, op_matmul(g, x, &c->weight, NULL), GELU_ERF);
