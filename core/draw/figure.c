@@ -1,17 +1,18 @@
-// core/draw/figure.c -- figures through Cairo: opening by the file's ending, shapes, writing.
-// Text: core/draw/figure_text.c.
+// core/draw/figure.c -- figures through Cairo: opening by the file's ending, writing, shapes, and
+// text: made harmless, measured, shortened, drawn.
 #include "core/draw/figure.h"
 
 #include <cairo/cairo-pdf.h>
 #include <cairo/cairo-svg.h>
+#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <utf8proc.h>
 
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
-#include "core/draw/figure_parts.h"
 #include "core/settings/settings.h"
 
 enum { SIDE_MOST = 32000 }; // pixels of a PNG: Cairo takes 32767
@@ -68,6 +69,277 @@ struct figure_look figure_look(const struct settings *settings)
     return look;
 }
 
+struct figure_file {
+    char *path, *title;
+    bool png, svg;
+    struct buf bytes;
+    struct buf texts; // of an SVG
+};
+
+enum { CHARACTERS = 400 };                        // of a text that are drawn
+static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
+
+// --- text of others ------------------------------------------------------------------------------
+
+// Not to be drawn, or not allowed in XML: controls, unpaired halves, marks that turn the direction
+// of what follows.
+static bool is_harmful(utf8proc_int32_t code)
+{
+    const utf8proc_category_t kind = utf8proc_category(code);
+    return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CS ||
+           kind == UTF8PROC_CATEGORY_ZL || kind == UTF8PROC_CATEGORY_ZP ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           (code & 0xfffe) == 0xfffe;
+}
+
+static void text_clean(struct buf *to, const char *text)
+{
+    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text), n;
+    buf_puts(to, "");
+    for (int count = 0; left > 0; text += n, left -= n) {
+        utf8proc_int32_t code;
+        n = utf8proc_iterate((const utf8proc_uint8_t *)text, left, &code);
+        if (count++ == CHARACTERS) {
+            buf_puts(to, "...");
+            return;
+        }
+        if (n <= 0) {
+            n = 1;
+            buf_puts(to, replacement);
+        } else if (code == '\n' || code == '\t') {
+            buf_putc(to, ' ');
+        } else if (is_harmful(code)) {
+            buf_puts(to, replacement);
+        } else {
+            buf_add(to, text, (size_t)n);
+        }
+    }
+}
+
+static void put_xml(struct buf *to, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        switch (*p) {
+        case '&': buf_puts(to, "&amp;"); break;
+        case '<': buf_puts(to, "&lt;"); break;
+        case '>': buf_puts(to, "&gt;"); break;
+        case '"': buf_puts(to, "&quot;"); break;
+        case '\'': buf_puts(to, "&#39;"); break;
+        default: buf_putc(to, *p);
+        }
+    }
+}
+
+// --- measured ------------------------------------------------------------------------------------
+
+// Metrics without hinting: the same place in all kinds of files.
+static void set_font(const struct figure *f)
+{
+    cairo_font_options_t *o = cairo_font_options_create();
+    struct buf name = { 0 };
+    text_clean(&name, f->look.font);
+    cairo_font_options_set_hint_style(o, CAIRO_HINT_STYLE_NONE);
+    cairo_font_options_set_hint_metrics(o, CAIRO_HINT_METRICS_OFF);
+    cairo_font_options_set_antialias(o, CAIRO_ANTIALIAS_GRAY);
+    cairo_set_font_options(f->cr, o);
+    cairo_select_font_face(f->cr, name.data, CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_font_options_destroy(o);
+    buf_release(&name);
+}
+
+static double clean_width(const struct figure *f, double size, const char *text)
+{
+    cairo_text_extents_t e;
+    cairo_set_font_size(f->cr, size);
+    cairo_text_extents(f->cr, text, &e);
+    return e.x_advance;
+}
+
+double figure_text_width(const struct figure *f, double size, const char *text)
+{
+    struct buf b = { 0 };
+    text_clean(&b, text);
+    const double width = clean_width(f, size, b.data);
+    buf_release(&b);
+    return width;
+}
+
+// The beginning of character `n`, or the end.
+static size_t place_of(const char *text, size_t n)
+{
+    size_t at = 0;
+    for (; text[at]; at++)
+        if (((unsigned char)text[at] & 0xc0) != 0x80 && !n--) break;
+    return at;
+}
+
+// The first half of `kept` characters and the last, between them "...".
+static char *shorten(const char *text, size_t count, size_t kept)
+{
+    const size_t head = place_of(text, (kept + 1) / 2), tail = place_of(text, count - kept / 2);
+    return xasprintf("%.*s...%s", (int)head, text, text + tail);
+}
+
+// Names differ at their ends as often as at their beginnings: the middle is left out.
+char *figure_text_fit(const struct figure *f, double size, const char *text, double width)
+{
+    struct buf b = { 0 };
+    size_t count = 0;
+    text_clean(&b, text);
+    if (clean_width(f, size, b.data) <= width) return buf_take(&b);
+    for (size_t i = 0; i < b.length; i++) count += ((unsigned char)b.data[i] & 0xc0) != 0x80;
+    size_t low = 0, high = count; // as many fit, as many do not
+    while (low + 1 < high) {
+        const size_t middle = (low + high) / 2;
+        char *some = shorten(b.data, count, middle);
+        if (clean_width(f, size, some) <= width)
+            low = middle;
+        else
+            high = middle;
+        free(some);
+    }
+    char *some = shorten(b.data, count, low);
+    buf_release(&b);
+    return some;
+}
+
+// How many bytes of clean text fit, up to a blank; all of the first word at least.
+static size_t words_that_fit(const struct figure *f, double size, const char *text, double width)
+{
+    size_t fit = 0;
+    for (size_t end = 0;; end++) {
+        if (text[end] && text[end] != ' ') continue;
+        char *some = xstrndup(text, end);
+        const bool fits = clean_width(f, size, some) <= width;
+        free(some);
+        if (fits || !fit) fit = end;
+        if (!fits || !text[end]) return fit;
+    }
+}
+
+int figure_text_wrap(const struct figure *f, double size, const char *text, double width,
+                     char **lines, int most, bool *whole)
+{
+    struct buf b = { 0 };
+    int count = 0;
+    bool cut = false;
+    text_clean(&b, text);
+    for (const char *p = b.data; *p && count < most; count++) {
+        const size_t n = words_that_fit(f, size, p, width);
+        char *some = xstrndup(p, count + 1 < most ? n : strlen(p));
+        lines[count] = figure_text_fit(f, size, some, width);
+        cut |= strcmp(lines[count], some) != 0;
+        p += strlen(some);
+        while (*p == ' ') p++;
+        free(some);
+    }
+    if (whole) *whole = !cut;
+    buf_release(&b);
+    return count;
+}
+
+// --- drawn ---------------------------------------------------------------------------------------
+
+static void put_svg_font(struct buf *to, const struct figure *f)
+{
+    struct buf font = { 0 };
+    text_clean(&font, f->look.font);
+    for (char *p = font.data; *p; p++)
+        if (strchr("'\"\\;,", *p)) *p = ' '; // they would end the name
+    buf_puts(to, "<g font-family=\"");
+    put_xml(to, font.data);
+    buf_printf(to, ", sans-serif\" fill=\"#%06x\">\n", (unsigned)f->look.theme->text);
+    buf_release(&font);
+}
+
+static const double long_width = 40; // points: numbers are shorter
+
+// The width of a long one is said too: a viewer without the font stretches another one to it.
+static void put_svg(struct buf *b, const struct figure *f, const struct figure_text *t,
+                    const char *text, double width)
+{
+    static const char *const anchors[] = { "start", "middle", "end" };
+    buf_printf(b, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.3g\" text-anchor=\"%s\"", t->x, t->y,
+               t->size, anchors[lround(t->at * 2)]);
+    if (width > long_width)
+        buf_printf(b, " textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\"", width);
+    if (t->rgb != f->look.theme->text) buf_printf(b, " fill=\"#%06x\"", (unsigned)t->rgb);
+    if (t->turn != 0) buf_printf(b, " transform=\"rotate(%.3g %.1f %.1f)\"", -t->turn, t->x, t->y);
+    buf_putc(b, '>');
+    put_xml(b, text);
+    buf_puts(b, "</text>\n");
+}
+
+void figure_text(struct figure *f, const struct figure_text *t)
+{
+    struct buf b = { 0 };
+    text_clean(&b, t->text);
+    const double width = clean_width(f, t->size, b.data);
+    struct buf *svg = f->file->svg ? &f->file->texts : NULL;
+    if (svg && b.length) {
+        put_svg(svg, f, t, b.data, width);
+    } else if (!svg) {
+        cairo_save(f->cr);
+        cairo_translate(f->cr, t->x, t->y);
+        cairo_rotate(f->cr, -t->turn * M_PI / 180);
+        figure_colour(f, t->rgb, 1);
+        cairo_move_to(f->cr, -t->at * width, 0);
+        cairo_show_text(f->cr, b.data);
+        cairo_restore(f->cr);
+    }
+    buf_release(&b);
+}
+
+void figure_label(struct figure *f, double x, double y, double at, double turn, double size,
+                  const char *text)
+{
+    const uint32_t rgb = f->look.theme->text;
+    figure_text(f, &(struct figure_text){ x, y, size, at, turn, rgb, text });
+}
+
+bool figure_has_fonts(void)
+{
+    cairo_surface_t *s = cairo_image_surface_create(CAIRO_FORMAT_A8, 1, 1);
+    cairo_t *cr = cairo_create(s);
+    const bool any = cairo_scaled_font_get_type(cairo_get_scaled_font(cr)) != CAIRO_FONT_TYPE_USER;
+    cairo_destroy(cr);
+    cairo_surface_destroy(s);
+    return any;
+}
+
+// Generic names, which fontconfig maps to an installed font.
+static bool is_generic(const char *font)
+{
+    static const char *const names[] = { "sans",      "sans-serif", "serif",   "mono",
+                                         "monospace", "cursive",    "fantasy", "system-ui" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcasecmp(font, names[i])) return true;
+    return false;
+}
+
+// As Cairo chooses it.
+char *figure_font_instead(const char *font)
+{
+    struct buf name = { 0 };
+    FcChar8 *family = NULL;
+    FcResult result;
+    char *instead = NULL;
+    text_clean(&name, font);
+    FcPattern *asked = FcPatternBuild(NULL, FC_FAMILY, FcTypeString, name.data, (char *)NULL);
+    FcConfigSubstitute(NULL, asked, FcMatchPattern);
+    FcDefaultSubstitute(asked);
+    FcPattern *found = FcFontMatch(NULL, asked, &result);
+    bool same = !found || is_generic(name.data); // a font has a name in each of several languages
+    for (int i = 0; !same && FcPatternGetString(found, FC_FAMILY, i, &family) == FcResultMatch; i++)
+        same = !FcStrCmpIgnoreCase(family, (const FcChar8 *)name.data);
+    if (!same && FcPatternGetString(found, FC_FAMILY, 0, &family) == FcResultMatch)
+        instead = xstrdup((const char *)family);
+    if (found) FcPatternDestroy(found);
+    FcPatternDestroy(asked);
+    buf_release(&name);
+    return instead;
+}
+
 // --- the file ------------------------------------------------------------------------------------
 
 static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int count)
@@ -76,42 +348,16 @@ static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int 
     return CAIRO_STATUS_SUCCESS;
 }
 
-static cairo_surface_t *open_png(struct buf *bytes, double width, double height, double *scale)
-{
-    *scale = fmin(*scale, SIDE_MOST / fmax(width, height));
-    cairo_surface_t *s = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)lround(width * *scale),
-                                                    (int)lround(height * *scale));
-    cairo_surface_set_device_scale(s, *scale, *scale);
-    return s;
-}
-
-static cairo_surface_t *open_svg(struct buf *bytes, double width, double height, double *scale)
-{
-    return cairo_svg_surface_create_for_stream(keep, bytes, width, height);
-}
-
-static cairo_surface_t *open_pdf(struct buf *bytes, double width, double height, double *scale)
-{
-    return cairo_pdf_surface_create_for_stream(keep, bytes, width, height);
-}
-
-static const struct kind {
-    const char *ending;
-    cairo_surface_t *(*open)(struct buf *bytes, double width, double height, double *scale);
-    bool png, svg, pdf;
-} kinds[] = {
-    { ".png", open_png, .png = true },
-    { ".svg", open_svg, .svg = true },
-    { ".pdf", open_pdf, .pdf = true },
-};
+enum kind { NO_FIGURE, PNG, SVG, PDF };
 
 // A pipe or a terminal gets a PNG.
-static const struct kind *kind_of(const char *path)
+static enum kind kind_of(const char *path)
 {
+    static const char *const endings[] = { [PNG] = ".png", [SVG] = ".svg", [PDF] = ".pdf" };
     const size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (n > 4 && !strcasecmp(path + n - 4, kinds[i].ending)) return &kinds[i];
-    return file_out_special(path) ? &kinds[0] : NULL;
+    for (int kind = PNG; kind <= PDF; kind++)
+        if (n > 4 && !strcasecmp(path + n - 4, endings[kind])) return (enum kind)kind;
+    return file_out_special(path) ? PNG : NO_FIGURE;
 }
 
 int figure_check(const char *path, struct err *err)
@@ -119,13 +365,6 @@ int figure_check(const char *path, struct err *err)
     if (kind_of(path)) return file_out_check(path, err);
     return err_set(err, "cannot draw '%s': the name of a figure ends in .png, .svg or .pdf", path);
 }
-
-struct figure_file {
-    const struct kind *kind;
-    char *path, *title;
-    struct buf bytes;
-    struct buf texts; // of an SVG
-};
 
 static void release(struct figure *f)
 {
@@ -138,8 +377,8 @@ static void release(struct figure *f)
     free(f);
 }
 
-static struct figure *open_kind(const struct kind *kind, const char *path, double width,
-                                double height, const struct figure_look *look, struct err *err)
+static struct figure *open_kind(enum kind kind, const char *path, double width, double height,
+                                const struct figure_look *look, struct err *err)
 {
     if (!(width > 0 && height > 0 && fmax(width, height) <= size_most)) {
         err_set(err, "cannot draw '%s': %.0f x %.0f points are too many", path, width, height);
@@ -148,12 +387,22 @@ static struct figure *open_kind(const struct kind *kind, const char *path, doubl
     struct figure *f = xcalloc(1, sizeof *f);
     f->look = *look;
     f->file = xcalloc(1, sizeof *f->file);
-    f->file->kind = kind;
+    f->file->png = kind == PNG;
+    f->file->svg = kind == SVG;
     f->file->path = xstrdup(path);
-    cairo_surface_t *s = f->file->kind->open(&f->file->bytes, width, height, &f->look.scale);
+    cairo_surface_t *s = NULL;
+    if (kind == SVG) s = cairo_svg_surface_create_for_stream(keep, &f->file->bytes, width, height);
+    if (kind == PDF) s = cairo_pdf_surface_create_for_stream(keep, &f->file->bytes, width, height);
+    if (kind == PNG) {
+        f->look.scale = fmin(f->look.scale, SIDE_MOST / fmax(width, height));
+        const double scale = f->look.scale;
+        s = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)lround(width * scale),
+                                       (int)lround(height * scale));
+        cairo_surface_set_device_scale(s, scale, scale);
+    }
     f->cr = cairo_create(s);
     cairo_surface_destroy(s); // the context holds it
-    figure_set_font(f);
+    set_font(f);
     figure_colour(f, look->theme->paper, 1);
     cairo_paint(f->cr);
     return f;
@@ -169,23 +418,18 @@ struct figure *figure_open(const char *path, double width, double height,
 struct figure *figure_open_pixels(double width, double height, const struct figure_look *look,
                                   struct err *err)
 {
-    return open_kind(&kinds[0], "pixels", width, height, look, err);
+    return open_kind(PNG, "pixels", width, height, look, err);
 }
 
 void figure_name(struct figure *f, const char *title)
 {
     struct buf b = { 0 };
-    figure_text_clean(&b, title);
+    text_clean(&b, title);
     free(f->file->title);
     f->file->title = buf_take(&b);
-    if (f->file->kind->pdf)
+    if (!f->file->png && !f->file->svg)
         cairo_pdf_surface_set_metadata(cairo_get_target(f->cr), CAIRO_PDF_METADATA_TITLE,
                                        f->file->title);
-}
-
-struct buf *figure_svg_texts(struct figure *f)
-{
-    return f->file->kind->svg ? &f->file->texts : NULL;
 }
 
 // Cairo writes letters of an SVG as outlines. Ours are text, behind the drawing.
@@ -202,10 +446,10 @@ static void add_texts(const struct figure *f)
     buf_add(&all, file->bytes.data, at);
     if (file->title) {
         buf_puts(&all, "<title>");
-        figure_xml(&all, file->title);
+        put_xml(&all, file->title);
         buf_puts(&all, "</title>\n");
     }
-    figure_svg_font(&all, f);
+    put_svg_font(&all, f);
     buf_add(&all, file->texts.data, file->texts.length);
     buf_puts(&all, "</g>\n");
     buf_add(&all, file->bytes.data + at, file->bytes.length - at);
@@ -218,11 +462,10 @@ int figure_close(struct figure *f, struct err *err)
     struct figure_file *file = f->file;
     cairo_surface_t *s = cairo_get_target(f->cr);
     cairo_status_t status = cairo_status(f->cr);
-    if (!status && file->kind->png)
-        status = cairo_surface_write_to_png_stream(s, keep, &file->bytes);
+    if (!status && file->png) status = cairo_surface_write_to_png_stream(s, keep, &file->bytes);
     cairo_surface_finish(s);
     if (!status) status = cairo_surface_status(s);
-    if (!status && file->kind->svg) add_texts(f);
+    if (!status && file->svg) add_texts(f);
     const int done =
         status ? err_set(err, "cannot draw '%s': %s", file->path, cairo_status_to_string(status))
                : file_out_write(file->path, file->bytes.data, file->bytes.length, err);

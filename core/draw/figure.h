@@ -73,6 +73,9 @@ struct figure_text {
 };
 
 void figure_text(struct figure *f, const struct figure_text *t);
+// The same in the theme's colour of text.
+void figure_label(struct figure *f, double x, double y, double at, double turn, double size,
+                  const char *text);
 // Its width in points.
 double figure_text_width(const struct figure *f, double size, const char *text);
 // Shortened in the middle ("...") to at most `width` points; the caller frees it.

@@ -1,20 +1,27 @@
-// core/draw/film.c -- the frames of a film: maps with title and scale, the answer below them.
+// core/draw/film.c -- the frames of a film: maps with title and scale, the answer below them; as an
+// animated GIF through giflib, each frame with colours of its own.
 #include "core/draw/film.h"
 
+#include <gif_lib.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "core/draw/figure.h"
 #include "core/draw/heatmap.h"
+#include "core/draw/palette.h"
 
 // Points; a wider film has its maps in one row.
 static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
 enum {
     PAUSE = 50, // hundredths of a second
     LAST_PAUSE = 200,
-    MAPS_MOST = 64 // beyond, heatmap_size puts so many beside each other that letters get too small
+    MAPS_MOST =
+        64, // beyond, heatmap_size puts so many beside each other that letters get too small
+    LONGEST = 65535,
+    TABLE = 256
 };
 
 static size_t cells_of(const struct event_heatmap *map)
@@ -40,11 +47,7 @@ static double put_words(const struct film *f, struct figure *draw, const struct 
             cairo_rectangle(draw->cr, x - 1, y - letters, wide + 2, line - 1);
             cairo_fill(draw->cr);
         }
-        if (draw)
-            figure_text(
-                draw,
-                &(struct figure_text){
-                    .x = x, .y = y, .size = letters, .rgb = draw->look.theme->text, .text = word });
+        if (draw) figure_label(draw, x, y, 0, 0, letters, word);
         x += wide;
     }
     return y + margin - top;
@@ -73,7 +76,10 @@ static int find_shape(struct film *f, const struct event_heatmap *maps, size_t c
 
 int film_open(struct film *f, const char *path, struct err *err)
 {
-    return (f->gif = film_gif_open(path, err)) ? 0 : -1;
+    f->file = file_out_open(path, err);
+    if (!f->file) return -1;
+    f->path = xstrdup(path);
+    return 0;
 }
 
 int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
@@ -129,9 +135,83 @@ static void share_scale(struct film *f)
     free(all);
 }
 
+// --- GIF
+// -------------------------------------------------------------------------------------------
+
+static int put(GifFileType *g, const GifByteType *bytes, int count)
+{
+    return (int)fwrite(bytes, 1, (size_t)count, g->UserData);
+}
+
+// "Begin again for ever" (Netscape's application block).
+static int put_loop(GifFileType *g)
+{
+    static const char name[] = "NETSCAPE2.0";
+    static const GifByteType for_ever[] = { 1, 0, 0 };
+    if (EGifPutExtensionLeader(g, APPLICATION_EXT_FUNC_CODE) != GIF_OK ||
+        EGifPutExtensionBlock(g, sizeof name - 1, name) != GIF_OK ||
+        EGifPutExtensionBlock(g, sizeof for_ever, for_ever) != GIF_OK)
+        return GIF_ERROR;
+    return EGifPutExtensionTrailer(g);
+}
+
+static int put_pause(GifFileType *g, int hundredths)
+{
+    GifByteType bytes[4];
+    const GraphicsControlBlock control = { .DisposalMode = DISPOSE_DO_NOT,
+                                           .DelayTime = hundredths,
+                                           .TransparentColor = NO_TRANSPARENT_COLOR };
+    const size_t size = EGifGCBToExtension(&control, bytes);
+    return EGifPutExtension(g, GRAPHICS_EXT_FUNC_CODE, (int)size, bytes);
+}
+
+static int put_frame(GifFileType *g, const uint8_t *pixels, int width, int height)
+{
+    struct palette *p = palette_new(pixels, (size_t)width * (size_t)height, 3);
+    ColorMapObject *colours = GifMakeMapObject(TABLE, NULL);
+    GifByteType *row = xmalloc((size_t)width);
+    int status = colours ? GIF_OK : GIF_ERROR;
+    for (int i = 0; colours && i < p->count; i++)
+        colours->Colors[i] = (GifColorType){ p->rgb[i][0], p->rgb[i][1], p->rgb[i][2] };
+    if (status == GIF_OK) status = EGifPutImageDesc(g, 0, 0, width, height, false, colours);
+    for (int y = 0; y < height && status == GIF_OK; y++) {
+        for (int x = 0; x < width; x++)
+            row[x] =
+                (GifByteType)palette_of(p, pixels + ((size_t)y * (size_t)width + (size_t)x) * 3);
+        status = EGifPutLine(g, row, width);
+    }
+    GifFreeMapObject(colours);
+    free(row);
+    free(p);
+    return status;
+}
+
+// `code`: giflib's, where the film has none of its own.
+static int refuse(const struct film *f, int code, struct err *err)
+{
+    const char *why = GifErrorString(f->gif && f->gif->Error ? f->gif->Error : code);
+    if (ferror(f->file)) why = "the disk may be full";
+    return err_set(err, "cannot write '%s': %s", f->path, why ? why : "no memory");
+}
+
+static int begin(struct film *f, int width, int height, struct err *err)
+{
+    int code = 0;
+    if (width < 1 || height < 1 || width > LONGEST || height > LONGEST)
+        return err_set(err, "cannot draw '%s': %d x %d pixels do not fit into a GIF", f->path,
+                       width, height);
+    if (!(f->gif = EGifOpen(f->file, put, &code))) return refuse(f, code, err);
+    EGifSetGifVersion(f->gif, true);
+    if (EGifPutScreenDesc(f->gif, width, height, 8, 0, NULL) == GIF_OK &&
+        put_loop(f->gif) == GIF_OK)
+        return 0;
+    return refuse(f, 0, err);
+}
+
 int film_draw(struct film *f, size_t i, struct err *err)
 {
     const struct film_frame *frame = &f->frames[i];
+    const int pause = i + 1 < f->frame_count ? PAUSE : LAST_PAUSE;
     uint8_t *pixels;
     int width, height;
     if (i == 0) share_scale(f);
@@ -140,22 +220,30 @@ int film_draw(struct film *f, size_t i, struct err *err)
     heatmap_paint(to, frame->maps, frame->count, f->cut);
     put_words(f, to, to, f->maps_height, f->width, frame->word);
     if (figure_close_pixels(to, &pixels, &width, &height, err) < 0) return -1;
-    const int status = film_gif_add(f->gif, pixels, width, height,
-                                    i + 1 < f->frame_count ? PAUSE : LAST_PAUSE, err);
+    int status = i == 0 ? begin(f, width, height, err) : 0;
+    if (status == 0 &&
+        (put_pause(f->gif, pause) != GIF_OK || put_frame(f->gif, pixels, width, height) != GIF_OK))
+        status = refuse(f, 0, err);
     free(pixels);
     return status;
 }
 
 int film_close(struct film *f, struct err *err)
 {
-    struct film_gif *gif = f->gif;
-    f->gif = NULL;
-    return film_gif_close(gif, err);
+    int code = 0;
+    const bool good = f->gif && EGifCloseFile(f->gif, &code) == GIF_OK;
+    f->gif = NULL; // giflib has freed it
+    if (!good) return refuse(f, code, err);
+    FILE *file = f->file;
+    f->file = NULL;
+    return file_out_close(file, f->path, err);
 }
 
 void film_release(struct film *f)
 {
-    film_gif_abandon(f->gif);
+    if (f->gif) EGifCloseFile(f->gif, NULL);
+    if (f->file) file_out_abandon(f->file, f->path);
+    free(f->path);
     for (size_t k = 0; k < f->frame_count; k++) free(f->frames[k].maps);
     free(f->frames);
     *f = (struct film){ 0 };

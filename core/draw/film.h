@@ -14,6 +14,8 @@
 #ifndef CORE_DRAW_FILM_H
 #define CORE_DRAW_FILM_H
 
+#include <stdio.h>
+
 #include "core/base/err.h"
 #include "core/base/event.h"
 
@@ -32,7 +34,9 @@ struct film {
     struct film_frame *frames; // [frame_count]
     size_t frame_count;
     // Ours:
-    struct film_gif *gif;
+    char *path;
+    FILE *file;                        // NULL once it is complete
+    struct GifFileType *gif;           // NULL before the first frame
     double width, height, maps_height; // points; maps_height: the maps with their titles
     bool cut;                          // are there values above the scale?
 };
@@ -47,13 +51,5 @@ int film_draw(struct film *f, size_t i, struct err *err);
 int film_close(struct film *f, struct err *err);
 // A film that was not closed leaves no file.
 void film_release(struct film *f);
-
-// RGB pictures [height, width, 3] as a GIF, written one by one (core/draw/film_gif.c); all have the
-// size of the first. pause: in hundredths of a second. Closing and abandoning free it.
-struct film_gif *film_gif_open(const char *path, struct err *err);
-int film_gif_add(struct film_gif *f, const uint8_t *pixels, int width, int height, int pause,
-                 struct err *err);
-int film_gif_close(struct film_gif *f, struct err *err);
-void film_gif_abandon(struct film_gif *f);
 
 #endif

@@ -22,7 +22,7 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
                   uint8_t *pixels);
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// On a figure that is open (core/draw/heatmap_figure.c): all maps side by side, each with title,
+// On a figure that is open: all maps side by side, each with title,
 // legend, unit and axes, in its upper left corner; their size in points. cut: there are values
 // above the end of the scale, which the colour bar says.
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);

@@ -35,15 +35,6 @@ static const struct figure_theme *theme_of(const struct sheet *s)
     return s->f->look.theme;
 }
 
-static void write_at(const struct sheet *s, double x, double y, double at, double letters,
-                     const char *text)
-{
-    figure_text(
-        s->f,
-        &(struct figure_text){
-            .x = x, .y = y, .at = at, .size = letters, .rgb = theme_of(s)->text, .text = text });
-}
-
 // To an eighth of a point, a quarter of a PNG's pixel: fewer digits in a file.
 static double snapped(double at)
 {
@@ -148,7 +139,7 @@ static int legend(const struct sheet *s, const struct plot_line *lines, size_t c
             mark(s, x + 4, y - 3.2, l, 3.2);
             marks_draw(s, l, 3.2, 1);
         }
-        write_at(s, x + key, y, 0, size, name);
+        figure_label(s->f, x + key, y, 0, 0, size, name);
         x += wide + 14;
         free(name);
     }
@@ -165,7 +156,7 @@ static void draw_x_axis(const struct sheet *s)
         const double half = figure_text_width(s->f, size, text) / 2;
         figure_line(s->f, x, s->top, x, s->bottom);
         if (x - half > end && x + half < width) {
-            write_at(s, x, s->bottom + line, 0.5, size, text);
+            figure_label(s->f, x, s->bottom + line, 0.5, 0, size, text);
             end = x + half + 4;
         }
         free(text);
@@ -203,13 +194,7 @@ static int names_lines(const struct sheet *s, const struct plot_axes *axes, doub
 static void draw_slanted(const struct sheet *s, double x, const char *text)
 {
     char *name = figure_text_fit(s->f, size, text, name_most);
-    figure_text(s->f, &(struct figure_text){ .x = x + 4,
-                                             .y = s->bottom + line - 2,
-                                             .at = 1,
-                                             .size = size,
-                                             .turn = slant,
-                                             .rgb = theme_of(s)->text,
-                                             .text = name });
+    figure_label(s->f, x + 4, s->bottom + line - 2, 1, slant, size, name);
     free(name);
 }
 
@@ -224,7 +209,7 @@ static void draw_names(const struct sheet *s, const struct plot_axes *axes)
         const double x = sheet_x(s, (double)i);
         const int count = fit ? name_lines(s, axes->names[i], each - 4, lines) : 0;
         for (int k = 0; k < count; k++) {
-            write_at(s, x, s->bottom + (k + 1) * line, 0.5, size, lines[k]);
+            figure_label(s->f, x, s->bottom + (k + 1) * line, 0.5, 0, size, lines[k]);
             free(lines[k]);
         }
         if (!fit) draw_slanted(s, x, axes->names[i]);
@@ -238,7 +223,7 @@ static void draw_y_axis(const struct sheet *s)
         char *text = plot_number(f->y_format, f->y_ticks[i]);
         const double y = sheet_y(s, plot_at(f->log_y, f->y_ticks[i]));
         figure_line(s->f, s->left, y, s->right, y);
-        write_at(s, s->left - 5, y + size * 0.36, 1, size, text);
+        figure_label(s->f, s->left - 5, y + size * 0.36, 1, 0, size, text);
         free(text);
     }
     stroke(s, 0.5, theme_of(s)->grid);
@@ -259,7 +244,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
     stroke(s, 0.8, theme_of(s)->axis);
     if (axes->x) {
         char *text = figure_text_fit(s->f, size, axes->x, s->right - s->left);
-        write_at(s, (s->left + s->right) / 2, height - edge, 0.5, size, text);
+        figure_label(s->f, (s->left + s->right) / 2, height - edge, 0.5, 0, size, text);
         free(text);
     }
     if (axes->y) {
@@ -267,13 +252,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
         const double half = figure_text_width(s->f, size, text) / 2;
         // Beside the middle of the frame; a long one begins higher.
         const double y = fmin((s->bottom + s->top) / 2, height - edge - half);
-        figure_text(s->f, &(struct figure_text){ .x = edge + size,
-                                                 .y = fmax(y, edge + half),
-                                                 .at = 0.5,
-                                                 .size = size,
-                                                 .turn = 90,
-                                                 .rgb = theme_of(s)->text,
-                                                 .text = text });
+        figure_label(s->f, edge + size, fmax(y, edge + half), 0.5, 90, size, text);
         free(text);
     }
 }
@@ -448,8 +427,8 @@ int plot_figure(const char *path, const struct figure_look *look, const struct p
                                  : 0;
     s.top = edge + rows * (title_size + 4);
     for (int i = 0; i < rows; i++) {
-        write_at(&s, width / 2, edge + title_size + i * (title_size + 4), 0.5, title_size,
-                 title[i]);
+        figure_label(s.f, width / 2, edge + title_size + i * (title_size + 4), 0.5, 0, title_size,
+                     title[i]);
         free(title[i]);
     }
     const double first = s.top + size + 2;

@@ -1,4 +1,4 @@
-// tests/core/draw/figure.c -- core/draw/figure.c, figure_text.c, plot_figure.c, heatmap_figure.c:
+// tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c:
 // kinds of files, pixels at known places, text of others, odd numbers.
 #include <math.h>
 #include <setjmp.h>
