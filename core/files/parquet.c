@@ -20,7 +20,7 @@ static int broken(const struct parquet *p, const char *what, struct err *err)
 
 enum { UTF8 = 0, LIST = 3 }; // of ConvertedType
 
-// SchemaElement. *children of a group.
+// SchemaElement. *children: of a group.
 static struct parquet_node read_node(struct thrift *t, int64_t *children)
 {
     struct parquet_node n = { .type = PARQUET_GROUP };
@@ -32,19 +32,12 @@ static struct parquet_node read_node(struct thrift *t, int64_t *children)
         int64_t v;
         switch (f.id) {
         case 1:
-            v = thrift_int(t, &f);
-            if (v < PARQUET_BOOLEAN || v > PARQUET_FIXED) t->broken = true;
-            n.type = t->broken ? PARQUET_GROUP : (enum parquet_type)v;
+            n.type = (enum parquet_type)thrift_within(t, &f, PARQUET_BOOLEAN, PARQUET_FIXED);
             break;
-        case 2:
-            v = thrift_int(t, &f);
-            if (v < 0 || v > PARQUET_MAX_BYTES) t->broken = true;
-            n.size = t->broken ? 0 : (int)v;
-            break;
+        case 2: n.size = (int)thrift_within(t, &f, 0, PARQUET_MAX_BYTES); break;
         case 3:
-            v = thrift_int(t, &f);
-            if (v < PARQUET_REQUIRED || v > PARQUET_REPEATED) t->broken = true;
-            n.repetition = t->broken ? PARQUET_REQUIRED : (enum parquet_repetition)v;
+            n.repetition =
+                (enum parquet_repetition)thrift_within(t, &f, PARQUET_REQUIRED, PARQUET_REPEATED);
             break;
         case 4:
             name = thrift_binary(t, &f, &size);

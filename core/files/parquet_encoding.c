@@ -72,27 +72,6 @@ enum codec { PLAIN, SNAPPY, ZSTD = 6 };
 // Snappy's densest element writes 64 bytes for 3.
 enum { SNAPPY_DENSEST = 22 };
 
-static bool right_size(int codec, const uint8_t *from, size_t size, size_t unpacked)
-{
-    size_t found;
-    if (codec == PLAIN) return size == unpacked;
-    if (codec == SNAPPY)
-        return snappy_uncompressed_length((const char *)from, size, &found) == SNAPPY_OK &&
-               found == unpacked && unpacked / SNAPPY_DENSEST <= size;
-    const unsigned long long told = ZSTD_getFrameContentSize(from, size);
-    return told == ZSTD_CONTENTSIZE_UNKNOWN || told == unpacked;
-}
-
-static bool unpack(int codec, const uint8_t *from, size_t size, char *to, size_t unpacked)
-{
-    size_t length = unpacked;
-    if (codec == PLAIN) memcpy(to, from, size);
-    if (codec == SNAPPY)
-        return snappy_uncompress((const char *)from, size, to, &length) == SNAPPY_OK &&
-               length == unpacked;
-    return codec == PLAIN || ZSTD_decompress(to, unpacked, from, size) == unpacked;
-}
-
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err)
 {
     static const char *const names[] = { "none",   "Snappy", "gzip", "LZO",
@@ -104,12 +83,42 @@ char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacke
                 codec > 0 && (size_t)codec < known ? names[codec] : "an unknown method");
         return NULL;
     }
-    // zstd takes no bytes for nothing.
+    // zstd refuses an input without bytes.
     if (!size && !unpacked) return xcalloc(1, 1);
-    char *to = right_size(codec, from, size, unpacked) ? malloc(unpacked + 1) : NULL;
-    if (to && unpack(codec, from, size, to, unpacked)) return to;
+    // The size is checked first, so that a false one allocates nothing.
+    const char *bytes = (const char *)from;
+    bool good = codec == PLAIN && size == unpacked;
+    size_t length = unpacked;
+    if (codec == SNAPPY)
+        good = snappy_uncompressed_length(bytes, size, &length) == SNAPPY_OK &&
+               length == unpacked && unpacked / SNAPPY_DENSEST <= size;
+    if (codec == ZSTD) {
+        const unsigned long long content = ZSTD_getFrameContentSize(from, size);
+        good = content == ZSTD_CONTENTSIZE_UNKNOWN || content == unpacked;
+    }
+    char *to = good ? malloc(unpacked + 1) : NULL;
+    if (to && codec == PLAIN) memcpy(to, from, size);
+    if (to && codec == SNAPPY)
+        good = snappy_uncompress(bytes, size, to, &length) == SNAPPY_OK && length == unpacked;
+    if (to && codec == ZSTD) good = ZSTD_decompress(to, unpacked, from, size) == unpacked;
+    if (to && good) return to;
     free(to);
     err_set(err, "a page of %zu bytes cannot be decompressed to %zu (%s)", size, unpacked,
             names[codec]);
     return NULL;
+}
+
+size_t parquet_search(const void *items, size_t count, size_t size, size_t offset, int64_t at)
+{
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        const int64_t first =
+            *(const int64_t *)(const void *)((const char *)items + middle * size + offset);
+        if (first <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }

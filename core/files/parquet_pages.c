@@ -1,5 +1,6 @@
 // core/files/parquet_pages.c -- the pages of a chunk, and decoding them (apache/parquet-format,
 // README.md, "Data Pages"; Encodings.md).
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,8 +9,8 @@
 #include "core/base/cancel.h"
 #include "core/files/parquet_parts.h"
 
-// Decoded pages are kept up to so many bytes and blocks (a linear search finds a block); beyond
-// that, those of the last rows read: threads read questions and pictures in turns.
+// Limits of decoded pages that are kept (a block is found by a linear search). Those of the last
+// rows are kept beyond them: threads read questions and pictures in turns.
 enum { KEPT_BYTES = 64 << 20, KEPT_BLOCKS = 256, LAST_ROWS = 8 };
 
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, BIT_PACKED = 4, RLE_DICTIONARY = 8 };
@@ -25,9 +26,7 @@ enum kind { DATA = 0, DICTIONARY = 2, DATA_V2 = 3 };
 
 static uint32_t size_of(struct thrift *t, const struct thrift_field *f)
 {
-    const int64_t v = thrift_int(t, f);
-    if (v < 0 || v > PARQUET_MAX_BYTES) t->broken = true;
-    return t->broken ? 0 : (uint32_t)v;
+    return (uint32_t)thrift_within(t, f, 0, PARQUET_MAX_BYTES);
 }
 
 // DataPageHeader and DictionaryPageHeader.
@@ -116,12 +115,13 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
     return values == c->values ? 0 : err_set(err, "its pages do not hold all rows");
 }
 
-int parquet_find_pages(struct parquet *p, size_t group, size_t leaf, struct err *err)
+// Finds the pages of a chunk, unless they were found before.
+static int find_pages(struct parquet *p, size_t group, size_t leaf, struct err *err)
 {
     struct parquet_group *g = &p->groups[group];
     struct parquet_chunk *c = &g->chunks[leaf];
     if (c->pages) return 0;
-    // Not once for each row.
+    // Do not scan again for each row.
     if (c->fault) return err_set(err, "%s", c->fault);
     int status = scan_pages(p, c, err);
     // Without lists, a row is a level.
@@ -198,7 +198,7 @@ static void keep_buffer(struct parquet_block *b, char *buffer, size_t size)
     b->bytes += size;
 }
 
-// Returns pages of the map to the system: they are not read twice, and a large file would fill the
+// Returns pages of the map to the system: they are not read twice, and a large file would fill
 // memory.
 static void leave(const struct parquet *p, uint64_t at, uint64_t size)
 {
@@ -242,23 +242,7 @@ static const char *encoding_name(int encoding)
     return (size_t)encoding < sizeof names / sizeof *names ? names[encoding] : "unknown";
 }
 
-// Places `numbers` of dictionary entries, or booleans, where there is a value.
-static int place(const struct parquet_node *n, const uint32_t *numbers, const struct dictionary *d,
-                 const uint8_t *def, size_t count, union parquet_value *to, struct err *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (def && def[i] < n->def) continue;
-        if (d && *numbers >= d->count) return err_set(err, "its dictionary lacks an entry");
-        if (d)
-            to[i] = d->values[*numbers];
-        else
-            to[i].integer = *numbers;
-        numbers++;
-    }
-    return 0;
-}
-
-// Values in runs: numbers of dictionary entries, or booleans.
+// Decodes runs of dictionary indexes, or of booleans, into the levels that have a value.
 static int decode_runs(const struct parquet_node *n, struct bytes from, int width, size_t present,
                        const struct dictionary *d, const uint8_t *def, size_t count,
                        union parquet_value *to, struct err *err)
@@ -267,12 +251,20 @@ static int decode_runs(const struct parquet_node *n, struct bytes from, int widt
     int status = parquet_hybrid(from.at, from.end, width, present, numbers)
                      ? 0
                      : err_set(err, "a page is cut off");
-    if (status == 0) status = place(n, numbers, d, def, count, to, err);
+    for (size_t i = 0, k = 0; i < count && status == 0; i++) {
+        if (def && def[i] < n->def) continue;
+        if (!d)
+            to[i].integer = numbers[k++];
+        else if (numbers[k] < d->count)
+            to[i] = d->values[numbers[k++]];
+        else
+            status = err_set(err, "its dictionary lacks an entry");
+    }
     free(numbers);
     return status;
 }
 
-// The values of a page: to[i] for each level that says that there is one.
+// Decodes the values of a page: to[i] for each level with a value.
 static int decode_values(const struct parquet *p, size_t leaf, const struct parquet_page *g,
                          struct bytes from, const struct dictionary *d, const uint8_t *def,
                          union parquet_value *to, struct err *err)
@@ -307,13 +299,6 @@ static int decode_values(const struct parquet *p, size_t leaf, const struct parq
 
 // --- levels --------------------------------------------------------------------------------------
 
-static int level_bits(int most)
-{
-    int bits = 0;
-    while (most >> bits) bits++;
-    return bits;
-}
-
 // Levels of a page in `from`, each at most `most`. With `sized`, their length precedes them.
 static int decode_levels(struct bytes *from, bool sized, int most, size_t count, uint8_t *to,
                          struct err *err)
@@ -323,9 +308,11 @@ static int decode_levels(struct bytes *from, bool sized, int most, size_t count,
     if (!sized) size = (uint32_t)(from->end - from->at);
     if (size > (size_t)(from->end - from->at)) return err_set(err, "a page is cut off");
     const uint8_t *start = from->at;
+    int bits = 0;
+    while (most >> bits) bits++;
     from->at += size;
     uint32_t *levels = xcalloc(count + 1, sizeof *levels);
-    bool good = parquet_hybrid(start, from->at, level_bits(most), count, levels) != NULL;
+    bool good = parquet_hybrid(start, from->at, bits, count, levels) != NULL;
     for (size_t i = 0; i < count && good; i++) {
         good = levels[i] <= (uint32_t)most;
         to[i] = (uint8_t)levels[i];
@@ -334,44 +321,32 @@ static int decode_levels(struct bytes *from, bool sized, int most, size_t count,
     return good ? 0 : err_set(err, "the levels of a page are broken");
 }
 
-// Levels and values of a page into b from level `at` on.
-static int decode_v1(const struct parquet *p, struct parquet_block *b, const struct parquet_page *g,
-                     size_t at, const struct dictionary *d, struct err *err)
+// Decodes levels and values of a page into b from level `at` on. In v2 the levels precede the
+// compressed bytes; in v1 they are among them.
+static int decode_page(const struct parquet *p, struct parquet_block *b,
+                       const struct parquet_page *g, size_t at, const struct dictionary *d,
+                       struct err *err)
 {
     const struct parquet_node *n = node_of(p, b->leaf);
-    const size_t count = (size_t)g->values;
-    char *buffer = parquet_unpack(p->groups[b->group].chunks[b->leaf].codec, p->map + g->at,
-                                  g->size, g->unpacked, err);
-    if (!buffer) return -1;
-    keep_buffer(b, buffer, g->unpacked);
-    struct bytes from = { (const uint8_t *)buffer, (const uint8_t *)buffer + g->unpacked };
-    if ((n->rep && g->rep_encoding != RLE) || (n->def && g->def_encoding != RLE))
-        return err_set(
-            err, "its levels have the encoding %s, which is not read",
-            encoding_name(n->rep && g->rep_encoding != RLE ? g->rep_encoding : g->def_encoding));
-    if (n->rep && decode_levels(&from, true, n->rep, count, b->rep + at, err) < 0) return -1;
-    if (n->def && decode_levels(&from, true, n->def, count, b->def + at, err) < 0) return -1;
-    return decode_values(p, b->leaf, g, from, d, b->def ? b->def + at : NULL, b->values + at, err);
-}
-
-// In v2 the levels are not compressed.
-static int decode_v2(const struct parquet *p, struct parquet_block *b, const struct parquet_page *g,
-                     size_t at, const struct dictionary *d, struct err *err)
-{
-    const struct parquet_node *n = node_of(p, b->leaf);
-    const uint32_t levels = g->rep_size + g->def_size;
+    const uint32_t levels = g->rep_size + g->def_size; // of v2
     const uint8_t *start = p->map + g->at;
-    struct bytes rep = { start, start + g->rep_size };
-    struct bytes def = { start + g->rep_size, start + levels };
-    const size_t count = (size_t)g->values;
-    if (n->rep && decode_levels(&rep, false, n->rep, count, b->rep + at, err) < 0) return -1;
-    if (n->def && decode_levels(&def, false, n->def, count, b->def + at, err) < 0) return -1;
     const int codec = g->compressed ? p->groups[b->group].chunks[b->leaf].codec : 0;
-    const size_t unpacked = g->unpacked - levels;
+    const size_t count = (size_t)g->values, unpacked = g->unpacked - levels;
     char *buffer = parquet_unpack(codec, start + levels, g->size - levels, unpacked, err);
     if (!buffer) return -1;
     keep_buffer(b, buffer, unpacked);
-    const struct bytes from = { (const uint8_t *)buffer, (const uint8_t *)buffer + unpacked };
+    struct bytes from = { (const uint8_t *)buffer, (const uint8_t *)buffer + unpacked };
+    struct bytes rep = { start, start + g->rep_size };
+    struct bytes def = { start + g->rep_size, start + levels };
+    int other = n->def ? g->def_encoding : RLE;
+    if (n->rep && g->rep_encoding != RLE) other = g->rep_encoding;
+    if (other != RLE)
+        return err_set(err, "its levels have the encoding %s, which is not read",
+                       encoding_name(other));
+    if (n->rep && decode_levels(g->v2 ? &rep : &from, !g->v2, n->rep, count, b->rep + at, err) < 0)
+        return -1;
+    if (n->def && decode_levels(g->v2 ? &def : &from, !g->v2, n->def, count, b->def + at, err) < 0)
+        return -1;
     return decode_values(p, b->leaf, g, from, d, b->def ? b->def + at : NULL, b->values + at, err);
 }
 
@@ -389,7 +364,7 @@ static void free_block(struct parquet_block *b)
     free(b);
 }
 
-// Where the rows of a chunk with lists begin.
+// Finds the first level of each row of a chunk with lists.
 static int find_starts(struct parquet_block *b, struct err *err)
 {
     size_t row = 0;
@@ -425,22 +400,9 @@ static uint64_t kept_bytes(const struct parquet *p, uint64_t *oldest_use)
     return bytes;
 }
 
-// Releases pages of other rows until `bytes` more fit.
-static int reserve(struct parquet *p, uint64_t bytes, struct err *err)
-{
-    uint64_t used, kept;
-    while ((kept = kept_bytes(p, &used)) + bytes > PARQUET_MAX_BYTES && used < p->clock)
-        release_oldest(p);
-    if (kept + bytes <= PARQUET_MAX_BYTES) return 0;
-    return err_set(err,
-                   "the pages of one row take %llu MB together; at most %d are read: write the "
-                   "file with smaller row groups",
-                   (unsigned long long)((kept + bytes) >> 20), PARQUET_MAX_BYTES >> 20);
-}
-
-// Memory for `count` levels and for what the pages hold.
-static int make_room(struct parquet *p, struct parquet_block *b, int64_t count,
-                     const struct parquet_page *pages, size_t page_count, struct err *err)
+// Allocates `count` levels and makes sure that the decoded pages fit.
+static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
+                   const struct parquet_page *pages, size_t page_count, struct err *err)
 {
     const struct parquet_node *n = node_of(p, b->leaf);
     if (count > PARQUET_MAX_LEVELS)
@@ -453,17 +415,19 @@ static int make_room(struct parquet *p, struct parquet_block *b, int64_t count,
                (n->rep ? ((uint64_t)b->rows + 1) * sizeof *b->starts : 0);
     uint64_t all = b->bytes + p->groups[b->group].chunks[b->leaf].dictionary_bytes;
     for (size_t i = 0; i < page_count; i++) all += pages[i].unpacked;
-    if (reserve(p, all, err) < 0) return -1;
+    // Releases pages of other rows until it fits.
+    uint64_t used, kept;
+    while ((kept = kept_bytes(p, &used)) + all > PARQUET_MAX_BYTES && used < p->clock)
+        release_oldest(p);
+    if (kept + all > PARQUET_MAX_BYTES)
+        return err_set(err,
+                       "the pages of one row take %llu MB together; at most %d are read: write "
+                       "the file with smaller row groups",
+                       (unsigned long long)((kept + all) >> 20), PARQUET_MAX_BYTES >> 20);
     b->values = xcalloc(b->count + 1, sizeof *b->values);
     if (n->rep) b->rep = xcalloc(b->count + 1, 1);
     if (n->def) b->def = xcalloc(b->count + 1, 1);
     return 0;
-}
-
-// Only in a row that takes long: other rows are read to their end, also after Ctrl-C.
-static int heed_cancel(const struct parquet *p, struct err *err)
-{
-    return p->row_bytes > KEPT_BYTES && cancel_asked() ? err_set(err, "cancelled") : 0;
 }
 
 static int decode_pages(struct parquet *p, struct parquet_block *b,
@@ -477,10 +441,11 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
         coded |= pages[i].encoding == PLAIN_DICTIONARY || pages[i].encoding == RLE_DICTIONARY;
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
-        status = heed_cancel(p, err);
+        // Only a row that takes long is cancelled: others are read to their end, after Ctrl-C too.
+        status = p->row_bytes > KEPT_BYTES && cancel_asked()
+                     ? err_set(err, "cancelled")
+                     : decode_page(p, b, &pages[i], at, &d, err);
         if (status < 0) break;
-        status = pages[i].v2 ? decode_v2(p, b, &pages[i], at, &d, err)
-                             : decode_v1(p, b, &pages[i], at, &d, err);
         p->row_bytes += pages[i].unpacked + (uint64_t)pages[i].values * sizeof(union parquet_value);
         leave(p, pages[i].at, pages[i].size);
         at += (size_t)pages[i].values;
@@ -489,28 +454,17 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
     return status;
 }
 
-// The page of a row; without lists, a level is a row.
-static const struct parquet_page *page_of(const struct parquet_chunk *c, int64_t row)
-{
-    size_t low = 0, high = c->page_count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (c->pages[middle].first <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &c->pages[low];
-}
-
 static struct parquet_block *read_block(struct parquet *p, size_t group, size_t leaf, int64_t row,
                                         struct err *err)
 {
-    if (parquet_find_pages(p, group, leaf, err) < 0) return NULL;
+    if (find_pages(p, group, leaf, err) < 0) return NULL;
     const struct parquet_group *g = &p->groups[group];
     const struct parquet_chunk *c = &g->chunks[leaf];
     const bool lists = node_of(p, leaf)->rep > 0;
-    const struct parquet_page *pages = lists ? c->pages : page_of(c, row);
+    const struct parquet_page *pages = c->pages;
+    if (!lists) // a level is a row
+        pages += parquet_search(pages, c->page_count, sizeof *pages,
+                                offsetof(struct parquet_page, first), row);
     struct parquet_block *b = xcalloc(1, sizeof *b);
     b->group = group;
     b->leaf = leaf;
@@ -519,7 +473,7 @@ static struct parquet_block *read_block(struct parquet *p, size_t group, size_t 
     const size_t count = lists ? c->page_count : 1;
     int status = lists && g->rows > c->values
                      ? err_set(err, "its pages do not hold all rows")
-                     : make_room(p, b, lists ? c->values : b->rows, pages, count, err);
+                     : reserve(p, b, lists ? c->values : b->rows, pages, count, err);
     if (status == 0) status = decode_pages(p, b, pages, count, err);
     if (status == 0 && lists) status = find_starts(b, err);
     if (status == 0) return b;

@@ -1,18 +1,15 @@
-// core/files/parquet_parts.h -- between the parts of the reader of parquet files.
+// core/files/parquet_parts.h -- shared by the files of the parquet reader.
 #ifndef CORE_FILES_PARQUET_PARTS_H
 #define CORE_FILES_PARQUET_PARTS_H
 
 #include "core/files/parquet.h"
-#include "core/files/parquet_thrift.h"
 
-// Files of `datasets` stay far below; more is refused, so that a small file cannot ask for all
-// memory or time: values of one page or chunk; bytes of all decoded pages of a row together; bytes
-// of its JSON (many values may repeat one long text of a dictionary); leaves of the schema.
+// Limits far above the files of `datasets`, so that a small file cannot take all memory or time.
 enum {
-    PARQUET_MAX_LEVELS = 1 << 23,
-    PARQUET_MAX_BYTES = 1 << 30,
-    PARQUET_MAX_ROW = 1 << 26,
-    PARQUET_MAX_LEAVES = 4096,
+    PARQUET_MAX_LEVELS = 1 << 23, // values of one page or chunk
+    PARQUET_MAX_BYTES = 1 << 30,  // of all decoded pages of a row
+    PARQUET_MAX_ROW = 1 << 26,    // bytes of a row's JSON: many values may repeat one long text
+    PARQUET_MAX_LEAVES = 4096,    // of the schema
 };
 
 struct parquet_page {
@@ -46,21 +43,78 @@ struct parquet_block {
     uint64_t bytes, used; // memory; parquet.clock when it was last used
 };
 
-// Finds the pages of a chunk, unless they were found before.
-int parquet_find_pages(struct parquet *p, size_t group, size_t leaf, struct err *err);
-// The block that has that row of the group. NULL with a message.
+// The block with that row of the group. NULL with a message.
 struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf, int64_t row,
                                     struct err *err);
-// Releases blocks that were not used lately, if there is too much.
+// Releases blocks not used lately if they take too much memory.
 void parquet_trim(struct parquet *p);
 
-// Reads `count` numbers of `width` bits, in runs of one number and bit-packed. NULL: cut off.
-// Otherwise where it stopped.
+// The last of items whose int64_t `first`, at that offset in each, is at most `at`; they are
+// sorted.
+size_t parquet_search(const void *items, size_t count, size_t size, size_t offset, int64_t at);
+// Reads `count` numbers of `width` bits from runs of one number and bit-packed runs. Returns the
+// end, or NULL if the bytes are cut off.
 const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, size_t count,
                               uint32_t *out);
 // Decompressed bytes, free() them. NULL with a message.
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err);
 // "'FILE', column answers.list.element"
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
+
+// --- Thrift's compact protocol -------------------------------------------------------------------
+//
+// Parquet files describe themselves in it (apache/thrift, doc/specs/thrift-compact-protocol.md).
+//
+//   struct thrift t = { bytes, bytes + size };
+//   struct thrift_field f = { 0 };
+//   while (thrift_next(&t, &f))
+//       if (f.id == 3)
+//           rows = thrift_int(&t, &f);
+//       else
+//           thrift_skip(&t, &f);
+//   if (t.broken) ...
+//
+// After the first fault all numbers are 0, all lists are empty and no field follows.
+
+struct thrift {
+    const uint8_t *at, *end;
+    bool broken;    // cut off, or not of the requested type
+    bool cancelled; // broken because Ctrl-C was pressed
+    uint32_t taken; // bytes read, without those jumped over
+};
+
+enum thrift_type {
+    THRIFT_TRUE = 1,
+    THRIFT_FALSE,
+    THRIFT_BYTE,
+    THRIFT_I16,
+    THRIFT_I32,
+    THRIFT_I64,
+    THRIFT_DOUBLE,
+    THRIFT_BINARY,
+    THRIFT_LIST,
+    THRIFT_SET,
+    THRIFT_MAP,
+    THRIFT_STRUCT,
+};
+
+// Zeroed before the first field of a struct.
+struct thrift_field {
+    int id, type;
+};
+
+bool thrift_next(struct thrift *t, struct thrift_field *f); // false at the end of the struct
+void thrift_skip(struct thrift *t, const struct thrift_field *f);
+
+// The value of a field, which must have that type.
+int64_t thrift_int(struct thrift *t, const struct thrift_field *f);
+// The same; a number outside of least..most is a fault.
+int64_t thrift_within(struct thrift *t, const struct thrift_field *f, int64_t least, int64_t most);
+bool thrift_bool(struct thrift *t, const struct thrift_field *f);
+// Not NUL-terminated, borrowed.
+const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t *size);
+// Number of elements of that type that follow, each at least a byte.
+size_t thrift_list(struct thrift *t, const struct thrift_field *f, int type);
+bool thrift_struct(struct thrift *t, const struct thrift_field *f);
 
 #endif

@@ -1,9 +1,10 @@
 // core/files/parquet_row.c -- puts a row together from the leaves' levels (Melnik et al. 2010,
 // "Dremel"; apache/parquet-format, README.md, "Nested Encoding").
 //
-// A leaf has one level pair for each value, and one for each place above it where something is
-// absent or a list is empty. All leaves below such a place have it, so that they go on together.
+// A leaf has one pair of levels for each value, and one for each ancestor that is absent or an
+// empty list. All leaves below such an ancestor have that pair, so their cursors stay aligned.
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +20,10 @@ struct walk {
     const struct parquet *p;
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
-    uint64_t bytes; // of the row's JSON, about
+    uint64_t bytes; // of the row's JSON, estimated
     bool broken;    // leaves contradict each other
-    bool zero_byte; // in a text, where it would hide the rest
-    bool too_large; // broken too, so that nothing more is read
+    bool zero_byte; // in a text, which it would end early
+    bool too_large; // sets `broken`, so that nothing more is read
 };
 
 static void count_bytes(struct walk *w, uint64_t bytes)
@@ -45,7 +46,7 @@ static size_t leaves_end(const struct parquet *p, const struct parquet_node *n)
     return n->end < p->node_count ? p->nodes[n->end].leaf : p->leaf_count;
 }
 
-// Something is absent: one level of each leaf below.
+// Skips an absent node: one level of each leaf below it.
 static void skip(struct walk *w, const struct parquet_node *n)
 {
     for (size_t i = n->leaf; i < leaves_end(w->p, n); i++) {
@@ -59,7 +60,7 @@ static void skip(struct walk *w, const struct parquet_node *n)
 
 // --- leaves --------------------------------------------------------------------------------------
 
-// The value at the cursor, which goes on; NULL: there is none.
+// Returns the next value of a leaf and advances; NULL if it is absent.
 static const union parquet_value *next(struct walk *w, const struct parquet_node *n)
 {
     struct cursor *c = &w->cursors[n->leaf];
@@ -86,7 +87,7 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
     }
     if (v->bytes.size && memchr(v->bytes.at, 0, v->bytes.size)) {
         w->zero_byte |= n->text;
-        return cJSON_CreateNull(); // no text, unless the column is one
+        return cJSON_CreateNull(); // bytes that are no text
     }
     count_bytes(w, v->bytes.size);
     if (w->broken) return cJSON_CreateNull();
@@ -123,7 +124,7 @@ static void take_picture(struct walk *w, const struct parquet_node *n)
     r->pictures[r->picture_count++] = picture;
 }
 
-// What is at a node that is there.
+// Reads a node that is present.
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
 static cJSON *take_content(struct walk *w, size_t i)
 {
@@ -182,19 +183,6 @@ static cJSON *take(struct walk *w, size_t i)
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static size_t group_of(const struct parquet *p, int64_t row)
-{
-    size_t low = 0, high = p->group_count;
-    while (high - low > 1) {
-        const size_t middle = low + (high - low) / 2;
-        if (p->groups[middle].first <= row)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static bool has_picture(const struct parquet *p, size_t column)
 {
     for (size_t i = column; i < p->nodes[column].end; i++)
@@ -212,7 +200,8 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name))
 static int find(struct parquet *p, struct walk *w, size_t column, int64_t row, struct err *err)
 {
     const struct parquet_node *n = &p->nodes[column];
-    const size_t group = group_of(p, row);
+    const size_t group = parquet_search(p->groups, p->group_count, sizeof *p->groups,
+                                        offsetof(struct parquet_group, first), row);
     const int64_t at = row - p->groups[group].first;
     for (size_t i = n->leaf; i < leaves_end(p, n); i++) {
         const struct parquet_block *b = parquet_block(p, group, i, at, err);

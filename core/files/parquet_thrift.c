@@ -1,5 +1,5 @@
 // core/files/parquet_thrift.c -- Thrift's compact protocol.
-#include "core/files/parquet_thrift.h"
+#include "core/files/parquet_parts.h"
 
 #include "core/base/cancel.h"
 
@@ -62,6 +62,12 @@ static bool expect(struct thrift *t, bool good)
 int64_t thrift_int(struct thrift *t, const struct thrift_field *f)
 {
     return expect(t, f->type >= THRIFT_I16 && f->type <= THRIFT_I64) ? zigzag(t) : 0;
+}
+
+int64_t thrift_within(struct thrift *t, const struct thrift_field *f, int64_t least, int64_t most)
+{
+    const int64_t v = thrift_int(t, f);
+    return expect(t, v >= least && v <= most) ? v : least;
 }
 
 bool thrift_bool(struct thrift *t, const struct thrift_field *f)
