@@ -6,43 +6,31 @@
 
 #include "core/picture/image_parts.h"
 
+static const struct {
+    image_decoder_of *decode;
+    const char *ending;
+} formats[] = {
+    [IMAGE_PNG] = { image_decode_png, ".png" },    [IMAGE_JPEG] = { image_decode_jpeg, ".jpg" },
+    [IMAGE_BMP] = { image_decode_bmp, ".bmp" },    [IMAGE_PNM] = { image_decode_pnm, ".ppm" },
+    [IMAGE_WEBP] = { image_decode_webp, ".webp" }, [IMAGE_GIF] = { image_decode_gif, ".gif" },
+};
+
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err)
 {
-    *image = (struct image){ 0 };
     struct image_header h;
-    int rc;
+    *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    switch (h.format) {
-    case IMAGE_JPEG: rc = image_decode_jpeg(image, &h, bytes, size, name, err); break;
-    case IMAGE_WEBP: rc = image_decode_webp(image, &h, bytes, size, name, err); break;
-    case IMAGE_GIF: rc = image_decode_gif(image, &h, bytes, size, name, err); break;
-    case IMAGE_BMP: rc = image_decode_bmp(image, &h, bytes, size, name, err); break;
-    case IMAGE_PNM: rc = image_decode_pnm(image, &h, bytes, size, name, err); break;
-    default: rc = image_decode_png(image, &h, bytes, size, name, err);
-    }
+    int rc = formats[h.format].decode(image, &h, bytes, size, name, err);
     if (rc == 0) rc = image_orient(image, h.orientation, err);
     if (rc < 0) image_release(image);
     return rc;
 }
 
-int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
-                 struct err *err)
-{
-    *image = (struct image){ 0 };
-    struct image_header h;
-    if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    return image_decode_child(image, &h, bytes, size, name, err);
-}
-
 const char *image_ending(const void *bytes, size_t size)
 {
-    static const char *const endings[] = {
-        [IMAGE_PNG] = ".png", [IMAGE_JPEG] = ".jpg",  [IMAGE_BMP] = ".bmp",
-        [IMAGE_PNM] = ".ppm", [IMAGE_WEBP] = ".webp", [IMAGE_GIF] = ".gif",
-    };
     struct image_header h;
-    return image_header_read(&h, bytes, size, "", NULL) < 0 ? "" : endings[h.format];
+    return image_header_read(&h, bytes, size, "", NULL) < 0 ? "" : formats[h.format].ending;
 }
 
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
@@ -60,6 +48,20 @@ int64_t image_frames(const void *bytes, size_t size)
 {
     struct image_header h;
     return image_header_read(&h, bytes, size, "", NULL) < 0 || h.frames < 1 ? 1 : h.frames;
+}
+
+int image_bad_pixels(const char *name, const char *why, struct err *err)
+{
+    return err_set(err, "cannot read '%s': its pixels are damaged%s%s%s; export it again", name,
+                   why ? " (" : "", why ? why : "", why ? ")" : "");
+}
+
+int image_allocate(struct image *image, const struct image_header *h, int channels,
+                   const char *name, struct err *err)
+{
+    const size_t count = (size_t)h->width * (size_t)h->height;
+    *image = (struct image){ h->width, h->height, channels, malloc(count * (size_t)channels) };
+    return image->pixels ? 0 : err_set(err, "out of memory for the pixels of '%s'", name);
 }
 
 void image_release(struct image *image)

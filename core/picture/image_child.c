@@ -1,14 +1,15 @@
 // core/picture/image_child.c -- decodes in a forked child, so that a hostile picture costs only an
 // error message.
 //
-// Parent and child share one anonymous mapping: a report, then room for the pixels. The child has
-// limits on memory and time, no files and no terminal; it ends with _exit, so that nothing of the
-// parent's (stdio buffers, exit handlers) runs twice. The parent does not trust the report: a
-// compromised child can at worst deliver a wrong picture.
+// Parent and child share one anonymous mapping: a report and memory for the pixels. The parent
+// sends a byte over a socket, the child decodes and replies with a byte. The child has limits on
+// memory and time, no files and no terminal; it ends with _exit, so that nothing of the parent's
+// (stdio buffers, exit handlers) runs twice. The parent does not trust the report: a compromised
+// child can at worst deliver a wrong picture.
 //
 // A fork takes milliseconds in a large process. A decoder, for the many small pictures of a data
-// set, therefore reuses its child: it reads the file's bytes from the mapping, one picture at a
-// time, when a byte arrives on a socket, and replies with a byte.
+// set, therefore reuses its child, and copies each file into the mapping; otherwise the child
+// inherits it.
 //
 // After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
 // usable) and takes no lock of another thread.
@@ -31,18 +32,11 @@
 
 enum {
     CHILD_SECONDS = 20,
-    // Limit of a decoder's child; a larger picture gets a separate child. After a fork every page
-    // that the parent writes is copied once, so a training run should fork rarely.
-    SERVED = 200 << 20, // pixels, then a new one: well within CHILD_SECONDS
+    // Limits of a decoder's child; a larger picture gets a child of its own. After a fork every
+    // page that the parent writes is copied once, so a training run should fork rarely.
+    SERVED = 200 << 20, // pixels, then a new child: well within CHILD_SECONDS
     SERVED_AREA = 1 << 20,
     SERVED_BYTES = 4 << 20,
-};
-
-struct report {
-    bool done;
-    struct image image; // without the pixels
-    struct err err;     // when image.channels is 0
-    _Alignas(64) uint8_t pixels[];
 };
 
 // The address sanitizer reserves terabytes: no limit on address space can be set under it.
@@ -124,63 +118,135 @@ static pid_t child_fork(void)
     return child;
 }
 
-static void decode_into(struct report *report, const uint8_t *bytes, size_t size, const char *name)
+enum { LATE = -1 }; // wait status of a child that had to be killed
+
+struct image_decoder {
+    pid_t child; // 0: none
+    int socket;
+    size_t served;         // pixels
+    size_t area, capacity; // limits: pixels, bytes of a file that is copied; 0: it is inherited
+    struct shared {
+        const uint8_t *bytes; // of the file
+        size_t size;
+        const char *name;
+        char name_copy[256];
+        bool done;
+        struct image image;          // without the pixels
+        struct err err;              // if image.channels is 0
+        _Alignas(64) uint8_t data[]; // [4 * area] pixels, then [capacity] bytes
+    } * shared;
+};
+
+static size_t shared_size(const struct image_decoder *d)
 {
-    struct image image;
-    report->image = (struct image){ 0 };
-    if (image_decode_here(&image, bytes, size, name, &report->err) == 0) {
-        size_t count = (size_t)image.width * (size_t)image.height * (size_t)image.channels;
-        memcpy(report->pixels, image.pixels, count);
-        report->image = image;
-        image_release(&image);
-    }
-    report->done = true;
+    return sizeof(struct shared) + 4 * d->area + d->capacity;
 }
 
-static _Noreturn void child_run(struct report *report, const struct image_header *h,
-                                const uint8_t *bytes, size_t size, const char *name, int notify)
+static _Noreturn void child_serve(const struct image_decoder *d, size_t size, int socket)
 {
-    child_confine((size_t)(h->width * h->height), size, notify);
-    decode_into(report, bytes, size, name);
+    struct shared *s = d->shared;
+    char byte;
+    child_confine(d->area, size, socket);
+    while (read(3, &byte, 1) == 1) {
+        struct image image;
+        s->image = (struct image){ 0 };
+        if (image_decode_here(&image, s->bytes, s->size, s->name, &s->err) == 0) {
+            memcpy(s->data, image.pixels,
+                   (size_t)(image.width * image.height) * (size_t)image.channels);
+            s->image = image;
+            image_release(&image);
+        }
+        s->done = true;
+        if (send(3, &byte, 1, MSG_NOSIGNAL) != 1) break;
+    }
     _exit(0);
+}
+
+// `size`: of the largest file. -1: a message about the picture `name`.
+static int decoder_start(struct image_decoder *d, size_t size, const char *name, struct err *err)
+{
+    int ends[2];
+    if (!d->shared) {
+        void *map =
+            mmap(NULL, shared_size(d), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED) return err_set(err, "out of memory for the pixels of '%s'", name);
+        d->shared = map;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_set(err, "cannot start the picture decoder: %s", strerror(errno));
+    const pid_t child = child_fork();
+    if (child == 0) child_serve(d, size, ends[1]);
+    const int why = errno;
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return err_set(err, "cannot start the picture decoder: %s", strerror(why));
+    }
+    d->child = child;
+    d->socket = ends[0];
+    d->served = 0;
+    return 0;
+}
+
+// Ends the child and returns its wait status; `late` kills it.
+static int decoder_stop(struct image_decoder *d, bool late)
+{
+    int status = 0;
+    close(d->socket);
+    if (late) kill(d->child, SIGKILL);
+    while (waitpid(d->child, &status, 0) < 0)
+        if (errno != EINTR) { // nothing to reap (SIGCHLD ignored): the report counts
+            late = false;
+            break;
+        }
+    d->child = 0;
+    return late ? LATE : status;
+}
+
+static void decoder_release(struct image_decoder *d)
+{
+    if (d->child) decoder_stop(d, true);
+    if (d->shared) munmap(d->shared, shared_size(d));
 }
 
 // Waits until the child sends something or closes its end, as it does when it ends.
 static bool child_wait(int end)
 {
-    double until = clock_seconds() + CHILD_SECONDS;
+    const double until = clock_seconds() + CHILD_SECONDS;
     for (;;) {
-        int left = (int)(1000 * (until - clock_seconds()));
+        const int left = (int)(1000 * (until - clock_seconds()));
         struct pollfd p = { .fd = end, .events = POLLIN };
-        int n = left > 0 ? poll(&p, 1, left) : 0;
+        const int n = left > 0 ? poll(&p, 1, left) : 0;
         if (n > 0 || (n < 0 && errno != EINTR)) return true;
         if (n == 0 && left <= 0) return false;
     }
 }
 
-enum { LATE = -1 }; // wait status of a child that had to be killed
-
-static int child_reap(pid_t child, bool late)
+static int decoder_ask(struct image_decoder *d, struct image *image, const struct image_header *h,
+                       const void *bytes, size_t size, const char *name, struct err *err)
 {
-    int status = 0;
-    if (late) kill(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return 0; // nobody to reap (SIGCHLD ignored): the report counts
-    return late ? LATE : status;
-}
-
-static int report_take(struct image *image, const struct report *report, size_t area, int status,
-                       const char *name, struct err *err)
-{
+    struct shared *s = d->shared;
+    char byte = 0;
+    const size_t area = (size_t)(h->width * h->height);
+    d->served += area;
+    s->bytes = d->capacity ? memcpy(s->data + 4 * d->area, bytes, size) : bytes;
+    s->size = size;
+    s->name = d->capacity ? s->name_copy : name;
+    snprintf(s->name_copy, sizeof s->name_copy, "%s", name);
+    s->done = false;
+    const bool asked = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1;
+    const bool late = asked && !child_wait(d->socket);
+    const bool answered = asked && !late && read(d->socket, &byte, 1) == 1;
+    const int status = answered ? 0 : decoder_stop(d, late);
     if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
         return err_set(err, "cannot read '%s': decoding took more than %d seconds", name,
                        CHILD_SECONDS);
-    if (status > 0 || !report->done)
+    if (status > 0 || !s->done)
         return err_set(err, "cannot read '%s': it crashes the decoder (%s), so the file is damaged",
                        name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
-    struct image got = report->image;
+    struct image got = s->image;
     if (got.channels == 0) {
-        struct err message = report->err;
+        struct err message = s->err;
         message.text[sizeof message.text - 1] = 0;
         return err_set(err, "%s", message.text);
     }
@@ -191,130 +257,55 @@ static int report_take(struct image *image, const struct report *report, size_t 
         return err_set(err, "cannot read '%s': the decoder failed, so the file is damaged", name);
     got.pixels = malloc(area * (size_t)got.channels);
     if (!got.pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
-    memcpy(got.pixels, report->pixels, area * (size_t)got.channels);
+    memcpy(got.pixels, s->data, area * (size_t)got.channels);
     *image = got;
     return 0;
 }
 
-int image_decode_child(struct image *image, const struct image_header *h, const uint8_t *bytes,
+// Decodes in a child of its own, with limits for this picture.
+static int decode_once(struct image *image, const struct image_header *h, const void *bytes,
                        size_t size, const char *name, struct err *err)
 {
-    size_t area = (size_t)h->width * (size_t)h->height, room = sizeof(struct report) + 4 * area;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_set(err, "cannot start the picture decoder: %s", strerror(errno));
-    struct report *report =
-        mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (report == MAP_FAILED) {
-        close(ends[0]), close(ends[1]);
-        return err_set(err, "out of memory for the pixels of '%s'", name);
-    }
-    pid_t child = child_fork();
-    if (child == 0) child_run(report, h, bytes, size, name, ends[1]);
-    int why = errno;
-    close(ends[1]);
-    int rc = child < 0 ? err_set(err, "cannot start the picture decoder: %s", strerror(why))
-                       : report_take(image, report, area, child_reap(child, !child_wait(ends[0])),
-                                     name, err);
-    close(ends[0]);
-    munmap(report, room);
+    struct image_decoder d = { .area = (size_t)(h->width * h->height) };
+    int rc = decoder_start(&d, size, name, err);
+    if (rc == 0) rc = decoder_ask(&d, image, h, bytes, size, name, err);
+    decoder_release(&d);
     return rc;
 }
 
-// --- a child for many pictures -------------------------------------------------------------------
-
-struct image_decoder {
-    pid_t child; // 0: none
-    int socket;
-    size_t served; // pixels
-    struct shared {
-        size_t size;
-        char name[256];
-        uint8_t bytes[SERVED_BYTES];
-        struct report report; // and its pixels
-    } * shared;
-};
-
-static size_t shared_room(void)
+int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
+                 struct err *err)
 {
-    return sizeof(struct shared) + 4 * (size_t)SERVED_AREA;
-}
-
-static _Noreturn void child_serve(struct shared *shared, int socket)
-{
-    char byte;
-    child_confine(SERVED_AREA, SERVED_BYTES, socket);
-    while (read(3, &byte, 1) == 1) {
-        decode_into(&shared->report, shared->bytes, shared->size, shared->name);
-        if (send(3, &byte, 1, MSG_NOSIGNAL) != 1) break;
-    }
-    _exit(0);
+    struct image_header h;
+    *image = (struct image){ 0 };
+    if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
+    return decode_once(image, &h, bytes, size, name, err);
 }
 
 struct image_decoder *image_decoder_new(void)
 {
-    return xcalloc(1, sizeof(struct image_decoder));
-}
-
-// Ends the child and returns its wait status; `late` kills it.
-static int decoder_stop(struct image_decoder *d, bool late)
-{
-    close(d->socket);
-    int status = child_reap(d->child, late);
-    d->child = 0;
-    return status;
+    struct image_decoder *d = xcalloc(1, sizeof *d);
+    d->area = SERVED_AREA;
+    d->capacity = SERVED_BYTES;
+    return d;
 }
 
 void image_decoder_free(struct image_decoder *d)
 {
     if (!d) return;
-    if (d->child) decoder_stop(d, true);
-    if (d->shared) munmap(d->shared, shared_room());
+    decoder_release(d);
     free(d);
-}
-
-static int decoder_start(struct image_decoder *d)
-{
-    int ends[2];
-    if (!d->shared) {
-        void *m =
-            mmap(NULL, shared_room(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (m == MAP_FAILED) return -1;
-        d->shared = m;
-    }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) return -1;
-    pid_t child = child_fork();
-    if (child == 0) child_serve(d->shared, ends[1]);
-    close(ends[1]);
-    if (child < 0) {
-        close(ends[0]);
-        return -1;
-    }
-    d->child = child;
-    d->socket = ends[0];
-    d->served = 0;
-    return 0;
 }
 
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
                       const char *name, struct err *err)
 {
-    *image = (struct image){ 0 };
     struct image_header h;
+    *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    size_t area = (size_t)h.width * (size_t)h.height;
     if (d->child && d->served >= SERVED) decoder_stop(d, true);
-    if (area > SERVED_AREA || size > SERVED_BYTES || (!d->child && decoder_start(d) < 0))
-        return image_decode_child(image, &h, bytes, size, name, err);
-    d->served += area;
-    d->shared->size = size;
-    memcpy(d->shared->bytes, bytes, size);
-    snprintf(d->shared->name, sizeof d->shared->name, "%s", name);
-    d->shared->report.done = false;
-    char byte = 0;
-    bool asked = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1,
-         late = asked && !child_wait(d->socket);
-    bool answered = asked && !late && read(d->socket, &byte, 1) == 1;
-    return report_take(image, &d->shared->report, area, answered ? 0 : decoder_stop(d, late), name,
-                       err);
+    if ((size_t)(h.width * h.height) > SERVED_AREA || size > SERVED_BYTES ||
+        (!d->child && decoder_start(d, SERVED_BYTES, name, NULL) < 0))
+        return decode_once(image, &h, bytes, size, name, err);
+    return decoder_ask(d, image, &h, bytes, size, name, err);
 }

@@ -1,4 +1,4 @@
-// core/picture/image_exif.c -- the orientation a camera noted, and turning the picture accordingly.
+// core/picture/image_exif.c -- reads the orientation that a camera wrote, and turns the picture.
 //
 // EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
 // is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, says where
@@ -10,9 +10,7 @@
 
 static uint32_t number(const uint8_t *p, int bytes, bool big)
 {
-    uint32_t value = 0;
-    for (int i = 0; i < bytes; i++) value = value << 8 | p[big ? i : bytes - 1 - i];
-    return value;
+    return big ? image_big(p, bytes) : image_little(p, bytes);
 }
 
 int image_exif_orientation(const uint8_t *tiff, size_t size)

@@ -2,21 +2,17 @@
 //
 // A screen descriptor, a table of colours, then blocks: extensions ('!'), frames (','), the end
 // (';'). A frame's pixels are LZW codes in sub-blocks of up to 255 bytes (GIF89a, appendix F). The
-// canvas is the screen, larger if the frame goes beyond it. What the frame leaves free has its
-// transparent colour, or colour 0 if it has none (Pillow too; the background colour is ignored, as
-// by browsers). stb_image's reader paints that with the background; giflib, which writes films,
-// shows something for codes that no table has, where Pillow refuses the file. So this is our own.
+// canvas is the screen, enlarged if the frame reaches beyond it. Pixels outside of the frame have
+// its transparent colour, or colour 0 if it has none (as in Pillow; browsers ignore the background
+// colour too). A reader of our own: stb_image's paints those pixels with the background, and
+// giflib, which writes films, shows pixels for codes that no table has, where Pillow refuses the
+// file.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/picture/image_parts.h"
 
-static int little16(const uint8_t *p)
-{
-    return p[0] | p[1] << 8;
-}
-
-// Behind the sub-blocks that begin at `at`; 0: they are cut off.
+// Offset behind the sub-blocks at `at`; 0: they are cut off.
 static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at < size && bytes[at]) at += (size_t)bytes[at] + 1;
@@ -29,7 +25,7 @@ static size_t table_size(uint8_t flags)
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-// Behind the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
+// Offset behind the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
 static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
 {
     if (size - at < 11) return 0;
@@ -37,7 +33,7 @@ static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
     return data < size ? skip_blocks(bytes, size, data + 1) : 0;
 }
 
-// Frames from `at` on, which may be cut off.
+// Counts the frames from `at` on; the last may be cut off.
 static int64_t count_frames(const uint8_t *bytes, size_t size, size_t at)
 {
     int64_t count = 0;
@@ -54,44 +50,35 @@ static int64_t count_frames(const uint8_t *bytes, size_t size, size_t at)
     return count;
 }
 
-static void take_frame(struct image_header *h, const uint8_t *bytes, size_t at)
+int image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
+                     struct err *err)
 {
-    const int right = little16(bytes + at + 1) + little16(bytes + at + 5);
-    const int bottom = little16(bytes + at + 3) + little16(bytes + at + 7);
-    if (right > h->width) h->width = right;
-    if (bottom > h->height) h->height = bottom;
-    h->data = at;
-}
-
-// The graphic control extension before the frame: is a colour transparent, and which?
-static void take_extension(struct image_header *h, const uint8_t *bytes, size_t at)
-{
-    if (bytes[at + 1] != 0xf9 || bytes[at + 2] < 4) return;
-    h->alpha |= bytes[at + 3] & 1;
-    if (bytes[at + 3] & 1) h->transparent = bytes[at + 6];
-}
-
-const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size)
-{
-    h->format = IMAGE_GIF;
-    if (size < 13) return "the GIF is truncated";
-    h->width = little16(bytes + 6);
-    h->height = little16(bytes + 8);
+    if (size < 13) return image_damaged(name, "the GIF is truncated", err);
+    h->width = image_little(bytes + 6, 2);
+    h->height = image_little(bytes + 8, 2);
     for (size_t at = 13 + table_size(bytes[10]); at < size && at;) {
-        const uint8_t kind = bytes[at];
-        if (kind == ';') return "the GIF has no pixels";
-        size_t next = at + 1; // anything else is skipped, as by others
-        if (kind == '!') next = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
-        if (kind == ',') next = skip_frame(bytes, size, at);
-        if (kind == '!' && next) take_extension(h, bytes, at);
-        if (kind == ',' && next) {
-            take_frame(h, bytes, at);
+        const uint8_t *block = bytes + at;
+        size_t next = at + 1; // anything else is skipped, as other readers do
+        if (*block == ';') return image_damaged(name, "the GIF has no pixels", err);
+        if (*block == '!') next = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
+        if (*block == ',') next = skip_frame(bytes, size, at);
+        // The graphic control extension before the frame: its transparent colour, if any.
+        if (*block == '!' && next && block[1] == 0xf9 && block[2] >= 4 && block[3] & 1) {
+            h->alpha = true;
+            h->transparent = block[6];
+        }
+        if (*block == ',' && next) {
+            const int64_t right = image_little(block + 1, 2) + image_little(block + 5, 2);
+            const int64_t bottom = image_little(block + 3, 2) + image_little(block + 7, 2);
+            if (right > h->width) h->width = right;
+            if (bottom > h->height) h->height = bottom;
+            h->data = at;
             h->frames = 1 + count_frames(bytes, size, next);
-            return NULL; // what follows may be cut off
+            return 0; // the rest may be cut off
         }
         at = next;
     }
-    return "the GIF is truncated";
+    return image_damaged(name, "the GIF is truncated", err);
 }
 
 // --- the codes of a frame ------------------------------------------------------------------------
@@ -142,7 +129,7 @@ static bool put(struct frame *f, uint8_t index)
     return f->row < f->height;
 }
 
-// Indices of colours into the canvas. False: the codes end early or mean nothing.
+// Writes colour indexes to the canvas. False: the codes end early or are invalid.
 static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
@@ -183,67 +170,47 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 
 // --- colours -------------------------------------------------------------------------------------
 
-static bool counts_greys(const uint8_t *table, size_t size)
-{
-    size_t i = 0;
-    while (i < size && table[i] == i / 3) i++;
-    return i == size;
-}
-
-// Index to colour. Beyond the table is black; but without one, or with one that merely counts the
-// greys, an index is its grey.
+// Fills in the colour of each index. Beyond the table it is black; but without a table, or with one
+// that merely counts the greys, an index is its grey.
 static void read_colours(uint8_t colours[256][3], const struct image_header *h,
                          const uint8_t *bytes)
 {
     const uint8_t *frame = bytes + h->data, *table = bytes + 13;
-    size_t size = table_size(bytes[10]);
+    size_t size = table_size(bytes[10]), greys = 0;
     if (frame[9] & 0x80) {
         table = frame + 10;
         size = table_size(frame[9]);
     }
-    const bool grey = counts_greys(table, size);
-    for (int i = 0; i < 256; i++) memset(colours[i], grey ? i : 0, 3);
+    while (greys < size && table[greys] == greys / 3) greys++;
+    for (int i = 0; i < 256; i++) memset(colours[i], greys == size ? i : 0, 3);
     memcpy(colours, table, size);
-}
-
-static void paint(struct image *image, const struct image_header *h, const uint8_t *canvas,
-                  uint8_t colours[256][3])
-{
-    const size_t count = (size_t)image->width * (size_t)image->height;
-    uint8_t *to = image->pixels;
-    for (size_t i = 0; i < count; i++, to += image->channels) {
-        memcpy(to, colours[canvas[i]], 3);
-        if (h->alpha) to[3] = canvas[i] == h->transparent ? 0 : 255;
-    }
 }
 
 int image_decode_gif(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err)
 {
     uint8_t colours[256][3];
-    const uint8_t *d = bytes + h->data;
+    const uint8_t *d = bytes + h->data, *data = d + 10 + table_size(d[9]);
     const size_t count = (size_t)h->width * (size_t)h->height;
-    const uint8_t *data = d + 10 + table_size(d[9]);
     struct frame f = { .stride = h->width,
-                       .x = little16(d + 1),
-                       .y = little16(d + 3),
-                       .width = little16(d + 5),
-                       .height = little16(d + 7),
+                       .x = (int)image_little(d + 1, 2),
+                       .y = (int)image_little(d + 3, 2),
+                       .width = (int)image_little(d + 5, 2),
+                       .height = (int)image_little(d + 7, 2),
                        .interlaced = d[9] & 0x40 };
     if (data[0] < 1 || data[0] > 11 || !f.width || !f.height)
         return err_set(err, "cannot read '%s': the GIF's first frame is damaged", name);
-    *image = (struct image){ h->width, h->height, h->alpha ? 4 : 3, NULL };
-    image->pixels = malloc(count * (size_t)image->channels);
+    if (image_allocate(image, h, h->alpha ? 4 : 3, name, err) < 0) return -1;
     f.canvas = malloc(count);
-    if (!image->pixels || !f.canvas) {
-        free(f.canvas);
-        return err_set(err, "out of memory for the pixels of '%s'", name);
-    }
+    if (!f.canvas) return err_set(err, "out of memory for the pixels of '%s'", name);
     memset(f.canvas, h->alpha ? h->transparent : 0, count);
     const bool whole = unpack(&f, (struct codes){ .at = data + 1, .end = bytes + size }, data[0]);
     read_colours(colours, h, bytes);
-    if (whole) paint(image, h, f.canvas, colours);
+    uint8_t *to = image->pixels;
+    for (size_t i = 0; whole && i < count; i++, to += image->channels) {
+        memcpy(to, colours[f.canvas[i]], 3);
+        if (h->alpha) to[3] = f.canvas[i] == h->transparent ? 0 : 255;
+    }
     free(f.canvas);
-    return whole ? 0
-                 : err_set(err, "cannot read '%s': its pixels are damaged; export it again", name);
+    return whole ? 0 : image_bad_pixels(name, NULL, err);
 }

@@ -1,10 +1,9 @@
-// core/picture/image_header.c -- which format a picture has and how large it is, before any decoder
-// runs.
+// core/picture/image_header.c -- finds a picture's format and size before any decoder runs.
 //
-// The format is told by the first bytes, never by the file's name. PNG chunks and JPEG segments are
-// walked here too: that gives the EXIF block, and finds files that were cut off. Sizes are checked
-// against the limits of image.h and against the length of the file: a few bytes cannot hold
-// millions of pixels, so a picture bomb costs nothing.
+// The first bytes decide the format, never the file's name. PNG chunks and JPEG segments are walked
+// here too: that gives the EXIF block, and finds truncated files. Sizes are checked against the
+// limits of image.h and against the length of the file: a few bytes cannot hold millions of pixels,
+// so a picture bomb costs nothing.
 #include <string.h>
 
 #include "core/picture/image_parts.h"
@@ -14,29 +13,9 @@ static bool starts(const uint8_t *bytes, size_t size, size_t at, const char *mag
     return size >= at + length && memcmp(bytes + at, magic, length) == 0;
 }
 
-static uint32_t big32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static uint32_t little32(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
-static int big16(const uint8_t *p)
-{
-    return p[0] << 8 | p[1];
-}
-
-static int damaged(const char *name, const char *what, struct err *err)
+int image_damaged(const char *name, const char *what, struct err *err)
 {
     return err_set(err, "cannot read '%s': %s; export it again as PNG or JPEG", name, what);
-}
-
-static int found(const char *fault, const char *name, struct err *err)
-{
-    return fault ? damaged(name, fault, err) : 0;
 }
 
 // --- formats that are known but not read -------------------------------------------------------
@@ -118,62 +97,57 @@ static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, st
 static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                     struct err *err)
 {
-    h->format = IMAGE_PNG;
     if (starts(bytes, size, 12, "CgBI", 4))
         return err_set(err, "'%s' is a PNG in Apple's own variant: convert it, e.g. `%s`", name,
                        "pngcrush -revert-iphone-optimizations in.png out.png");
     if (size < 33 || !starts(bytes, size, 8, "\0\0\0\rIHDR", 8))
-        return damaged(name, "the PNG is truncated or does not start with its header", err);
-    h->width = big32(bytes + 16);
-    h->height = big32(bytes + 20);
+        return image_damaged(name, "the PNG is truncated or does not start with its header", err);
+    h->width = image_big(bytes + 16, 4);
+    h->height = image_big(bytes + 20, 4);
     h->alpha = true; // of a colour key (tRNS) too: the reference lays those over white as well
     bool pixels = false;
     for (size_t at = 8; size - at >= 12;) {
-        size_t length = big32(bytes + at);
+        size_t length = image_big(bytes + at, 4);
         if (length > size - at - 12) break;
         const uint8_t *type = bytes + at + 4;
         if (memcmp(type, "IEND", 4) == 0)
-            return pixels ? 0 : damaged(name, "the PNG has no pixels", err);
+            return pixels ? 0 : image_damaged(name, "the PNG has no pixels", err);
         if (memcmp(type, "IDAT", 4) == 0) pixels = true;
-        if (memcmp(type, "acTL", 4) == 0 && !pixels && length == 8) h->frames = big32(type + 4);
+        if (memcmp(type, "acTL", 4) == 0 && !pixels && length == 8)
+            h->frames = image_big(type + 4, 4);
         if (memcmp(type, "eXIf", 4) == 0) h->orientation = image_exif_orientation(type + 4, length);
         if (memcmp(type, "iTXt", 4) == 0 && starts(type + 4, length, 0, "XML:com.adobe.xmp\0", 18))
             h->xmp = image_xmp_orientation(type + 4, length);
         at += length + 12;
     }
-    return damaged(name, "the PNG is truncated", err);
+    return image_damaged(name, "the PNG is truncated", err);
 }
 
-// Checks a frame header; refuses kinds that few decoders read.
-static int jpeg_frame(struct image_header *h, int marker, const uint8_t *p, size_t length,
-                      const char *name, struct err *err)
-{
-    if (length < 6) return damaged(name, "the JPEG's frame header is too short", err);
-    const char *what = marker == 0xc3                        ? "lossless"
-                       : marker > 0xc2 && marker < 0xc8      ? "hierarchical"
-                       : marker > 0xc8                       ? "arithmetic-coded"
-                       : p[0] != 8                           ? "12-bit"
-                       : p[5] != 1 && p[5] != 3 && p[5] != 4 ? "multi-channel"
-                                                             : NULL;
-    if (what)
-        return err_set(err, "'%s' is a JPEG of the rare %s kind: convert it, e.g. `%s`", name, what,
-                       "magick in.jpg out.png");
-    h->height = big16(p + 1);
-    h->width = big16(p + 3);
-    if (!h->width) return damaged(name, "its header has no width or no height", err);
-    return 0;
-}
-
-// One segment, its length taken off.
+// Reads one segment, without its length. Refuses frames that few decoders read.
 static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, size_t length,
                         const char *name, struct err *err)
 {
     enum { SOF0 = 0xc0, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc, SOF15 = 0xcf, SOS = 0xda, APP1 = 0xe1 };
-    if (marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG && marker != DAC) {
-        if (h->width) return damaged(name, "the JPEG has two frame headers", err);
-        return jpeg_frame(h, marker, p, length, name, err);
+    const bool frame =
+        marker >= SOF0 && marker <= SOF15 && marker != DHT && marker != JPG && marker != DAC;
+    if (frame && h->width) return image_damaged(name, "the JPEG has two frame headers", err);
+    if (frame && length < 6)
+        return image_damaged(name, "the JPEG's frame header is too short", err);
+    if (frame) {
+        const char *what = marker == 0xc3                        ? "lossless"
+                           : marker > 0xc2 && marker < 0xc8      ? "hierarchical"
+                           : marker > 0xc8                       ? "arithmetic-coded"
+                           : p[0] != 8                           ? "12-bit"
+                           : p[5] != 1 && p[5] != 3 && p[5] != 4 ? "multi-channel"
+                                                                 : NULL;
+        if (what)
+            return err_set(err, "'%s' is a JPEG of the rare %s kind: convert it, e.g. `%s`", name,
+                           what, "magick in.jpg out.png");
+        h->height = image_big(p + 1, 2);
+        h->width = image_big(p + 3, 2);
+        if (!h->width) return image_damaged(name, "its header has no width or no height", err);
     } else if (marker == SOS && !h->width) {
-        return damaged(name, "the JPEG's pixels come before their size", err);
+        return image_damaged(name, "the JPEG's pixels come before their size", err);
     } else if (marker == APP1 && h->orientation <= 1 && starts(p, length, 0, "Exif\0\0", 6)) {
         h->orientation = image_exif_orientation(p + 6, length - 6);
     } else if (marker == APP1 && starts(p, length, 0, "http://ns.adobe.com/xap/1.0/\0", 29)) {
@@ -201,17 +175,16 @@ static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, 
 {
     enum { SOI = 0xd8, EOI = 0xd9, RST0 = 0xd0, SOS = 0xda };
     bool pixels = false;
-    h->format = IMAGE_JPEG;
     for (size_t at = 2; at + 2 <= size;) {
         int marker = bytes[at + 1];
         if (bytes[at] != 0xff || marker == 0xff) {
             at++; // padding, or rubbish between segments
             continue;
         }
-        if (marker == EOI) return pixels ? 0 : damaged(name, "the JPEG has no pixels", err);
+        if (marker == EOI) return pixels ? 0 : image_damaged(name, "the JPEG has no pixels", err);
         at += 2;
         if (marker <= 1 || (marker >= RST0 && marker <= SOI)) continue;
-        size_t length = size - at >= 2 ? (size_t)big16(bytes + at) : 0;
+        size_t length = size - at >= 2 ? (size_t)image_big(bytes + at, 2) : 0;
         if (length < 2 || length > size - at) break;
         if (jpeg_segment(h, marker, bytes + at + 2, length - 2, name, err) < 0) return -1;
         at += length;
@@ -219,16 +192,15 @@ static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, 
         pixels = true;
         at = jpeg_skip_scan(bytes, size, at);
     }
-    return damaged(name, "the JPEG is truncated or damaged", err);
+    return image_damaged(name, "the JPEG is truncated or damaged", err);
 }
 
 static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                     struct err *err)
 {
     enum { BITFIELDS = 3, ALPHABITFIELDS = 6 };
-    h->format = IMAGE_BMP;
-    if (size < 26) return damaged(name, "the BMP is truncated", err);
-    size_t offset = little32(bytes + 10), header = little32(bytes + 14);
+    if (size < 26) return image_damaged(name, "the BMP is truncated", err);
+    size_t offset = image_little(bytes + 10, 4), header = image_little(bytes + 14, 4);
     int bits, compression = 0;
     bool down = false;
     if (header == 12) { // OS/2
@@ -236,13 +208,14 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         h->height = bytes[20] | bytes[21] << 8;
         bits = bytes[24];
     } else {
-        if (size < 54 || header < 40) return damaged(name, "the BMP's header is damaged", err);
-        h->width = (int32_t)little32(bytes + 18);
-        h->height = (int32_t)little32(bytes + 22);
+        if (size < 54 || header < 40)
+            return image_damaged(name, "the BMP's header is damaged", err);
+        h->width = (int32_t)image_little(bytes + 18, 4);
+        h->height = (int32_t)image_little(bytes + 22, 4);
         down = h->height < 0; // rows stored from top to bottom
         if (down) h->height = -h->height;
         bits = bytes[28];
-        compression = (int)little32(bytes + 30);
+        compression = (int)image_little(bytes + 30, 4);
         if (header != 40 && header != 56 && header != 108 && header != 124)
             return err_set(err,
                            "'%s' is a BMP with a rare header of %zu bytes: convert it, e.g. `%s`",
@@ -258,12 +231,12 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return 0; // told by size_check
     size_t stride = ((size_t)h->width * (size_t)bits + 31) / 32 * 4;
     if (offset > size || stride * (size_t)h->height > size - offset)
-        return damaged(name, "the BMP is truncated", err);
+        return image_damaged(name, "the BMP is truncated", err);
     h->data = offset;
     if (bits != 1 && bits != 4 && bits != 8) return 0;
     const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
     const size_t there = offset > at ? (offset - at) / entry : 0; // in front of the pixels
-    const size_t named = header == 12 ? 0 : little32(bytes + 46);
+    const size_t named = header == 12 ? 0 : image_little(bytes + 46, 4);
     const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
     h->palette = (struct bmp_palette){ .bits = bits,
                                        .down = down,
@@ -291,60 +264,61 @@ static int64_t pnm_number(const uint8_t *bytes, size_t size, size_t *at)
 static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                     struct err *err)
 {
-    h->format = IMAGE_PNM;
     size_t at = 2;
     h->width = pnm_number(bytes, size, &at);
     h->height = pnm_number(bytes, size, &at);
     int64_t maximum = pnm_number(bytes, size, &at);
     if (h->width < 0 || h->height < 0 || maximum < 1 || maximum > 65535 || at >= size)
-        return damaged(name, "the header of the PPM is damaged", err);
+        return image_damaged(name, "the header of the PPM is damaged", err);
     h->maximum = (int)maximum;
     h->data = at + 1;                                                      // one blank
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // told by size_check
     size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
     if (size - h->data < need * (maximum > 255 ? 2 : 1))
-        return damaged(name, "the PPM is truncated", err);
+        return image_damaged(name, "the PPM is truncated", err);
     return 0;
 }
 
-static int webp_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
-                     struct err *err)
+// Finds the format by the first bytes, and its reader; NULL: no format that is read.
+static image_reader *reader_of(const uint8_t *bytes, size_t size, enum image_format *format)
 {
-    return found(image_webp_header(h, bytes, size), name, err);
-}
-
-static int gif_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
-                    struct err *err)
-{
-    return found(image_gif_header(h, bytes, size), name, err);
-}
-
-typedef int header_reader(struct image_header *h, const uint8_t *bytes, size_t size,
-                          const char *name, struct err *err);
-
-// Of the format that the first bytes tell; NULL: of none that is read.
-static header_reader *reader_of(const uint8_t *bytes, size_t size)
-{
-    if (starts(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return png_read;
-    if (starts(bytes, size, 0, "\xff\xd8\xff", 3)) return jpeg_read;
-    if (starts(bytes, size, 0, "BM", 2) && !is_text(bytes, size)) return bmp_read;
-    if (size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') &&
-        memchr(" \t\r\n#", bytes[2], 5))
-        return pnm_read;
-    if (starts(bytes, size, 0, "RIFF", 4) && starts(bytes, size, 8, "WEBP", 4)) return webp_read;
-    if (starts(bytes, size, 0, "GIF87a", 6) || starts(bytes, size, 0, "GIF89a", 6)) return gif_read;
-    return NULL;
+    static const struct {
+        const char *magic;
+        size_t length;
+        enum image_format format;
+        image_reader *read;
+    } formats[] = {
+        { "\x89PNG\r\n\x1a\n", 8, IMAGE_PNG, png_read },
+        { "\xff\xd8\xff", 3, IMAGE_JPEG, jpeg_read },
+        { "BM", 2, IMAGE_BMP, bmp_read },
+        { "P5", 2, IMAGE_PNM, pnm_read },
+        { "P6", 2, IMAGE_PNM, pnm_read },
+        { "RIFF", 4, IMAGE_WEBP, image_webp_header },
+        { "GIF87a", 6, IMAGE_GIF, image_gif_header },
+        { "GIF89a", 6, IMAGE_GIF, image_gif_header },
+    };
+    size_t i = 0;
+    const size_t count = sizeof formats / sizeof *formats;
+    while (i < count && !starts(bytes, size, 0, formats[i].magic, formats[i].length)) i++;
+    if (i == count) return NULL;
+    *format = formats[i].format;
+    // Short magic numbers begin other files too.
+    if (*format == IMAGE_BMP && is_text(bytes, size)) return NULL;
+    if (*format == IMAGE_PNM && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) return NULL;
+    if (*format == IMAGE_WEBP && !starts(bytes, size, 8, "WEBP", 4)) return NULL;
+    return formats[i].read;
 }
 
 bool image_begins(const void *bytes, size_t size)
 {
-    return reader_of(bytes, size) || foreign_of(bytes, size);
+    enum image_format format;
+    return reader_of(bytes, size, &format) || foreign_of(bytes, size);
 }
 
 static int size_check(const struct image_header *h, size_t size, const char *name, struct err *err)
 {
     if (h->width < 1 || h->height < 1)
-        return damaged(name, "its header has no width or no height", err);
+        return image_damaged(name, "its header has no width or no height", err);
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE ||
         h->width * h->height > IMAGE_MAX_AREA)
         return err_set(err,
@@ -375,7 +349,7 @@ int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size,
     if (size > IMAGE_MAX_FILE)
         return err_set(err, "'%s' exceeds the size limit of pictures, %d MB", name,
                        IMAGE_MAX_FILE >> 20);
-    header_reader *read = reader_of(bytes, size);
+    image_reader *read = reader_of(bytes, size, &h->format);
     if (!read) return not_a_picture(bytes, size, name, err);
     if (read(h, bytes, size, name, err) < 0) return -1;
     if (!h->orientation) h->orientation = h->xmp ? h->xmp : 1;

@@ -31,7 +31,7 @@ static void take_warning(j_common_ptr jpeg, int level)
     if (level < 0 && (code == JWRN_HUFF_BAD_CODE || code == JWRN_JPEG_EOF)) fail(jpeg);
 }
 
-// Files of four inks are stored inverted (Adobe): 255 is no ink. Pillow takes all of them so.
+// Files of four inks are stored inverted (Adobe): 255 is no ink. Pillow reads all of them so.
 static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, int64_t width)
 {
     for (int64_t x = 0; x < width; x++, rgb += 3, inks += 4)
@@ -41,7 +41,7 @@ static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, int64_t width)
         }
 }
 
-// Into `image`, which has room for them; `inks`: a row of four inks. -1: r->why.
+// Fills the pixels of `image`; `inks`: memory for a row of four inks. -1: r->why.
 static int read_pixels(struct reader *r, const struct image *image, uint8_t *inks,
                        const uint8_t *bytes, size_t size)
 {
@@ -71,15 +71,13 @@ int image_decode_jpeg(struct image *image, const struct image_header *h, const u
 {
     struct reader r = { .jpeg.client_data = &r };
     uint8_t *inks = malloc((size_t)h->width * 4);
-    *image = (struct image){ h->width, h->height, 3, malloc((size_t)(h->width * h->height) * 3) };
     r.jpeg.err = jpeg_std_error(&r.errors);
     r.errors.error_exit = fail;
     r.errors.emit_message = take_warning;
-    int rc = -1;
-    if (!inks || !image->pixels)
-        err_set(err, "out of memory for the pixels of '%s'", name);
-    else if ((rc = read_pixels(&r, image, inks, bytes, size)) < 0)
-        err_set(err, "cannot read '%s': its pixels are damaged (%s); export it again", name, r.why);
+    int rc = image_allocate(image, h, 3, name, err);
+    if (rc == 0 && !inks) rc = err_set(err, "out of memory for the pixels of '%s'", name);
+    if (rc == 0 && read_pixels(&r, image, inks, bytes, size) < 0)
+        rc = image_bad_pixels(name, r.why, err);
     jpeg_destroy_decompress(&r.jpeg);
     free(inks);
     return rc;

@@ -9,11 +9,11 @@
 
 enum image_format { IMAGE_PNG, IMAGE_JPEG, IMAGE_BMP, IMAGE_PNM, IMAGE_WEBP, IMAGE_GIF };
 
-// Of a BMP whose pixels are numbers of colours.
+// Of a BMP whose pixels are colour numbers.
 struct bmp_palette {
-    int bits; // of a pixel: 1, 4 or 8; 0: there is none
+    int bits; // of a pixel: 1, 4 or 8; 0: no palette
     bool down;
-    size_t at, entry, colours; // where it begins, bytes of a colour, how many
+    size_t at, entry, colours; // offset, bytes of a colour, number of colours
 };
 
 // Header data, read by our own bounds-checked code before any decoder runs.
@@ -22,49 +22,54 @@ struct image_header {
     int64_t width, height; // as stored, before the orientation is applied
     int orientation;       // 1..8: EXIF's, else that of XMP
     int xmp;               // orientation in XMP; 0: none
-    bool alpha;            // PNG, BMP: a fourth channel of the decoder means transparency; GIF: one
-                           // colour does
+    bool alpha;            // the decoder's fourth channel means transparency (PNG, BMP); one colour
+                           // is transparent (GIF)
     int maximum;           // PNM: the maximum value
     uint8_t transparent;   // GIF: that colour
     int64_t frames;        // of an animation; else 0 or 1
-    size_t data;           // PNM, BMP: offset of the pixels; GIF: of the first frame's descriptor
+    size_t data;           // offset of the pixels (PNM, BMP), of the first frame's descriptor (GIF)
     struct bmp_palette palette;
 };
 
-// image_header.c. `name` is used in messages of all these functions.
-int image_header_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
-                      struct err *err);
+// A reader of headers and a decoder of each format (image_header.c, image_webp.c, image_gif.c;
+// image_pixels.c, image_jpeg.c). `name` is used in messages. Pixels are malloc'ed, because xmalloc
+// must not end the child.
+typedef int image_reader(struct image_header *h, const uint8_t *bytes, size_t size,
+                         const char *name, struct err *err);
+typedef int image_decoder_of(struct image *image, const struct image_header *h,
+                             const uint8_t *bytes, size_t size, const char *name, struct err *err);
 
-// image_webp.c, image_gif.c: the rest of the header, of bytes that begin as such a file. NULL, or
-// what is wrong with it.
-const char *image_webp_header(struct image_header *h, const uint8_t *bytes, size_t size);
-const char *image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size);
+image_reader image_header_read, image_webp_header, image_gif_header;
+image_decoder_of image_decode_png, image_decode_bmp, image_decode_pnm, image_decode_jpeg,
+    image_decode_webp, image_decode_gif;
 
-// image_exif.c. The orientation (1..8) in a TIFF block as EXIF stores it; 0 when there is none.
+// "cannot read 'NAME': WHAT; export it again as PNG or JPEG". -1.
+int image_damaged(const char *name, const char *what, struct err *err);
+// "cannot read 'NAME': its pixels are damaged (WHY); export it again"; why NULL: no reason. -1.
+int image_bad_pixels(const char *name, const char *why, struct err *err);
+// Allocates pixels for width x height of the header; -1: out of memory.
+int image_allocate(struct image *image, const struct image_header *h, int channels,
+                   const char *name, struct err *err);
+
+static inline uint32_t image_little(const uint8_t *p, int bytes)
+{
+    uint32_t value = 0;
+    while (bytes-- > 0) value = value << 8 | p[bytes];
+    return value;
+}
+
+static inline uint32_t image_big(const uint8_t *p, int bytes)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < bytes; i++) value = value << 8 | p[i];
+    return value;
+}
+
+// image_exif.c. The orientation (1..8) in a TIFF block, as EXIF stores it; 0: none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
-// The same in the XML of XMP, where photo programs and macOS note it; as Pillow finds it.
+// The same in the XML of XMP, where photo programs and macOS write it; found as Pillow does.
 int image_xmp_orientation(const uint8_t *xml, size_t size);
 // Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);
-
-// image_pixels.c: PNG and BMP (stb_image), BMP with a palette, and PNM. image_jpeg.c: JPEG
-// (libjpeg). image_webp.c: WebP (libwebp). image_gif.c: GIF. The pixels are malloc'ed: xmalloc must
-// not end the child.
-int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                     size_t size, const char *name, struct err *err);
-int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                     size_t size, const char *name, struct err *err);
-int image_decode_pnm(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                     size_t size, const char *name, struct err *err);
-int image_decode_jpeg(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                      size_t size, const char *name, struct err *err);
-int image_decode_webp(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                      size_t size, const char *name, struct err *err);
-int image_decode_gif(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                     size_t size, const char *name, struct err *err);
-
-// image_child.c: image_decode_here in a forked child.
-int image_decode_child(struct image *image, const struct image_header *h, const uint8_t *bytes,
-                       size_t size, const char *name, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-// core/picture/image_pixels.c -- PNG and BMP through stb_image, whose implementation lives here;
-// BMP with a palette, of which stb_image shows colours that are not in the file; and PNM.
+// core/picture/image_pixels.c -- PNG and BMP through stb_image, which is compiled here; BMP with a
+// palette, where stb_image shows colours that the file does not have; and PNM.
 //
 // Of 16 bits the high byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB")
 // clips at 255 instead, which turns nearly every such picture white; we do not follow that.)
@@ -18,44 +18,27 @@
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
 
-// 1 and 2 channels (grey, grey and alpha) or an unwanted alpha to 3 or 4.
-static int widen(struct image *image, const uint8_t *from, int have, bool alpha)
-{
-    int want = alpha && have % 2 == 0 ? 4 : 3;
-    size_t count = (size_t)image->width * (size_t)image->height;
-    uint8_t *to = malloc(count * (size_t)want);
-    if (!to) return -1;
-    image->channels = want;
-    image->pixels = to;
-    for (size_t i = 0; i < count; i++, from += have, to += want) {
-        for (int c = 0; c < 3; c++) to[c] = from[have < 3 ? 0 : c];
-        if (want == 4) to[3] = from[have - 1];
-    }
-    return 0;
-}
-
 int image_decode_png(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err)
 {
     int w, height, have;
     stbi__g_failure_reason = "bad zlib block"; // the one fault that stb_image gives no reason for
     uint8_t *pixels = stbi_load_from_memory(bytes, (int)size, &w, &height, &have, 0);
-    if (!pixels)
-        return err_set(err, "cannot read '%s': its pixels are damaged (%s); export it again", name,
-                       stbi_failure_reason());
+    if (!pixels) return image_bad_pixels(name, stbi_failure_reason(), err);
     *image = (struct image){ .width = w, .height = height, .channels = have, .pixels = pixels };
-    if (w != h->width || height != h->height) {
-        image_release(image);
+    if (w != h->width || height != h->height)
         return err_set(err, "cannot read '%s': it contains two different sizes", name);
-    }
     if (have == 3 || (have == 4 && h->alpha)) return 0;
-    int rc = widen(image, pixels, have, h->alpha);
-    free(pixels);
-    if (rc < 0) {
-        image->pixels = NULL;
-        return err_set(err, "out of memory for the pixels of '%s'", name);
+    // 1 or 2 channels (grey, grey and alpha), or an unwanted alpha, become 3 or 4.
+    const int rc = image_allocate(image, h, h->alpha && have % 2 == 0 ? 4 : 3, name, err);
+    const uint8_t *from = pixels;
+    uint8_t *to = image->pixels;
+    for (int64_t i = 0; to && i < h->width * h->height; i++, from += have, to += image->channels) {
+        for (int c = 0; c < 3; c++) to[c] = from[have < 3 ? 0 : c];
+        if (image->channels == 4) to[3] = from[have - 1];
     }
-    return 0;
+    free(pixels);
+    return rc;
 }
 
 // A BMP with a palette, uncompressed: rows from the bottom up, or down where the height in the file
@@ -67,22 +50,18 @@ int image_decode_bmp(struct image *image, const struct image_header *h, const ui
     if (!p.bits) return image_decode_png(image, h, bytes, size, name, err);
     const size_t width = (size_t)h->width, height = (size_t)h->height;
     const size_t stride = (width * (size_t)p.bits + 31) / 32 * 4;
-    *image = (struct image){ .width = h->width, .height = h->height, .channels = 3 };
-    image->pixels = malloc(width * height * 3);
-    if (!image->pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    if (image_allocate(image, h, 3, name, err) < 0) return -1;
     uint8_t *to = image->pixels;
     for (size_t y = 0; y < height; y++) {
         const uint8_t *row = bytes + h->data + (p.down ? y : height - 1 - y) * stride;
         for (size_t x = 0; x < width; x++, to += 3) {
             const size_t bit = x * (size_t)p.bits;
             const size_t i = (row[bit / 8] >> (8 - p.bits - (int)(bit % 8))) & ((1 << p.bits) - 1);
-            if (i >= p.colours) {
-                image_release(image);
+            if (i >= p.colours)
                 return err_set(err,
                                "cannot read '%s': its pixels use colour %zu of a palette of %zu: "
                                "export it again",
                                name, i, p.colours);
-            }
             const uint8_t *colour = bytes + p.at + i * p.entry; // blue, green, red
             for (int c = 0; c < 3; c++) to[c] = colour[2 - c];
         }
@@ -95,9 +74,7 @@ int image_decode_pnm(struct image *image, const struct image_header *h, const ui
 {
     int have = bytes[1] == '6' ? 3 : 1, wide = h->maximum > 255;
     size_t count = (size_t)h->width * (size_t)h->height;
-    *image = (struct image){ .width = h->width, .height = h->height, .channels = 3 };
-    image->pixels = malloc(count * 3);
-    if (!image->pixels) return err_set(err, "out of memory for the pixels of '%s'", name);
+    if (image_allocate(image, h, 3, name, err) < 0) return -1;
     // The header check made sure that all samples are there.
     const uint8_t *from = bytes + h->data;
     for (size_t i = 0; i < count; i++)

@@ -30,7 +30,7 @@ enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 
 // --- configuration -----------------------------------------------------------------------------
 
-// A side: {"KEY": n}, absent is -1.
+// A side of the object; -1 if absent.
 static int side_read(const cJSON *object, const char *key, int64_t *value, struct err *err)
 {
     return json_int(object, key, 1, PICTURE_MAX_SIDE, -1, value, err);
@@ -106,20 +106,6 @@ static int channels_read(float value[3], const cJSON *json, const char *key, boo
     return 0;
 }
 
-static int switches_read(struct picture_config *c, const cJSON *json, struct err *err)
-{
-    // Here null means off, not the default.
-    const cJSON *convert = json ? cJSON_GetObjectItemCaseSensitive(json, "do_convert_rgb") : NULL;
-    if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
-        json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
-        json_bool(json, "do_center_crop", c->crop, &c->crop, err) < 0 ||
-        json_bool(json, "do_rescale", c->rescale, &c->rescale, err) < 0 ||
-        json_bool(json, "do_normalize", c->normalize, &c->normalize, err) < 0)
-        return -1;
-    if (convert && cJSON_IsNull(convert)) c->flatten = false;
-    return 0;
-}
-
 void picture_border_of_mean(struct picture_config *c)
 {
     for (int i = 0; i < 3; i++) {
@@ -128,23 +114,20 @@ void picture_border_of_mean(struct picture_config *c)
     }
 }
 
-// "do_pad" of LlavaImageProcessor (other processors have no such step): the border is the mean.
-static int pad_read(struct picture_config *c, const cJSON *json, struct err *err)
-{
-    const char *type;
-    if (json_text(json, "image_processor_type", "", &type, err) < 0) return -1;
-    if (strncmp(type, "LlavaImageProcessor", 19) != 0) return 0;
-    if (json_bool(json, "do_pad", false, &c->square, err) < 0) return -1;
-    picture_border_of_mean(c);
-    return 0;
-}
-
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err)
 {
     int64_t resample;
     if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
-    if (switches_read(c, json, err) < 0 ||
-        channels_read(c->mean, json, "image_mean", false, err) < 0 ||
+    if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
+        json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
+        json_bool(json, "do_center_crop", c->crop, &c->crop, err) < 0 ||
+        json_bool(json, "do_rescale", c->rescale, &c->rescale, err) < 0 ||
+        json_bool(json, "do_normalize", c->normalize, &c->normalize, err) < 0)
+        return -1;
+    // Here null means off, not the default.
+    const cJSON *convert = json ? cJSON_GetObjectItemCaseSensitive(json, "do_convert_rgb") : NULL;
+    if (convert && cJSON_IsNull(convert)) c->flatten = false;
+    if (channels_read(c->mean, json, "image_mean", false, err) < 0 ||
         channels_read(c->std, json, "image_std", true, err) < 0 ||
         json_int(json, "resample", RESAMPLE_NEAREST, RESAMPLE_HAMMING, c->resample, &resample,
                  err) < 0 ||
@@ -158,14 +141,19 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err)
 {
+    const char *type;
     *c = *otherwise;
     if (c->fit == FIT_EXACT && !c->exact_width) {
         c->exact_width = c->width;
         c->exact_height = c->height;
     }
     if (picture_config_read_shared(c, json, err) < 0 || size_read(c, json, err) < 0 ||
-        crop_read(c, json, err) < 0 || pad_read(c, json, err) < 0)
+        crop_read(c, json, err) < 0 || json_text(json, "image_processor_type", "", &type, err) < 0)
         return -1;
+    if (!strncmp(type, "LlavaImageProcessor", 19)) { // no other processor pads
+        if (json_bool(json, "do_pad", false, &c->square, err) < 0) return -1;
+        picture_border_of_mean(c);
+    }
     if (c->fit == FIT_EXACT && !c->crop && c->resize) {
         c->width = c->exact_width;
         c->height = c->exact_height;
@@ -176,18 +164,13 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 
 // --- pixels ------------------------------------------------------------------------------------
 
-static int copy(struct image *to, const struct image *from, struct err *err)
-{
-    return image_crop(to, from, 0, 0, from->width, from->height, (uint8_t[3]){ 0 }, err);
-}
-
 // floor(a / 2), as Python's a // 2 for negative a too.
 static int64_t half_floor(int64_t a)
 {
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
-// Sides near their own size, as smart_resize of Qwen2-VL's and GLM-4V's processors finds them.
+// Sides near the picture's own, as in smart_resize of Qwen2-VL's and GLM-4V's processors.
 static int native_size(const struct picture_config *c, double width, double height,
                        int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -224,7 +207,7 @@ static int64_t padded(const struct picture_config *c, int64_t side)
     return (side + c->multiple - 1) / c->multiple * c->multiple;
 }
 
-// What Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border counts as patches.
+// As Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border counts as patches.
 static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
                         int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -259,13 +242,12 @@ static bool costs_at_most(const struct picture_config *c, int64_t width, int64_t
                           int64_t most)
 {
     int64_t w, h;
-    struct err err;
-    return preprocess_padded(c, width, height, &w, &h, &err) == 0 &&
+    return preprocess_padded(c, width, height, &w, &h, NULL) == 0 &&
            w / c->multiple * (h / c->multiple) <= most;
 }
 
-// The area that so many tokens cover, as if the file gave it; where sides that are rounded up still
-// cost more, the largest area that does not.
+// Limits the area to that of so many tokens; if sides that are rounded up still cost more, searches
+// for the largest area that does not.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most)
 {
@@ -326,7 +308,8 @@ int preprocess_opaque(struct image *own, const struct image **from, const struct
     if (!c->flatten)
         return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
                             "convert to RGB (do_convert_rgb): save it without transparency");
-    if (copy(own, *from, err) < 0) return -1;
+    const uint8_t fill[3] = { 0 };
+    if (image_crop(own, *from, 0, 0, (*from)->width, (*from)->height, fill, err) < 0) return -1;
     image_flatten(own, c->background);
     *from = own;
     return 0;
@@ -399,16 +382,6 @@ void preprocess_floats(float *pixels, const struct image *from, const struct pic
     }
 }
 
-// Writes one patch of a channel, whose corner is at x, y.
-static void patch_values(float *to, const struct image *from, int channel, int64_t x, int64_t y,
-                         int64_t patch, const float value[256])
-{
-    for (int64_t row = 0; row < patch; row++) {
-        const uint8_t *at = from->pixels + ((y + row) * from->width + x) * from->channels + channel;
-        for (int64_t i = 0; i < patch; i++) *to++ = value[at[i * from->channels]];
-    }
-}
-
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
                         int64_t patch, int64_t merge, int64_t times)
 {
@@ -421,10 +394,14 @@ void preprocess_patches(float *rows, const struct image *from, const struct pict
             const int64_t block = i / cell, in = i % cell;
             const int64_t x = block % blocks * side + in % merge * patch;
             const int64_t y = block / blocks * side + in / merge * patch;
-            float *to = rows + (i * 3 + channel) * times * size;
-            patch_values(to, from, channel, x, y, patch, value);
+            float *first = rows + (i * 3 + channel) * times * size, *to = first;
+            for (int64_t row = y; row < y + patch; row++) {
+                const uint8_t *at =
+                    from->pixels + (row * from->width + x) * from->channels + channel;
+                for (int64_t k = 0; k < patch; k++) *to++ = value[at[k * from->channels]];
+            }
             for (int64_t t = 1; t < times; t++)
-                memcpy(to + t * size, to, (size_t)size * sizeof *to);
+                memcpy(first + t * size, first, (size_t)size * sizeof *first);
         }
     }
 }

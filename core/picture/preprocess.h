@@ -14,8 +14,8 @@ enum picture_fit {
     FIT_EXACT,         // resize to width x height, aspect ratio not kept (SigLIP)
     FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
     FIT_NATIVE,        // near its own size: sides multiples of `multiple`, area within limits
-    FIT_PATCHES, // at most `most_patches`, never enlarged; black at the right and bottom edge up
-                 // to multiples of `multiple`
+    FIT_PATCHES, // at most `most_patches`, never enlarged; padded with black at right and bottom to
+                 // multiples of `multiple`
 };
 
 struct picture_config {
@@ -27,8 +27,8 @@ struct picture_config {
     // scales the picture up.
     int64_t multiple, min_pixels, max_pixels, frames;
     bool enlarge;
-    // FIT_PATCHES: side of a patch in pixels; patches of a picture, and of a side: more make it
-    // smaller (most_side), or are an error (limit_side).
+    // FIT_PATCHES: side of a patch in pixels; limits on patches of a picture, and of a side: beyond
+    // most_side the picture shrinks, beyond limit_side it is refused.
     int64_t patch, most_patches, most_side, limit_side;
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
@@ -55,10 +55,10 @@ struct settings;
 // image.resize_order.
 enum resize_order preprocess_order(const struct settings *s);
 
-// Limits of a picture's visual tokens that settings give; zeroed: none.
+// The settings' limits on a picture's visual tokens; zeroed: none.
 struct picture_limit {
-    int64_t most; // image.max_tokens: what it may cost; 0: any number
-    double share; // image.downsample: of the tokens that it would have; 0 or 1: all of them
+    int64_t most; // image.max_tokens; 0: no limit
+    double share; // image.downsample: share of the tokens kept; 0 or 1: all
 };
 
 struct picture_limit preprocess_limit(const struct settings *s);
@@ -69,19 +69,19 @@ struct picture_limit preprocess_limit(const struct settings *s);
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err);
 
-// The keys that these two read, for lists.
+// The keys that picture_config_read_shared and picture_config_read read.
 #define PICTURE_SHARED_KEYS                                                                 \
     "do_resize", "do_rescale", "do_normalize", "do_convert_rgb", "image_mean", "image_std", \
         "resample", "rescale_factor"
 #define PICTURE_KEYS PICTURE_SHARED_KEYS, "size", "crop_size", "do_center_crop"
 
-// The border has the colour of the mean.
+// Gives the border the colour of the mean.
 void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
-// c (FIT_NATIVE or FIT_PATCHES) with a limit under which a picture of that size has at most `most`
-// squares of `multiple` pixels a side, or as few as c allows; most 0: c itself.
+// A copy of c (FIT_NATIVE or FIT_PATCHES) with a lower limit, so that a picture of that size has at
+// most `most` squares of `multiple` pixels a side, or as few as c allows; most 0: unchanged.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 

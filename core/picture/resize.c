@@ -84,45 +84,40 @@ static void weights_release(struct weights *w)
     *w = (struct weights){ 0 };
 }
 
-// The weights of one output, doubles in `line`, to integers.
-static void weights_fill(struct weights *w, int64_t i, int64_t in, double centre, double scale,
-                         const struct filter *f, double *line)
-{
-    double reach = f->support * scale, inverse = 1.0 / scale, sum = 0.0;
-    int64_t first = (int64_t)(centre - reach + 0.5), end = (int64_t)(centre + reach + 0.5);
-    if (first < 0) first = 0;
-    if (end > in) end = in;
-    int64_t count = end > first ? end - first : 0;
-    for (int64_t k = 0; k < count; k++) {
-        line[k] = f->weight(((double)(k + first) - centre + 0.5) * inverse);
-        sum += line[k];
-    }
-    for (int64_t k = 0; k < count; k++) {
-        if (sum != 0.0) line[k] /= sum;
-        double fixed = line[k] * (1 << FRACTION);
-        w->value[i * w->most + k] = (int32_t)(fixed + (fixed < 0 ? -0.5 : 0.5));
-    }
-    w->first[i] = first;
-    w->count[i] = count;
-}
-
 // For outputs from, from+1, ..., from+count-1 of `out`.
 static int weights_make(struct weights *w, int64_t in, int64_t out, int64_t from, int64_t count,
                         enum resample resample)
 {
     const struct filter *f = &filters[resample];
-    double step = (double)in / (double)out, scale = step < 1.0 ? 1.0 : step;
-    w->most = (int64_t)ceil(f->support * scale) * 2 + 1;
+    const double step = (double)in / (double)out, scale = step < 1.0 ? 1.0 : step;
+    const double reach = f->support * scale, inverse = 1.0 / scale;
+    w->most = (int64_t)ceil(reach) * 2 + 1;
     w->first = calloc((size_t)count, sizeof *w->first);
     w->count = calloc((size_t)count, sizeof *w->count);
     w->value = calloc((size_t)(count * w->most), sizeof *w->value);
     double *line = calloc((size_t)w->most, sizeof *line);
-    bool ok = w->first && w->count && w->value && line;
+    const bool ok = w->first && w->count && w->value && line;
     w->begin = in, w->end = 0;
     for (int64_t i = 0; ok && i < count; i++) {
-        weights_fill(w, i, in, ((double)(from + i) + 0.5) * step, scale, f, line);
-        if (w->first[i] < w->begin) w->begin = w->first[i];
-        if (w->first[i] + w->count[i] > w->end) w->end = w->first[i] + w->count[i];
+        const double centre = ((double)(from + i) + 0.5) * step;
+        double sum = 0.0;
+        int64_t first = (int64_t)(centre - reach + 0.5), end = (int64_t)(centre + reach + 0.5);
+        if (first < 0) first = 0;
+        if (end > in) end = in;
+        const int64_t n = end > first ? end - first : 0;
+        for (int64_t k = 0; k < n; k++) {
+            line[k] = f->weight(((double)(k + first) - centre + 0.5) * inverse);
+            sum += line[k];
+        }
+        for (int64_t k = 0; k < n; k++) {
+            if (sum != 0.0) line[k] /= sum;
+            const double fixed = line[k] * (1 << FRACTION);
+            w->value[i * w->most + k] = (int32_t)(fixed + (fixed < 0 ? -0.5 : 0.5));
+        }
+        w->first[i] = first;
+        w->count[i] = n;
+        if (first < w->begin) w->begin = first;
+        if (first + n > w->end) w->end = first + n;
     }
     free(line);
     return ok ? 0 : -1;

@@ -11,6 +11,7 @@
 #include "core/base/base64.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 #include "core/picture/image.h"
 
 static bool is_data(const char *name)
@@ -31,38 +32,28 @@ bool picture_source_is_file(const char *name)
     return !is_data(name) && !picture_source_is_url(name);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    const int letter = tolower((unsigned char)c);
-    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
-
 char *picture_source_path(const char *text)
 {
+    static const char digits[] = "0123456789abcdef";
     struct buf b = { 0 };
     if (strncasecmp(text, "file://", 7) != 0) return xstrdup(text);
     text += 7;
     if (!strncmp(text, "localhost/", 10)) text += 9;
-    // Some programs put names there that are not coded.
+    // Some programs write names there without coding them.
     if (access(text, F_OK) == 0) return xstrdup(text);
     buf_puts(&b, "");
     for (; *text; text++) {
-        const bool coded = *text == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0 &&
-                           strncmp(text + 1, "00", 2) != 0; // which would end the path
-        buf_putc(&b, (char)(coded ? hex_digit(text[1]) * 16 + hex_digit(text[2]) : *text));
-        if (coded) text += 2;
+        const char *high = NULL, *low = NULL;
+        if (*text == '%' && text[1]) high = strchr(digits, tolower((unsigned char)text[1]));
+        if (high && text[2]) low = strchr(digits, tolower((unsigned char)text[2]));
+        if (low && (*high != '0' || *low != '0')) { // %00 would end the path
+            buf_putc(&b, (char)((high - digits) * 16 + (low - digits)));
+            text += 2;
+        } else {
+            buf_putc(&b, *text);
+        }
     }
     return buf_take(&b);
-}
-
-static char *in_folder(const char *text, const char *folder)
-{
-    char *path = picture_source_path(text);
-    if (*path == '/' || !strcmp(folder, ".") || !picture_source_is_file(path)) return path;
-    char *whole = xasprintf("%s/%s", folder, path);
-    free(path);
-    return whole;
 }
 
 // A picture's bytes in base64 without "data:..." before them, as some data sets have them.
@@ -81,17 +72,15 @@ static bool is_bare(const char *text)
 
 char *picture_source(const char *text, const char *folder)
 {
-    char *path = in_folder(text, folder);
+    char *path = picture_source_path(text);
+    if (*path != '/' && strcmp(folder, ".") != 0 && picture_source_is_file(path)) {
+        char *relative = path;
+        path = xasprintf("%s/%s", folder, relative);
+        free(relative);
+    }
     if (!is_bare(text) || access(path, F_OK) == 0) return path; // "/9j/..." may be a path too
     free(path);
     return xasprintf("data:;base64,%s", text);
-}
-
-// At most `most` bytes of valid UTF-8, without a part of a character at the end.
-static int utf8_shown(const char *name, int most)
-{
-    while (most && ((unsigned char)name[most] & 0xC0) == 0x80) most--;
-    return most;
 }
 
 char *picture_source_title(const char *name)
@@ -99,7 +88,7 @@ char *picture_source_title(const char *name)
     enum { SHOWN = 40 };
     const size_t n = strlen(name);
     if (n <= (is_data(name) ? SHOWN : PATH_MAX)) return xstrdup(name);
-    return xasprintf("%.*s... (%zu characters)", utf8_shown(name, SHOWN), name, n);
+    return xasprintf("%.*s... (%zu characters)", utf8_head(name, SHOWN), name, n);
 }
 
 // The bytes of "data:image/png;base64,TEXT". Blanks and line ends do not count, nor does missing
