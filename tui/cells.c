@@ -5,7 +5,6 @@
 //
 // A character has two colours. Where a cell has more pixels than two (2 x 2, 2 x 3), they are
 // parted at the middle of the channel in which they differ most, and each part gets its mean.
-#include "tui/colours.h"
 #include "tui/drawing.h"
 #include "tui/painter.h"
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "tui/text.h"
@@ -340,4 +341,15 @@ char *ids_text(const struct event *e)
     struct buf b = { 0 };
     for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
     return buf_take(&b);
+}
+
+bool throttle_pass(struct throttle *t, const struct event_progress *progress)
+{
+    const double now = clock_seconds();
+    const bool last = progress->steps > 0 && progress->step >= progress->steps;
+    if (!t->running) t->started = now;
+    if (t->running && !last && now - t->last < 0.2) return false;
+    t->running = !last;
+    t->last = now;
+    return true;
 }

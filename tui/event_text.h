@@ -38,4 +38,12 @@ void columns_free(void *copy);
 void measures_text(struct buf *b, const struct event_answer *a, bool speed);
 char *ids_text(const struct event *e); // free() it
 
+// Limits progress events to five per second; the first and the last always pass.
+struct throttle {
+    double last;    // seconds of the clock; 0: nothing has passed
+    bool running;   // the first one has passed, the last one has not
+    double started; // time of the first one
+};
+bool throttle_pass(struct throttle *t, const struct event_progress *progress);
+
 #endif

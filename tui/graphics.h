@@ -62,22 +62,14 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length);
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed);
 // Without asking: by what the terminal left in the environment.
 void graphics_guess(struct graphics *g);
-// Inside tmux: can it show sixels on the terminal around it? Asks the program tmux, which takes a
-// few milliseconds.
-bool graphics_tmux_sixel(void);
 // The size of a cell in pixels, from the terminal's driver, its reply, or a common size.
 void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
 // The value of screen.graphics as a way: "auto" is the found one.
 enum graphics_kind graphics_choose(const struct graphics *g, const char *setting);
 
-// Parts of encoders.
-void graphics_png(const struct graphics_picture *p, struct buf *png);
 // Bytes for the terminal around tmux (its passthrough: ESC doubled).
 void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length);
 
-void graphics_encode_kitty(const struct graphics_picture *p, bool tmux, struct buf *out);
-void graphics_forget_kitty(uint32_t id, bool tmux, struct buf *out);
-void graphics_encode_iterm(const struct graphics_picture *p, bool tmux, struct buf *out);
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out);
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/program.h"
 #include "tui/graphics.h"
 
 static const char kitty_query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\";
@@ -91,6 +92,23 @@ static void find(struct graphics *g, enum graphics_kind kind)
     if (rank[kind] > now) g->found = kind;
 }
 
+// A tmux built with sixels says so in its DA1 whatever the terminal around it can; where that has
+// none, or does not tell the size of its cells, tmux writes "SIXEL IMAGE" and plus signs instead.
+// What it knows of its client it tells only by a command.
+static bool tmux_shows_sixel(void)
+{
+    char *const argv[] = { "tmux", "display-message", "-p",
+                           "#{client_cell_width} #{client_termfeatures}", NULL };
+    // It answers within a few milliseconds, or hangs.
+    const struct program p = { .argv = argv, .patience_s = 0.5, .most = 1023 };
+    struct buf text = { 0 };
+    program_run(&p, &text, NULL);
+    buf_puts(&text, "");
+    const bool sixel = strtol(text.data, NULL, 10) > 0 && strstr(text.data, "sixel");
+    buf_release(&text);
+    return sixel;
+}
+
 // ESC [ ? 64 ; 4 ; 22 c
 static void take_attributes(struct graphics *g, const char *text)
 {
@@ -99,7 +117,7 @@ static void take_attributes(struct graphics *g, const char *text)
         p += *p == ';' || p == text;
         sixel |= strtol(p, NULL, 10) == 4 && p != text + 1;
     }
-    if (sixel && !g->complete && (!g->tmux || graphics_tmux_sixel())) find(g, GRAPHICS_SIXEL);
+    if (sixel && !g->complete && (!g->tmux || tmux_shows_sixel())) find(g, GRAPHICS_SIXEL);
     g->complete = true;
 }
 

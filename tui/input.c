@@ -17,7 +17,6 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
-#include "tui/early.h"
 #include "tui/guard.h"
 #include "tui/history.h"
 #include "tui/line_edit.h"
@@ -36,6 +35,34 @@ struct input {
 
 // Readline's callbacks have no argument of ours; there is one readline.
 static struct input *current;
+
+// What was typed while a command read the terminal's replies. Readline's own rl_stuff_char() does
+// not say how much is left: a line that was typed whole would wait for the next key.
+static struct buf early;
+static size_t early_taken;
+
+void input_add_early(const char *bytes, size_t length)
+{
+    buf_add(&early, bytes, length);
+}
+
+static int early_left(void)
+{
+    return early_taken < early.length;
+}
+
+static void early_drop(void)
+{
+    buf_release(&early);
+    early_taken = 0;
+}
+
+static int early_next(void)
+{
+    const int byte = (unsigned char)early.data[early_taken++];
+    if (!early_left()) early_drop();
+    return byte;
+}
 
 // --- the prompt ----------------------------------------------------------------------------------
 
@@ -168,12 +195,6 @@ static int get_byte(FILE *stream)
     return byte;
 }
 
-// Whether a sequence goes on, as long as it is read from there.
-static int more_early(void)
-{
-    return early_left();
-}
-
 static void on_line(char *line)
 {
     rl_callback_sigcleanup(); // as in tui/prompt.c: a search does not outlive its line
@@ -259,7 +280,7 @@ static enum wait read_line(struct input *in)
         enum wait what = take_signals(in);
         if (what != WAIT_LINE) return what;
         if (wait[0].revents || early_left()) {
-            rl_input_available_hook = early_left() ? more_early : NULL;
+            rl_input_available_hook = early_left() ? early_left : NULL;
             rl_callback_read_char();
             guard_again();
         }

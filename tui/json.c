@@ -12,8 +12,8 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 #include "core/template/message.h"
+#include "tui/event_text.h"
 #include "tui/text.h"
-#include "tui/throttle.h"
 
 struct json_sink {
     FILE *out;

@@ -22,19 +22,26 @@
 #include "core/lists.h"
 #include "sessions/jobs.h"
 #include "tui/default_model.h"
-#include "tui/front.h"
+#include "tui/json.h"
 #include "tui/keys.h"
 #include "tui/lines.h"
 #include "tui/options.h"
+#include "tui/plain.h"
+#include "tui/screen.h"
 #include "tui/signals.h"
+#include "tui/terminal.h"
 #include "tui/text.h"
 #include "tui/threads.h"
 #include "tui/words.h"
 
+enum front { FRONT_PLAIN, FRONT_JSON, FRONT_SCREEN };
+
 struct program {
     struct options options;
-    const struct front *front;
-    void *front_state;
+    enum front front;
+    struct plain *plain; // of the three front ends the one that is used
+    struct json_sink *json;
+    struct screen *screen;
     struct sinks sinks;
     struct shell shell;
     struct lines lines;
@@ -44,24 +51,13 @@ struct program {
     bool interactive;           // a person types
 };
 
-static int bad_usage(const struct err *err)
-{
-    text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err->text);
-    return STATUS_USAGE;
-}
-
-static bool asks_for_help(const char *argument)
-{
-    return !strcmp(argument, "--help") || !strcmp(argument, "-h");
-}
-
 static int run_word(const struct options *o, int argc, char **argv)
 {
     const struct word *word = word_find(o->word), *help = word_find("help");
     char **rest = argv + o->rest; // behind the word
     struct err err = { 0 };
     int status;
-    if (o->rest < argc && asks_for_help(rest[0]))
+    if (o->rest < argc && (!strcmp(rest[0], "--help") || !strcmp(rest[0], "-h")))
         status = help->run(word != help, rest - 1, &err); // help on the word; of help itself: all
     else
         status = word->run(argc - o->rest, rest, &err);
@@ -104,33 +100,41 @@ static void each_key(void *self,
     keys_each(self, add_key, &list);
 }
 
-// The database comes before the front end in the list of sinks: an answer that is shown is kept.
-static void open_store(struct program *p, struct err *err)
+// Standard output is for JSON alone: what a library might print there goes to standard error.
+static FILE *take_stdout(void)
 {
-    p->shell.store = store_open(p->options.db, err);
-    if (p->shell.store) sinks_add(&p->sinks, store_sink(p->shell.store, &p->sinks));
+    const int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    FILE *output = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!output) return stdout;
+    fflush(stdout);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    return output;
 }
 
 static void open_front(struct program *p)
 {
-    struct sink sink;
-    p->front_state = p->front->open(p->interactive, &sink, &p->lines.output);
-    sinks_add(&p->sinks, sink);
+    p->lines.output = p->front == FRONT_JSON ? take_stdout() : stdout;
+    if (p->front == FRONT_PLAIN) {
+        p->plain = plain_new(p->interactive);
+        sinks_add(&p->sinks, plain_sink(p->plain));
+    } else if (p->front == FRONT_JSON) {
+        p->json = json_sink_new(p->lines.output);
+        sinks_add(&p->sinks, json_sink(p->json));
+    } else {
+        p->screen = screen_new();
+        sinks_add(&p->sinks, screen_sink(p->screen));
+    }
     lines_watch(&p->lines);
-}
-
-static enum signals_how how_signals(const struct program *p)
-{
-    if (p->interactive) return SIGNALS_PROMPT;
-    return p->lines.script ? SIGNALS_SCRIPT : SIGNALS_DIALOGUE;
 }
 
 static void start(struct program *p, const struct backend *backend)
 {
     struct options *o = &p->options;
-    bool steps = o->step_count > 0;
-    p->front = front_find(o->front, !steps);
-    p->interactive = !steps && !p->front->for_programs && isatty(STDIN_FILENO);
+    const bool steps = o->step_count > 0;
+    p->front = FRONT_PLAIN;
+    if (o->front && !strcmp(o->front, "json")) p->front = FRONT_JSON;
+    if (!o->front && !steps && terminal_possible()) p->front = FRONT_SCREEN;
+    p->interactive = !steps && p->front != FRONT_JSON && isatty(STDIN_FILENO);
     p->keys = keys_new();
     p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
     p->shell = (struct shell){
@@ -142,8 +146,9 @@ static void start(struct program *p, const struct backend *backend)
         .keys = &p->shell_keys,
     };
     p->lines.shell = &p->shell;
-    p->lines.script = steps || (!p->front->for_programs && !p->interactive);
-    signals_start(p->shell.engine, how_signals(p));
+    p->lines.script = steps || (p->front != FRONT_JSON && !p->interactive);
+    const enum signals_how waits = p->lines.script ? SIGNALS_SCRIPT : SIGNALS_DIALOGUE;
+    signals_start(p->shell.engine, p->interactive ? SIGNALS_PROMPT : waits);
     if (p->interactive) signals_save_terminal();
     fatal_set_hook(signals_restore_terminal);
 }
@@ -190,19 +195,6 @@ static void say_what_remains(const struct program *p, struct buf *b)
     job_rows_free(rows, count);
 }
 
-// Unsaved work is reported through the front end, and again after the screen has closed.
-static int finish_store(struct program *p)
-{
-    struct err err = { 0 };
-    const int status = store_finish(p->shell.store, &err);
-    if (status < 0 && p->front->run)
-        text_printf(stderr, "vlmsh: %s\n", err.text);
-    else if (status < 0)
-        lines_print_error(&p->lines, "", &err);
-    store_close(p->shell.store);
-    return status;
-}
-
 // The program's exit status, given what it would be otherwise.
 static int finish(struct program *p, int status)
 {
@@ -211,10 +203,19 @@ static int finish(struct program *p, int status)
     shell_jobs_release(&p->shell);
     changed_forget(&p->shell);
     struct buf remains = { 0 };
+    struct err err = { 0 };
     if (p->interactive && p->shell.store) say_what_remains(p, &remains);
-    const bool saved = finish_store(p) == 0;
+    const bool saved = store_finish(p->shell.store, &err) == 0;
+    if (!saved && p->screen) // which has closed
+        text_printf(stderr, "vlmsh: %s\n", err.text);
+    else if (!saved)
+        lines_print_error(&p->lines, "", &err);
+    store_close(p->shell.store);
     if (!saved && status == STATUS_OK) status = STATUS_FAILED;
-    p->front->close(p->front_state, p->lines.output);
+    plain_free(p->plain);
+    json_sink_free(p->json);
+    screen_free(p->screen);
+    if (p->lines.output != stdout) fclose(p->lines.output);
     if (saved && remains.length) text_printf(stdout, "%s", remains.data);
     buf_release(&remains);
     keys_free(p->keys);
@@ -276,8 +277,8 @@ static void welcome(struct program *p)
                device_text(engine_backend(e)),
                model ? "Type a question, /image FILE to attach a picture, /help for the commands."
                      : "/load MODEL opens a model folder, /help lists the commands.",
-               p->front->run ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
-    if (model && p->front->run && !p->options.model && !p->options.session &&
+               p->screen ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
+    if (model && p->screen && !p->options.model && !p->options.session &&
         default_model_is_demo(model))
         sinks_text(&p->sinks,
                    "This is the demo model: it knows scenes of coloured shapes and letters. "
@@ -288,7 +289,7 @@ static int run(struct program *p)
 {
     if (p->options.step_count)
         return lines_steps(&p->lines, p->options.steps, p->options.step_count);
-    if (p->front->for_programs) return lines_dialogue(&p->lines);
+    if (p->json) return lines_dialogue(&p->lines);
     return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
 }
 
@@ -301,7 +302,7 @@ static void begin_screen(void *self)
 // Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
 static int begin_and_run(struct program *p)
 {
-    if (p->front->run) return p->front->run(p->front_state, &p->shell, p->keys, begin_screen, p);
+    if (p->screen) return screen_run(p->screen, &p->shell, p->keys, begin_screen, p);
     signals_busy(true);
     int status = begin(p);
     if (status == 0 && p->interactive) welcome(p);
@@ -344,7 +345,8 @@ int main(int argc, char **argv)
     setlocale(LC_NUMERIC, "C"); // numbers in files and events have a point everywhere
     int status = options_read(&p.options, argc, argv, &err);
     if (status < 0) {
-        status = bad_usage(&err);
+        text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err.text);
+        status = STATUS_USAGE;
     } else if (device_check_isa(&err) < 0 ||
                (!p.options.word && !(backend = device_find(p.options.device, &err)))) {
         text_printf(stderr, "vlmsh: %s\n", err.text);
@@ -356,7 +358,9 @@ int main(int argc, char **argv)
         err.text[0] = '\0';
         file_in_guard();
         start(&p, backend);
-        open_store(&p, &err);
+        // The database comes before the front end among the sinks: an answer that is shown is kept.
+        p.shell.store = store_open(p.options.db, &err);
+        if (p.shell.store) sinks_add(&p.sinks, store_sink(p.shell.store, &p.sinks));
         open_front(&p);
         if (!p.options.model) default_model_offer(&p.shell);
         p.no_store = &err;

@@ -287,19 +287,15 @@ void maps_failed(struct view *v, const char *why)
     view_hint(v, "%s", why);
 }
 
+static bool is_quick(const struct map *m)
+{
+    return m->quick;
+}
+
 void maps_forget(struct view *v)
 {
-    struct image_view *i = &v->image;
-    size_t kept = 0;
-    for (size_t k = 0; k < i->map_count; k++) {
-        if (i->maps[k].quick)
-            map_release(&i->maps[k]);
-        else
-            i->maps[kept++] = i->maps[k];
-    }
-    if (kept != i->map_count) i->map = -1;
-    i->map_count = kept;
-    i->wishing = i->looking = i->playing = false;
+    image_drop_maps(&v->image, is_quick);
+    v->image.wishing = v->image.looking = v->image.playing = false;
 }
 
 // --- the reverse: from a part of the picture to the answer ---------------------------------------

@@ -6,7 +6,6 @@
 #include "core/base/clock.h"
 #include "core/draw/ramp.h"
 #include "core/probes/results.h"
-#include "tui/colours.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 

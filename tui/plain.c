@@ -19,12 +19,12 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 #include "core/template/message.h"
-#include "tui/colours.h"
 #include "tui/event_text.h"
 #include "tui/flow.h"
 #include "tui/plain_picture.h"
+#include "tui/terminfo.h"
 #include "tui/text.h"
-#include "tui/throttle.h"
+#include "tui/theme.h"
 
 struct stream {
     FILE *file;
@@ -47,8 +47,9 @@ struct plain {
     struct plain_picture picture;
 };
 
-enum style { STYLE_PLAIN, STYLE_DIM, STYLE_BOLD, STYLE_ERROR };
-static const char *const escape_of[] = { "", "\033[2m", "\033[1m", "\033[31m" };
+static const char *const escape_of[STYLE_COUNT] = {
+    [STYLE_DIM] = "\033[2m", [STYLE_STRONG] = "\033[1m", [STYLE_ERROR] = "\033[31m"
+};
 
 static bool true_colour(void)
 {
@@ -63,14 +64,17 @@ static void stream_open(struct stream *s, FILE *file)
     s->terminal = isatty(fileno(file));
     s->escapes = s->terminal && term && *term && strcmp(term, "dumb") != 0;
     s->colours = s->escapes && !(no_color && *no_color);
-    const int colours = s->colours ? colours_of_terminal(fileno(file)) : 0;
+    struct terminfo info = { 0 };
+    if (s->colours) terminfo_read(&info, fileno(file));
+    const int colours = info.colours;
+    terminfo_release(&info);
     s->palette = colours >= 256 || (s->colours && true_colour()) ? 256 : colours >= 8 ? 8 : 0;
 }
 
 // Writes text in a form safe for this stream; pipes get the bytes unchanged.
 static void put(const struct stream *s, enum style style, const char *text)
 {
-    bool styled = style != STYLE_PLAIN && s->colours;
+    const bool styled = escape_of[style] && s->colours;
     if (styled) fputs(escape_of[style], s->file);
     text_put(s->file, text);
     if (styled) fputs("\033[0m", s->file);
@@ -114,7 +118,7 @@ static void show_token(struct plain *p, const struct event *e)
     if (!*text) return;
     p->begun = true;
     wipe_progress(p);
-    put(&p->out, STYLE_PLAIN, text);
+    put(&p->out, STYLE_TEXT, text);
     p->mid_line = text[strlen(text) - 1] != '\n';
     fflush(p->out.file);
 }
@@ -125,7 +129,7 @@ static void show_answer(struct plain *p, const struct event *e)
     // A prefill alone has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
-        put_line(p, &p->out, STYLE_PLAIN, a->text ? text_trimmed(a->text) : "");
+        put_line(p, &p->out, STYLE_TEXT, a->text ? text_trimmed(a->text) : "");
     } else {
         if (p->mid_line || !p->begun) fputc('\n', p->out.file);
         p->mid_line = false;
@@ -145,7 +149,7 @@ static void show_answer(struct plain *p, const struct event *e)
 
 static void put_flow(struct plain *p, struct flow *f)
 {
-    for (size_t i = 0; i < f->count; i++) put_line(p, &p->out, STYLE_PLAIN, f->lines[i].text);
+    for (size_t i = 0; i < f->count; i++) put_line(p, &p->out, STYLE_TEXT, f->lines[i].text);
     flow_release(f);
 }
 
@@ -169,8 +173,8 @@ static void show_table(struct plain *p, const struct event *e)
     } else {
         char *text = table_copy_text(copy, INT_MAX), *rest = text, *line;
         if (e->table->titled) put_line(p, &p->out, STYLE_DIM, strsep(&rest, "\n"));
-        put_row(p, STYLE_BOLD, strsep(&rest, "\n"), width);
-        while ((line = strsep(&rest, "\n"))) put_row(p, STYLE_PLAIN, line, width);
+        put_row(p, STYLE_STRONG, strsep(&rest, "\n"), width);
+        while ((line = strsep(&rest, "\n"))) put_row(p, STYLE_TEXT, line, width);
         free(text);
     }
     table_copy_free(copy);
@@ -271,7 +275,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
     char title[256];
     const struct graphics *said = &p->picture.graphics;
     heatmap_title(h, title, sizeof title);
-    put_line(p, &p->out, STYLE_BOLD, title);
+    put_line(p, &p->out, STYLE_STRONG, title);
     const bool possible = p->out.escapes && plain_picture_possible(&p->picture, p->out.file);
     if (p->out.palette && (said->colours || said->true_colour)) p->out.palette = 256;
     const bool coloured =
@@ -296,7 +300,7 @@ static void show_heatmap(struct plain *p, const struct event *e)
                    (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
     }
     put_numbers(&b, h);
-    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
+    put_line(p, &p->out, STYLE_TEXT, b.data ? b.data : "");
     buf_release(&b);
 }
 
@@ -304,7 +308,7 @@ static void show_columns(struct plain *p, const struct event *e)
 {
     struct buf b = { 0 };
     columns_draw(&b, e->columns, text_wrap_columns(p->out.file));
-    put_line(p, &p->out, STYLE_PLAIN, b.data ? b.data : "");
+    put_line(p, &p->out, STYLE_TEXT, b.data ? b.data : "");
     buf_release(&b);
 }
 
@@ -313,7 +317,7 @@ static void show_columns(struct plain *p, const struct event *e)
 static void show_ids(struct plain *p, const struct event *e)
 {
     char *line = ids_text(e);
-    put_line(p, &p->out, STYLE_PLAIN, line);
+    put_line(p, &p->out, STYLE_TEXT, line);
     free(line);
 }
 
@@ -330,7 +334,7 @@ static void show_text(struct plain *p, const struct event *e)
         put_flow(p, &f);
         return;
     }
-    put_line(p, &p->out, STYLE_PLAIN, e->text ? e->text : "");
+    put_line(p, &p->out, STYLE_TEXT, e->text ? e->text : "");
 }
 
 static void show_notice(struct plain *p, const struct event *e)
@@ -366,7 +370,7 @@ static void show_changed(struct plain *p, const struct event *e)
         buf_printf(&b, "\n%c, score %.4g%s: %s%s%s", 'A' + k, c->score[k],
                    c->better[k] ? " (better)" : "", c->title[k], *c->answer[k] ? "\n" : "",
                    text_trimmed(c->answer[k]));
-    put_line(p, &p->out, STYLE_PLAIN, b.data);
+    put_line(p, &p->out, STYLE_TEXT, b.data);
     buf_release(&b);
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
 }
@@ -374,7 +378,7 @@ static void show_changed(struct plain *p, const struct event *e)
 static void show_result(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s: %s", e->key, e->value);
-    put_line(p, &p->out, STYLE_PLAIN, line);
+    put_line(p, &p->out, STYLE_TEXT, line);
     free(line);
 }
 
@@ -383,7 +387,7 @@ static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
     settings_set(p->picture.settings, e->key, e->value, NULL);
-    put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_PLAIN, line);
+    put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_TEXT, line);
     free(line);
 }
 

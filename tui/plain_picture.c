@@ -9,7 +9,7 @@
 
 #include "core/draw/heatmap.h"
 #include "tui/drawing.h"
-#include "tui/early.h"
+#include "tui/input.h"
 
 // Names of pictures: as in tui/painter.c.
 enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
@@ -30,7 +30,7 @@ bool plain_picture_possible(struct plain_picture *p, FILE *file)
     else if (!p->asked)
         graphics_guess(&p->graphics);
     p->asked = true;
-    early_add(typed.data, typed.length);
+    input_add_early(typed.data, typed.length);
     buf_release(&typed);
     return way_of(p)->encode;
 }

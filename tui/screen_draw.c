@@ -63,29 +63,18 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     if (inner.width > 0 && inner.height > 0) panel->draw(s->view, c, inner, focused);
 }
 
-static void draw_panels(struct screen *s, struct canvas *c)
-{
-    struct panel_place placed[PANEL_COUNT];
-    const struct area area = screen_panels_area(s, c);
-    if (area.height < 1) return;
-    const int count = layout_place(screen_layout(s, c->columns), s->focus, area, placed);
-    for (int i = 0; i < count; i++) draw_panel(s, c, &placed[i], count == 1);
-}
-
 // A picture that goes with the next message is seen before it is sent, where no panel shows it:
 // small, over the oldest lines of the conversation, until something else is told there.
-static void draw_thumbnail(const struct screen *s, struct canvas *c)
+static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area panels,
+                           const struct panel_place *placed, int count)
 {
     enum { WIDTH = 28, HEIGHT = 12 };
-    struct panel_place placed[PANEL_COUNT];
-    const struct area panels = screen_panels_area(s, c);
     const struct image_view *i = &s->view->image;
     const struct snapshot *now = s->view->snapshot;
     const struct preview *p = i->picture_count ? i->pictures[i->picture_count - 1] : NULL;
     if (!now || !now->waiting || !s->view->attached || !p || !p->image.pixels || screen_covered(s))
         return;
     if (panels.width < 2 * WIDTH || panels.height < HEIGHT + 4) return;
-    const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
     for (int k = 0; k < count; k++)
         if (placed[k].panel == PANEL_image) return;
     const struct area box = { panels.width - WIDTH, 0, WIDTH, HEIGHT };
@@ -126,16 +115,6 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
         canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
 }
 
-static void draw_page(const struct screen *s, struct canvas *c)
-{
-    const struct area area = screen_panels_area(s, c);
-    if (!s->view->pager.open || area.height < 3) return;
-    char *hints = keys_hints(s->keys, "pager");
-    pager_draw(s->view, c, area);
-    if (!pager_typing(s->view)) canvas_foot(c, area, hints);
-    free(hints);
-}
-
 // Above the status line, on as many lines as it needs.
 static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
 {
@@ -153,27 +132,32 @@ static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
     }
 }
 
-static void draw_input(const struct screen *s, struct canvas *c, int y, int height)
-{
-    char *label = status_prompt(s->view, typed_open(&s->typed));
-    const bool focused = s->focus == PANEL_NONE && !screen_covered(s);
-    if (s->prompt)
-        prompt_draw(s->prompt, c, (struct area){ 0, y, c->columns, height }, label, focused);
-    free(label);
-}
-
 void screen_draw(struct screen *s, struct canvas *c)
 {
+    struct panel_place placed[PANEL_COUNT];
+    const int height = input_height(s, c), bottom = c->lines - height - 1;
+    const struct area panels = screen_panels_area(s, c);
     canvas_clear(c);
     s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
-    const int height = input_height(s, c), bottom = c->lines - height - 1;
-    draw_panels(s, c);
-    char *ways = keys_hints(s->keys, "all");
+
+    const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
+    for (int i = 0; i < count && panels.height; i++) draw_panel(s, c, &placed[i], count == 1);
+
+    char *ways = keys_hints(s->keys, "all"), *page = keys_hints(s->keys, "pager");
+    char *label = status_prompt(s->view, typed_open(&s->typed));
     if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 }, ways);
+    if (s->prompt)
+        prompt_draw(s->prompt, c, (struct area){ 0, c->lines - height, c->columns, height }, label,
+                    s->focus == PANEL_NONE && !screen_covered(s));
+
+    draw_thumbnail(s, c, panels, placed, count);
+    if (s->view->pager.open && panels.height >= 3) {
+        pager_draw(s->view, c, panels);
+        if (!pager_typing(s->view)) canvas_foot(c, panels, page);
+    }
     free(ways);
-    draw_input(s, c, c->lines - height, height);
-    draw_thumbnail(s, c);
-    draw_page(s, c);
+    free(page);
+    free(label);
     draw_menu(s, c, bottom);
     draw_hint(s, c, bottom);
     if (s->view->list.kind != LIST_NONE)

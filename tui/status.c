@@ -9,8 +9,6 @@
 #include "core/methods/method.h"
 #include "tui/text.h"
 
-// --- badges --------------------------------------------------------------------------------------
-
 static int draw_badge(struct canvas *c, struct area area, int x, const char *text)
 {
     if (x + text_width(text) + 3 >= area.width) return x;
@@ -32,77 +30,55 @@ static int draw_badges(const struct view *v, struct canvas *c, struct area area,
     return draw_badge(c, area, x, seeing ? "ADAPTER pictures" : "ADAPTER");
 }
 
-// --- measures ------------------------------------------------------------------------------------
-
-static void add_speed(const struct view *v, struct buf *b)
+// The running line: a turning sign, progress, how many lines wait.
+static int draw_work(const struct view *v, struct canvas *c, struct area area, int x)
 {
-    const double now = clock_seconds();
+    static const char signs[] = "|/-\\";
+    x = canvas_printf(c, area, x, 0, STYLE_STATUS, " %c", signs[(int)(clock_seconds() * 6) % 4]);
+    if (v->loading && v->progress_what) {
+        char left[PACE_TEXT];
+        x = canvas_printf(c, area, x, 0, STYLE_STATUS, " %s ", v->progress_what);
+        canvas_bar(c, area, x, 0, 10, v->progress);
+        x = canvas_printf(c, area, x + 10, 0, STYLE_STATUS, " %.0f%%", 100 * v->progress);
+        if (v->progress_left > 0)
+            x = canvas_printf(c, area, x, 0, STYLE_STATUS, ", %s left",
+                              pace_text(left, v->progress_left));
+    }
+    if (v->waiting) x = canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
+    return x;
+}
+
+static int draw_speed(const struct view *v, struct canvas *c, struct area area, int x)
+{
+    struct buf b = { 0 };
     if (v->answering && !v->first) {
-        buf_printf(b, "  prefill %.1f s", now - v->asked);
+        buf_printf(&b, "  prefill %.1f s", clock_seconds() - v->asked);
     } else if (v->answering) {
         const double took = v->last - v->first;
-        if (took > 0) buf_printf(b, "  %.1f tok/s", (double)(v->tokens - 1) / took);
-        buf_printf(b, "  first %.2f s", v->first - v->asked);
+        if (took > 0) buf_printf(&b, "  %.1f tok/s", (double)(v->tokens - 1) / took);
+        buf_printf(&b, "  first %.2f s", v->first - v->asked);
     } else if (v->rate > 0) {
-        buf_printf(b, "  %.1f tok/s  first %.2f s", v->rate, v->first_s);
+        buf_printf(&b, "  %.1f tok/s  first %.2f s", v->rate, v->first_s);
     }
+    if (b.data && x + text_width(b.data) < area.width)
+        x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
+    buf_release(&b);
+    return x;
 }
 
-static void add_memory(const struct view *v, struct buf *b)
-{
-    const double bytes = v->snapshot ? v->snapshot->memory : 0;
-    if (bytes >= 1 << 30)
-        buf_printf(b, "  %.1f GB", bytes / (1 << 30));
-    else if (bytes > 0)
-        buf_printf(b, "  %.0f MB", bytes / (1 << 20));
-}
-
-// How many of the last answer's drafts were accepted, where there is room.
-static void draw_drafts(const struct view *v, struct canvas *c, struct area area, int *x)
-{
-    if (v->answering || v->rate <= 0 || v->drafts < 0 || *x + 24 > area.width) return;
-    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  drafts %.0f%%", 100 * v->drafts);
-}
-
-static int64_t context_used(const struct view *v)
+static int draw_context(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const struct engine_context *k = &v->snapshot->context;
     int64_t used = k->text + k->visual + k->waiting_visual;
     if (v->answering) used += (int64_t)v->tokens;
-    return used;
+    x = canvas_text(c, area, x, 0, STYLE_STATUS, "  ");
+    canvas_bar(c, area, x, 0, 8, (double)used / (double)k->limit);
+    return canvas_printf(c, area, x + 8, 0, STYLE_STATUS, " %lld/%lld", (long long)used,
+                         (long long)k->limit);
 }
 
-static void draw_context(const struct view *v, struct canvas *c, struct area area, int *x)
-{
-    if (!v->snapshot || !v->snapshot->counted || v->snapshot->context.limit < 1) return;
-    const int64_t used = context_used(v), limit = v->snapshot->context.limit;
-    if (*x + 24 > area.width) return;
-    *x = canvas_text(c, area, *x, 0, STYLE_STATUS, "  ");
-    canvas_bar(c, area, *x, 0, 8, (double)used / (double)limit);
-    *x = canvas_printf(c, area, *x + 8, 0, STYLE_STATUS, " %lld/%lld", (long long)used,
-                       (long long)limit);
-}
-
-static void draw_work(const struct view *v, struct canvas *c, struct area area, int *x)
-{
-    static const char *const turns[] = { "|", "/", "-", "\\" };
-    if (!v->busy) return;
-    const int turn = (int)(clock_seconds() * 6) % 4;
-    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s", turns[turn]);
-    if (v->loading && v->progress_what) {
-        char left[PACE_TEXT];
-        *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %s ", v->progress_what);
-        canvas_bar(c, area, *x, 0, 10, v->progress);
-        *x = canvas_printf(c, area, *x + 10, 0, STYLE_STATUS, " %.0f%%", 100 * v->progress);
-        if (v->progress_left > 0)
-            *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, ", %s left",
-                               pace_text(left, v->progress_left));
-    }
-    if (v->waiting) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d waiting", v->waiting);
-}
-
-// The job that runs, and how many more.
-static void draw_jobs(const struct view *v, struct canvas *c, struct area area, int *x)
+// The first running job, and how many more.
+static int draw_jobs(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const struct jobs_news *n = v->jobs.news;
     const struct job_row *first = NULL;
@@ -112,30 +88,25 @@ static void draw_jobs(const struct view *v, struct canvas *c, struct area area, 
         if (!first) first = &n->rows[i];
         more++;
     }
-    if (!first || *x + 30 > area.width) return;
-    *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, "  job %lld", (long long)first->id);
+    if (!first || x + 30 > area.width) return x;
+    x = canvas_printf(c, area, x, 0, STYLE_STATUS, "  job %lld", (long long)first->id);
     if (first->steps > 0 && first->step >= 0)
-        *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " %.0f%%",
-                           100 * first->step / first->steps);
-    if (more) *x = canvas_printf(c, area, *x, 0, STYLE_STATUS, " +%d", more);
+        x = canvas_printf(c, area, x, 0, STYLE_STATUS, " %.0f%%", 100 * first->step / first->steps);
+    return more ? canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d", more) : x;
 }
 
-// How far the conversation is scrolled up; false: it is not.
-static bool draw_scroll(const struct view *v, struct canvas *c, struct area area, int x)
+// Right of x: how far the conversation is scrolled up, else as many of the ways to go on as fit,
+// the first at the right edge.
+static void draw_right(const struct view *v, struct canvas *c, struct area area, int x,
+                       const char *ways)
 {
     const int lines = v->chat.scroll;
     char *text = xasprintf(" %d line%s below: PageDown ", lines, lines == 1 ? "" : "s");
     const int at = area.width - text_width(text) - 1;
-    if (lines && x + 1 < at) canvas_text(c, area, at, 0, STYLE_MATCH, text);
+    const bool scrolled = lines && x + 1 < at;
+    if (scrolled) canvas_text(c, area, at, 0, STYLE_MATCH, text);
     free(text);
-    return lines && x + 1 < at;
-}
-
-// How to get on: as many of the ways as fit, the first at the right edge.
-static void draw_ways(struct canvas *c, struct area area, int x, const char *ways)
-{
-    int end = area.width - 1;
-    while (*ways) {
+    for (int end = area.width - 1; *ways && !scrolled;) {
         const char *next = strstr(ways, "  ");
         const size_t length = next ? (size_t)(next - ways) : strlen(ways);
         const int begin = end - (int)length;
@@ -146,42 +117,34 @@ static void draw_ways(struct canvas *c, struct area area, int x, const char *way
     }
 }
 
-// The model's name, cut where it is long, and the device.
-static int draw_model(const struct snapshot *s, struct canvas *c, struct area area)
+void status_draw(const struct view *v, struct canvas *c, struct area area, const char *ways)
 {
     enum { NAME = 28 };
+    const struct snapshot *s = v->snapshot;
     const char *name = s && s->model ? s->model : "no model";
     const bool whole = text_width(name) <= NAME;
     const int length = (int)(whole ? strlen(name) : text_fit(name, NAME - 1));
-    return canvas_printf(c, area, 1, 0, STYLE_STATUS, "%.*s%s %s", length, name,
-                         whole      ? ""
-                         : c->ascii ? "~"
-                                    : "…",
-                         s ? s->device : "");
-}
-
-void status_draw(const struct view *v, struct canvas *c, struct area area, const char *ways)
-{
-    const struct snapshot *s = v->snapshot;
-    struct buf b = { 0 };
+    const char *cut = c->ascii ? "~" : "…";
     canvas_fill(c, area, STYLE_STATUS, ' ');
-    int x = draw_model(s, c, area);
-    draw_work(v, c, area, &x);
-    add_speed(v, &b);
-    if (b.data && x + text_width(b.data) < area.width)
-        x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
-    buf_clear(&b);
-    draw_context(v, c, area, &x);
-    add_memory(v, &b);
-    if (b.data && x + text_width(b.data) < area.width)
-        x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
-    draw_drafts(v, c, area, &x);
-    draw_jobs(v, c, area, &x);
+    int x = canvas_printf(c, area, 1, 0, STYLE_STATUS, "%.*s%s %s", length, name, whole ? "" : cut,
+                          s ? s->device : "");
+    if (v->busy) x = draw_work(v, c, area, x);
+    x = draw_speed(v, c, area, x);
+    if (s && s->counted && s->context.limit > 0 && x + 24 <= area.width)
+        x = draw_context(v, c, area, x);
+    const double megabytes = s ? s->memory / (1 << 20) : 0;
+    char *memory = megabytes >= 1024 ? xasprintf("  %.1f GB", megabytes / 1024)
+                                     : xasprintf("  %.0f MB", megabytes);
+    if (megabytes > 0 && x + text_width(memory) < area.width)
+        x = canvas_text(c, area, x, 0, STYLE_STATUS, memory);
+    free(memory);
+    if (!v->answering && v->rate > 0 && v->drafts >= 0 && x + 24 <= area.width)
+        x = canvas_printf(c, area, x, 0, STYLE_STATUS, "  drafts %.0f%%", 100 * v->drafts);
+    x = draw_jobs(v, c, area, x);
     x = draw_badges(v, c, area, x + 2);
     if (v->stale && x + 7 < area.width) x = canvas_text(c, area, x, 0, STYLE_STATUS, "stale ");
-    if (!draw_scroll(v, c, area, x)) draw_ways(c, area, x, ways);
+    draw_right(v, c, area, x, ways);
     canvas_hints(c, area);
-    buf_release(&b);
 }
 
 char *status_prompt(const struct view *v, bool goes_on)

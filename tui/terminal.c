@@ -76,7 +76,7 @@ bool terminal_possible(void)
     struct terminfo info = { 0 };
     if (!term || !*term || !strcmp(term, "dumb")) return false;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) return false;
-    const bool possible = terminfo_read(&info) == 0;
+    const bool possible = terminfo_read(&info, STDOUT_FILENO) == 0;
     terminfo_release(&info);
     return possible;
 }
@@ -213,7 +213,7 @@ struct terminal *terminal_open(struct err *err)
     struct terminal *t = xcalloc(1, sizeof *t);
     const char *term = getenv("TERM");
     t->ascii = !terminal_locale();
-    if (terminfo_read(&t->info) < 0 || tcgetattr(STDIN_FILENO, &t->before) < 0) {
+    if (terminfo_read(&t->info, STDOUT_FILENO) < 0 || tcgetattr(STDIN_FILENO, &t->before) < 0) {
         terminal_free(t);
         err_set(err, "the terminal type '%s' cannot show a full screen: use --plain",
                 term ? term : "");

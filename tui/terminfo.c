@@ -2,11 +2,9 @@
 // place of ours.
 #include "tui/terminfo.h"
 
+#include <curses.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <curses.h>
 #include <term.h>
 #undef lines // term.h takes these names
 #undef columns
@@ -28,11 +26,11 @@ static const char *find(const char *name)
     return text && text != (char *)-1 ? text : NULL;
 }
 
-int terminfo_read(struct terminfo *info)
+int terminfo_read(struct terminfo *info, int fd)
 {
     TERMINAL *before = cur_term;
     int problem = 0;
-    if (setupterm(NULL, STDOUT_FILENO, &problem) != OK) return -1;
+    if (setupterm(NULL, fd, &problem) != OK) return -1;
     for (int i = 0; i < TERMINFO_STRINGS; i++) {
         const char *text = find(names[i]);
         info->strings[i] = text ? xstrdup(text) : NULL;

@@ -1,7 +1,7 @@
 // tui/terminfo.h -- what the terminal's description says, as strings to write.
 //
 //   struct terminfo info = { 0 };
-//   if (terminfo_read(&info) == 0) terminfo_add(&out, info.strings[TERMINFO_CLEAR]);
+//   if (terminfo_read(&info, STDOUT_FILENO) == 0) terminfo_add(&out, info.strings[TERMINFO_CLEAR]);
 //   terminfo_release(&info);
 #ifndef TUI_TERMINFO_H
 #define TUI_TERMINFO_H
@@ -37,8 +37,8 @@ struct terminfo {
     bool no_corner; // a character in the last cell scrolls the screen
 };
 
-// Of TERM, for standard output. -1: unknown, or nothing that can place a cursor.
-int terminfo_read(struct terminfo *info);
+// Of TERM, for the terminal `fd`. -1: unknown, or nothing that can place a cursor.
+int terminfo_read(struct terminfo *info, int fd);
 void terminfo_release(struct terminfo *info);
 void terminfo_add(struct buf *out, const char *text); // NULL is nothing
 void terminfo_add_numbers(struct buf *out, const char *text, int first, int second);

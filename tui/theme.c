@@ -189,3 +189,10 @@ uint32_t colour_of(int index)
 {
     return palette(index);
 }
+
+int step_of_eight(double share)
+{
+    static const int papers[] = { -1, 4, 6, 2, 3 };
+    const int step = (int)(share * 5);
+    return share < 0 ? -1 : papers[step > 4 ? 4 : step];
+}

@@ -309,7 +309,7 @@ static void take_undo(struct view *v, const struct event *e)
     const bool asked = v->line && is_question(v->line), joins = v->expect_message;
     int at = (int)c->count;
     maps_forget(v);
-    image_drop_maps(&v->image); // they are of the last answer
+    image_drop_maps(&v->image, NULL); // they are of the last answer
     if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
     for (int64_t left = e->count; left > 0; left--) {
         if ((at = said_before(c, at)) < 0) break;
@@ -443,6 +443,11 @@ static void take_progress(struct view *v, const struct event *e)
     v->progress_what = xstrdup(p->what ? p->what : "working");
 }
 
+static bool is_live(const struct map *m)
+{
+    return results_live(m->name);
+}
+
 static void take_answering(struct view *v, const struct event *e)
 {
     v->answering = e->ok;
@@ -451,7 +456,7 @@ static void take_answering(struct view *v, const struct event *e)
     v->first = v->last = 0;
     v->tokens = 0;
     maps_forget(v);
-    image_forget_live(&v->image); // those of the answer before
+    image_drop_maps(&v->image, is_live); // those of the answer before
     v->image.map = -1;
 }
 

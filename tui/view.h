@@ -267,9 +267,9 @@ void chat_release(struct chat_view *c);
 void image_view_release(struct image_view *i);
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
-void image_drop_maps(struct image_view *i);
+// Those for which `drops` is true; NULL: all.
+void image_drop_maps(struct image_view *i, bool (*drops)(const struct map *m));
 void image_clear(struct image_view *i);
-void image_forget_live(struct image_view *i);
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);

@@ -9,29 +9,21 @@
 
 // --- pictures and maps ---------------------------------------------------------------------------
 
-void image_drop_maps(struct image_view *i)
-{
-    for (size_t k = 0; k < i->map_count; k++) map_release(&i->maps[k]);
-    i->map_count = 0;
-    i->map = -1;
-}
-
-void image_forget_live(struct image_view *i)
+void image_drop_maps(struct image_view *i, bool (*drops)(const struct map *m))
 {
     size_t kept = 0;
-    for (size_t k = 0; k < i->map_count; k++) {
-        if (results_live(i->maps[k].name))
+    for (size_t k = 0; k < i->map_count; k++)
+        if (!drops || drops(&i->maps[k]))
             map_release(&i->maps[k]);
         else
             i->maps[kept++] = i->maps[k];
-    }
+    if (kept != i->map_count) i->map = -1;
     i->map_count = kept;
-    i->map = -1;
 }
 
 void image_clear(struct image_view *i)
 {
-    image_drop_maps(i);
+    image_drop_maps(i, NULL);
     for (size_t k = 0; k < i->picture_count; k++) preview_free(i->pictures[k]);
     i->picture_count = i->picture = 0;
 }
@@ -44,35 +36,24 @@ void image_view_release(struct image_view *i)
     free(i->pictures);
 }
 
-static void drop_picture(struct image_view *i, int index)
-{
-    size_t kept = 0;
-    for (size_t k = 0; k < i->picture_count; k++)
-        if (i->pictures[k]->index == index)
-            preview_free(i->pictures[k]);
-        else
-            i->pictures[kept++] = i->pictures[k];
-    i->picture_count = kept;
-    if (i->picture >= kept) i->picture = kept ? kept - 1 : 0;
-}
-
 void image_take_picture(struct image_view *i, struct preview *p)
 {
-    if (!p->path) { // taken back
-        drop_picture(i, p->index);
-        preview_free(p);
+    size_t at = 0;
+    while (at < i->picture_count && i->pictures[at]->index != p->index) at++;
+    const bool known = at < i->picture_count;
+    if (known) preview_free(i->pictures[at]);
+    if (p->path) {
+        if (!known)
+            i->pictures = xreallocarray(i->pictures, ++i->picture_count, sizeof *i->pictures);
+        i->pictures[at] = p;
+        i->picture = at;
         return;
     }
-    for (size_t k = 0; k < i->picture_count; k++)
-        if (i->pictures[k]->index == p->index) {
-            preview_free(i->pictures[k]);
-            i->pictures[k] = p;
-            i->picture = k;
-            return;
-        }
-    i->pictures = xreallocarray(i->pictures, i->picture_count + 1, sizeof *i->pictures);
-    i->picture = i->picture_count;
-    i->pictures[i->picture_count++] = p;
+    preview_free(p); // the picture was taken back
+    if (!known) return;
+    memmove(i->pictures + at, i->pictures + at + 1,
+            (--i->picture_count - at) * sizeof *i->pictures);
+    if (i->picture >= i->picture_count) i->picture = i->picture_count ? i->picture_count - 1 : 0;
 }
 
 static bool same_map(const struct map *a, const struct event_heatmap *b)
@@ -88,7 +69,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     const size_t count = (size_t)h->rows * (size_t)h->cols;
     size_t at = 0;
     if (h->rows < 1 || h->cols < 1) return;
-    if (i->map_count >= MAPS_MAX) image_drop_maps(i);
+    if (i->map_count >= MAPS_MAX) image_drop_maps(i, NULL);
     while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
     if (at < i->map_count) { // to the end: the newest is the last
         const struct map old = i->maps[at];

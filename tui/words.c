@@ -1,13 +1,18 @@
 // tui/words.c -- reserved first words and what they do.
 #include "tui/words.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/command.h"
 #include "commands/reference.h"
+#include "core/base/file_in.h"
 #include "core/base/mem.h"
-#include "tui/job.h"
+#include "core/engine/device.h"
+#include "sessions/job_group.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"
@@ -79,6 +84,172 @@ static int run_help(int argc, char **argv, struct err *err)
     return STATUS_OK;
 }
 
+// --- vlmsh job -----------------------------------------------------------------------------------
+
+// `vlmsh job run ID` is what a job's process is; by hand it shows what it does.
+//
+// SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends, /job N resume goes on.
+// A second one ends the process at once, as kill -9 would: the last checkpoint stays. Shells send
+// none: they write what they ask for into the job's row (sessions/jobs.c), however often.
+struct job_options {
+    const char *action, *id, *db, *folder;
+};
+
+static int take_folder(void *self, const char *value, struct err *err)
+{
+    struct job_options *o = self;
+    o->folder = value;
+    return 0;
+}
+
+static int take_db(void *self, const char *value, struct err *err)
+{
+    struct job_options *o = self;
+    if (!*value) return err_set(err, "--db needs a file name");
+    o->db = value;
+    return 0;
+}
+
+static int take_word(void *self, const char *value, struct err *err)
+{
+    struct job_options *o = self;
+    const char **place = !o->action ? &o->action : &o->id;
+    if (*place) return err_set(err, "unexpected '%s'", value);
+    *place = value;
+    return 0;
+}
+
+static const struct option_row job_rows[] = {
+    { "--db", "FILE", "path of the session database", take_db },
+    { "--folder", "DIR", "the job's folder, for processes that a queue or mpirun starts",
+      take_folder },
+    { 0 },
+};
+static const struct option_table job_table = { job_rows, take_word };
+
+// --- signals -------------------------------------------------------------------------------------
+
+// A handler has no argument of ours.
+static struct job_control control;
+static volatile sig_atomic_t asked;
+
+static void on_pause(int signal)
+{
+    const int saved = errno;
+    if (asked) _exit(128 + signal);
+    asked = signal;
+    job_control_pause(&control);
+    errno = saved;
+}
+
+static void handle(int signal, void (*handler)(int))
+{
+    struct sigaction action = { .sa_handler = handler };
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, NULL);
+}
+
+// A rank is told of a pause through the row: a signal ends it, with all others.
+static void listen(bool rank)
+{
+    handle(SIGINT, rank ? SIG_DFL : on_pause);
+    handle(SIGTERM, rank ? SIG_DFL : on_pause);
+    handle(SIGHUP, rank ? SIG_DFL : on_pause);
+    handle(SIGPIPE, SIG_IGN);
+    handle(SIGXFSZ, SIG_IGN); // a file at its limit: writing fails instead
+}
+
+// --- actions -------------------------------------------------------------------------------------
+
+// How a process runs a job: started by a shell or by hand, by a queue, or by mpirun for one of
+// these.
+enum job_way { WAY_HERE, WAY_QUEUED, WAY_RANK };
+
+static int run_way(enum job_way way, const char *place, int64_t id, const struct job_setup *setup,
+                   enum job_state *state, struct err *err)
+{
+    if (way == WAY_RANK) return job_run_rank(place, id, setup, state, err);
+    if (way == WAY_QUEUED) return job_run_queued(place, id, setup, state, err);
+    struct store *s = store_open(place, err);
+    *state = STATE_FAILED;
+    if (!s && place) job_run_lost(place, id, err);
+    const int status = s ? job_run_any(s, id, setup, state, err) : -1;
+    store_close(s);
+    return status;
+}
+
+// `place`: the database, or the job's folder.
+static int run_job(enum job_way way, const char *place, int64_t id, struct err *err)
+{
+    struct sinks sinks = { 0 };
+    struct plain *p = plain_new(false);
+    enum job_state state;
+    const struct job_setup setup = {
+        .find = job_kind_find,
+        .device = device_find,
+        .sinks = &sinks,
+        .control = &control,
+        .rank = way == WAY_RANK,
+    };
+    sinks_add(&sinks, plain_sink(p));
+    listen(way == WAY_RANK);
+    const int status = run_way(way, place, id, &setup, &state, err);
+    if (status == 0 && way != WAY_RANK)
+        sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
+    plain_free(p);
+    if (status < 0) return STATUS_FAILED;
+    return state == STATE_PAUSED && asked == SIGINT ? STATUS_INTERRUPTED : STATUS_OK;
+}
+
+// The table that /jobs shows.
+static int list_jobs(struct store *s, struct err *err)
+{
+    struct sinks sinks = { 0 };
+    struct plain *p = plain_new(false);
+    sinks_add(&sinks, plain_sink(p));
+    struct shell shell = { .engine = engine_new(NULL, &sinks), .store = s, .sinks = &sinks };
+    const int status = command_execute(command_find("jobs"), &shell, 0, NULL, err);
+    engine_free(shell.engine);
+    plain_free(p);
+    return status < 0 ? STATUS_FAILED : STATUS_OK;
+}
+
+static const struct {
+    const char *action;
+    enum job_way way;
+} ways[] = { { "run", WAY_HERE }, { "batch", WAY_QUEUED }, { "rank", WAY_RANK } };
+
+static int find_way(const struct job_options *o, enum job_way *way, struct err *err)
+{
+    for (size_t i = 0; o->action && o->id && i < sizeof ways / sizeof *ways; i++) {
+        *way = ways[i].way;
+        if (strcmp(o->action, ways[i].action) != 0) continue;
+        if (*way == WAY_HERE || o->folder) return 0;
+        return err_set(err, "vlmsh job %s needs --folder", o->action);
+    }
+    return err_set(err, "an action is missing: run ID, or list");
+}
+
+static int run_job_word(int argc, char **argv, struct err *err)
+{
+    struct job_options o = { 0 };
+    enum job_way way = WAY_HERE;
+    int at = 0;
+    long long id = 0;
+    if (option_table_read(&job_table, &o, argc, argv, &at, err) < 0) return STATUS_USAGE;
+    const bool list = o.action && !strcmp(o.action, "list") && !o.id;
+    if (!list && find_way(&o, &way, err) < 0) return STATUS_USAGE;
+    if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;
+    file_in_guard();
+    if (!list) return run_job(way, way == WAY_HERE ? o.db : o.folder, id, err);
+    struct store *s = store_open(o.db, err);
+    const int status = s ? list_jobs(s, err) : STATUS_FAILED;
+    store_close(s);
+    return status;
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model with random weights, or join an encoder and a language model", run_new },
@@ -88,7 +259,7 @@ static const struct word words[] = {
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
       "generate N pictures with questions", run_scenes },
-    { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", job_word_run },
+    { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", run_job_word },
 };
 
 enum { WORDS = sizeof words / sizeof words[0] };
