@@ -335,7 +335,7 @@ static void sum_up(struct compared_data *d)
     }
     d->difference = bootstrap_mean(difference, (size_t)d->pairs);
     d->hellinger = bootstrap_mean(distance, (size_t)d->generated);
-    d->mcnemar = d->metric && d->metric->share ? mcnemar_exact(d->only[0], d->only[1]) : NAN;
+    d->mcnemar = d->metric && !d->metric->graded ? mcnemar_exact(d->only[0], d->only[1]) : NAN;
     free(difference);
     free(distance);
 }

@@ -172,7 +172,7 @@ void compare_data_results(struct results *r, const char *const title[2],
     result_row(t, "pairs")[0] = (double)d->pairs;
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];
-    if (d->metric && d->metric->share) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
+    if (d->metric && !d->metric->graded) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
     char *notices = compare_data_notices(d);
     if (notices) results_note(r, "data: %s", notices);
     free(notices);

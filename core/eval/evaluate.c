@@ -70,18 +70,14 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
     enum thought thought = THOUGHT_NONE;
     const char *raw = mc->answer ? mc->answer : "";
     const bool own = v->r->metric || !s->suite; // not the rule of the sample's set
-    char *scored = m->way == METRIC_ANSWERS ? suite_answer(own ? m->suite : suite_find(s->suite), m,
-                                                           raw, v->r->thinking, &thought)
-                                            : NULL;
-    mc->answer = scored;
+    mc->answer = NULL;
+    if (m->way == METRIC_ANSWERS)
+        mc->answer = suite_answer(mc->scratch, own ? m->suite : suite_find(s->suite), m, raw,
+                                  v->r->thinking, &thought);
     mc->corpus = evaluate_corpus(v, m);
-    if (v->stopped) {
-        free(scored);
-        return 0;
-    }
-    if (m->score(mc, &o, &err) < 0) {
+    if (v->stopped) return 0;
+    if (m->score(m, mc, &o, &err) < 0) {
         skip(v, s, q, m, err.text);
-        free(scored);
         return 1;
     }
     char *id = evaluate_name(s);
@@ -90,7 +86,7 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
     told.turn = q->turn;
     told.prompt = q->text;
     told.answer = raw;
-    told.scored_text = scored ? scored : "";
+    told.scored_text = mc->answer ? mc->answer : "";
     told.thought = thought;
     told.lost = s->lost           ? s->lost
                 : own && m->loses ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
@@ -102,8 +98,6 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
     told.cut = cut;
     notify(v, &told);
     free(id);
-    free(scored);
-    free(o.found);
     return 0;
 }
 
@@ -290,10 +284,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         v->stopped = true;
     } else if (status == 0) {
         // The suites' programs do so when they decode; some of their rules do not when they score.
-        char *bare = s->max_tokens ? python_strip(answer.text) : NULL;
-        mc->answer = bare ? bare : answer.text;
+        mc->answer = s->max_tokens ? python_strip(mc->scratch, answer.text, NULL) : answer.text;
         status = score_case(v, s, q, m, mc, cut);
-        free(bare);
     }
     free(answer.text);
     ids_release(&answer.ids);
@@ -373,7 +365,8 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
 static int lose(struct evaluating *v, const struct sample *s, const struct metric *m)
 {
     const struct dialogue *d = &s->dialogue;
-    struct metric_case mc = { .right = -1 };
+    struct scratch scratch = { 0 };
+    struct metric_case mc = { .right = -1, .scratch = &scratch };
     struct question q = { 0 };
     struct hooks hooks;
     struct err err;
@@ -389,6 +382,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     else
         status = score_case(v, s, &q, m, &mc, CUT_NONE);
     question_release(&q);
+    scratch_release(&scratch);
     return status;
 }
 
@@ -398,6 +392,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     int skipped = 0, asked = 0;
     for (size_t i = 0; i < s->dialogue.count && !v->stopped; i++) {
         struct question q;
+        struct scratch scratch = { 0 };
         if (!question_at(s, m, i, &q)) continue;
         const bool last = question_is_last(&s->dialogue, i);
         struct metric_case mc = { .question = q.text,
@@ -406,13 +401,15 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
                                   .reference_count = q.reference_count,
                                   .choices = (const char *const *)s->choices,
                                   .choice_count = last ? s->choice_count : 0,
-                                  .right = last ? s->right : -1 };
+                                  .right = last ? s->right : -1,
+                                  .scratch = &scratch };
         // Choices belong to the last question.
         if (m->way == METRIC_ANSWERS || last) {
             asked++;
             skipped += m->way == METRIC_RANKS ? rank(v, s, &q, m, &mc) : ask(v, s, &q, m, &mc);
         }
         question_release(&q);
+        scratch_release(&scratch);
     }
     if (!asked && !v->stopped) {
         char *why = xasprintf("no question has a reference answer%s%s", s->unanswered ? ": " : "",

@@ -170,7 +170,7 @@ static void add_to_corpus(struct evaluating *v, const struct metric *m, void *co
     for (size_t i = 0; i < s->dialogue.count; i++) {
         if (!question_at(s, m, i, &q)) continue;
         if (evaluate_metric(v, s, NULL) == m)
-            m->corpus_add(corpus, q.references, q.reference_count);
+            m->corpus_add(m, corpus, q.references, q.reference_count);
         question_release(&q);
     }
 }

@@ -91,7 +91,8 @@ void evaluate_totals(struct evaluation *e)
     e->totals = all;
     e->total_count = n;
     if (!e->total || !n) return;
-    e->number_count = e->total->count(e->scores, e->score_count, all[0].metric, e->numbers);
+    e->number_count =
+        e->total->count(e->total, e->scores, e->score_count, all[0].metric, e->numbers);
     set_total_interval(e->total, e->scores, e->score_count, all[0].metric, &e->low, &e->high);
 }
 

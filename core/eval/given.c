@@ -77,7 +77,10 @@ static char *plain_prompt(const char *prompt)
     static const char mark[] = "<image>\n";
     const size_t n = sizeof mark - 1;
     while (!strncmp(prompt, mark, n)) prompt += n;
-    return python_strip(prompt);
+    struct scratch s = { 0 };
+    char *plain = xstrdup(python_strip(&s, prompt, NULL));
+    scratch_release(&s);
+    return plain;
 }
 
 // --- the file ------------------------------------------------------------------------------------
@@ -169,15 +172,20 @@ static int compare(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
+static const char *first_line(struct scratch *s, const char *prompt)
+{
+    const char *first = scratch_dup(s, prompt, strcspn(prompt, "\n"));
+    return python_strip(s, python_lower(s, first), NULL);
+}
+
 static char *key_of(const char *prompt, enum pass pass)
 {
+    struct scratch s = { 0 };
     if (pass == BY_ORDER) return xstrdup("");
     if (pass == BY_PROMPT) return xstrdup(prompt);
-    char *first = xstrndup(prompt, strcspn(prompt, "\n")), *lower = python_lower(first);
-    char *bare = python_strip(lower);
-    free(first);
-    free(lower);
-    return bare;
+    char *key = xstrdup(first_line(&s, prompt));
+    scratch_release(&s);
+    return key;
 }
 
 static bool takes_part(const struct given *g, size_t id, const char *prompt, enum pass pass)
@@ -286,14 +294,10 @@ char *given_unused(const struct given *g)
 // Does one contain the other's first line? Programs add words before and behind a question.
 static bool alike(const char *a, const char *b)
 {
-    char *first[2] = { key_of(a, BY_FIRST_LINE), key_of(b, BY_FIRST_LINE) };
-    char *whole[2] = { python_lower(a), python_lower(b) };
-    bool is = false;
-    for (int i = 0; i < 2; i++) is |= strstr(whole[!i], first[i]) != NULL;
-    for (int i = 0; i < 2; i++) {
-        free(first[i]);
-        free(whole[i]);
-    }
+    struct scratch s = { 0 };
+    const bool is = strstr(python_lower(&s, b), first_line(&s, a)) ||
+                    strstr(python_lower(&s, a), first_line(&s, b));
+    scratch_release(&s);
     return is;
 }
 

@@ -11,12 +11,11 @@
 // CHAIRs is the mean of the score; CHAIRi is computed from the outcomes' classes (chair.h).
 #include "core/metrics/chair.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/base/names.h"
+#include "core/base/scratch.h"
 #include "core/base/text.h"
 #include "core/metrics/chair_words.h"
 #include "core/metrics/metric.h"
@@ -33,48 +32,44 @@ static const struct pair synonyms[] = { CHAIR_SYNONYMS(X){ NULL, NULL } };
 
 enum { WORDS_MOST = 4 }; // of a name that is looked for
 
-// Is a word longer than its ending?
-static bool ends(const char *word, const char *end)
+// Is a word longer than one of the endings?
+static bool ends(const char *word, const char *const *endings)
 {
-    return strlen(word) > strlen(end) && text_ends(word, end);
+    for (; *endings; endings++)
+        if (strlen(word) > strlen(*endings) && text_ends(word, *endings)) return true;
+    return false;
 }
 
 // Appends a word in the singular.
 static void put_singular(struct buf *to, const char *word)
 {
-    static const char *const es[] = { "ches", "shes", "sses", "xes", "zes", "oes" };
-    static const char *const kept[] = { "ss", "us", "is" };
+    static const char *const kept[] = { "ss", "us", "is", NULL };
+    static const char *const es[] = { "ches", "shes", "sses", "xes", "zes", "oes", NULL };
     const size_t n = strlen(word);
     for (const struct pair *p = plurals; p->from; p++)
         if (!strcmp(word, p->from)) {
             buf_puts(to, p->to);
             return;
         }
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        if (ends(word, kept[i])) {
-            buf_puts(to, word);
-            return;
-        }
-    size_t drop = ends(word, "s") && n > 2;
-    for (size_t i = 0; i < sizeof es / sizeof *es; i++)
-        if (ends(word, es[i])) drop = 2;
-    const bool ies = ends(word, "ies") && n > 4;
-    buf_add(to, word, ies ? n - 3 : n - drop);
-    if (ies) buf_putc(to, 'y');
+    if (n > 4 && text_ends(word, "ies"))
+        buf_printf(to, "%.*sy", (int)n - 3, word);
+    else if (ends(word, kept) || !text_ends(word, "s") || n < 3)
+        buf_puts(to, word);
+    else
+        buf_add(to, word, n - (ends(word, es) ? 2 : 1));
 }
 
-// The words of a text in the singular, one blank between; free() it.
-static char *singular(const char *text)
+// The words of a text in the singular, one blank between.
+static char *singular(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
-    char *words = words_split(text), *rest = words;
+    char *rest = words_split(s, text);
     for (char *word; (word = strsep(&rest, " "));) {
         if (!*word) continue;
         if (b.length) buf_putc(&b, ' ');
         put_singular(&b, word);
     }
-    free(words);
-    return b.data ? b.data : xstrdup("");
+    return scratch_take(s, &b);
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -85,46 +80,38 @@ struct phrases {
     int *object;
 };
 
-static void add_phrase(struct phrases *p, const char *text, int object)
+static void add_phrase(struct phrases *p, struct scratch *s, const char *text, int object)
 {
-    char *phrase = singular(text);
     bool known;
-    const size_t i = names_add(&p->names, phrase, &known);
-    if (!known) {
-        p->object = xreallocarray(p->object, i + 1, sizeof *p->object);
-        p->object[i] = object;
-    }
-    free(phrase);
+    const size_t i = names_add(&p->names, singular(s, text), &known);
+    if (known) return;
+    p->object = xreallocarray(p->object, i + 1, sizeof *p->object);
+    p->object[i] = object;
 }
 
 // Names come before synonyms, which stand for names that there are.
 static struct phrases phrases_of(const struct metric_case *c)
 {
     struct phrases p = { 0 };
-    for (size_t i = 0; i < c->choice_count; i++) add_phrase(&p, c->choices[i], (int)i);
+    for (size_t i = 0; i < c->choice_count; i++) add_phrase(&p, c->scratch, c->choices[i], (int)i);
     const size_t names = p.names.count;
     for (const struct pair *s = synonyms; s->from; s++) {
-        char *object = singular(s->to);
+        const char *object = singular(c->scratch, s->to);
         size_t i;
         if (!*object)
-            add_phrase(&p, s->from, -1);
+            add_phrase(&p, c->scratch, s->from, -1);
         else if (names_find(&p.names, object, &i) && i < names)
-            add_phrase(&p, s->from, p.object[i]);
-        free(object);
+            add_phrase(&p, c->scratch, s->from, p.object[i]);
     }
     return p;
 }
 
-static void phrases_release(struct phrases *p)
+// Finds the longest phrase that begins with word `at`; returns its number of words, 1 if there is
+// none.
+static size_t find_phrase(const struct phrases *p, char *const *word, size_t count, size_t at,
+                          int *object)
 {
-    names_release(&p->names);
-    free(p->object);
-}
-
-// The longest phrase that begins with word `at`; *words of it. false: none does.
-static bool phrase_at(const struct phrases *p, char *const *word, size_t count, size_t at,
-                      size_t *words, int *object)
-{
+    *object = -1;
     for (size_t n = count - at < WORDS_MOST ? count - at : WORDS_MOST; n > 0; n--) {
         struct buf b = { 0 };
         size_t i;
@@ -132,19 +119,13 @@ static bool phrase_at(const struct phrases *p, char *const *word, size_t count, 
         const bool found = names_find(&p->names, b.data, &i);
         buf_release(&b);
         if (!found) continue;
-        *words = n;
         *object = p->object[i];
-        return true;
+        return n;
     }
-    return false;
+    return 1;
 }
 
 // --- the score -----------------------------------------------------------------------------------
-
-struct counted {
-    int mentions, wrong;
-    struct buf found; // "person, dog (not there)"
-};
 
 static bool is_there(const struct metric_case *c, const char *object)
 {
@@ -153,45 +134,34 @@ static bool is_there(const struct metric_case *c, const char *object)
     return false;
 }
 
-static void mention(struct counted *to, const struct metric_case *c, int object)
-{
-    const char *name = c->choices[object];
-    const bool there = is_there(c, name);
-    if (to->mentions == CHAIR_MOST) return;
-    to->mentions++;
-    to->wrong += !there;
-    buf_printf(&to->found, "%s%s%s", to->found.length ? ", " : "", name,
-               there ? "" : " (not there)");
-}
-
-static void count_mentions(struct counted *to, const struct metric_case *c, const struct phrases *p)
-{
-    char *text = singular(c->answer), *rest = text;
-    size_t count = 0, words = 1;
-    char **word = xreallocarray(NULL, strlen(text) / 2 + 2, sizeof *word);
-    for (char *w; (w = strsep(&rest, " "));)
-        if (*w) word[count++] = w;
-    for (size_t at = 0; at < count; at += words) {
-        int object = -1;
-        words = 1;
-        if (phrase_at(p, word, count, at, &words, &object) && object >= 0) mention(to, c, object);
-    }
-    free(word);
-    free(text);
-}
-
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
 {
     if (!c->choice_count)
         return err_set(err, "the sample does not say which objects could be named: CHAIR needs "
                             "annotated pictures (/eval FILE --set chair)");
-    struct counted n = { 0 };
     struct phrases p = phrases_of(c);
-    count_mentions(&n, c, &p);
-    phrases_release(&p);
-    *o = (struct metric_outcome){ .score = n.wrong > 0,
-                                  .class = n.mentions << 12 | n.wrong,
-                                  .found = n.found.data };
+    struct buf found = { 0 }; // "person, dog (not there)"
+    char *text = singular(c->scratch, c->answer), *rest = text;
+    size_t count = 0;
+    int mentions = 0, wrong = 0, object;
+    char **word = xreallocarray(NULL, strlen(text) / 2 + 2, sizeof *word);
+    for (char *w; (w = strsep(&rest, " "));)
+        if (*w) word[count++] = w;
+    for (size_t at = 0; at < count;) {
+        at += find_phrase(&p, word, count, at, &object);
+        if (object < 0 || mentions == CHAIR_MOST) continue;
+        const char *name = c->choices[object];
+        const bool there = is_there(c, name);
+        buf_printf(&found, "%s%s%s", mentions++ ? ", " : "", name, there ? "" : " (not there)");
+        wrong += !there;
+    }
+    free(word);
+    names_release(&p.names);
+    free(p.object);
+    *o = (struct metric_outcome){ .score = wrong > 0,
+                                  .class = mentions << 12 | wrong,
+                                  .found = mentions ? scratch_take(c->scratch, &found) : NULL };
     return 0;
 }
 
@@ -200,8 +170,6 @@ const struct metric metric_chair = {
     .help = "CHAIRs: captions that name an object which is not in the picture.",
     .rule = "objects are found in the answer by a fixed table of plurals and synonyms, the longest "
             "name first; 1 if any is not there",
-    .way = METRIC_ANSWERS,
-    .share = true,
     .smaller = true,
     .none = true,
     .score = score,

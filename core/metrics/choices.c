@@ -1,4 +1,5 @@
-// core/metrics/choices.c -- what the data say about choices.
+// core/metrics/choices.c -- what the data say about choices, and what rules that read a letter
+// share.
 #include "core/metrics/choices.h"
 
 #include <ctype.h>
@@ -7,7 +8,6 @@
 
 #include <utf8proc.h>
 
-#include "core/base/mem.h"
 #include "core/metrics/python.h"
 #include "core/metrics/words.h"
 
@@ -28,24 +28,14 @@ int32_t *choices_points(const char *text)
     return points;
 }
 
-// A letter, mark or digit; a byte that is no UTF-8 counts as one.
-static bool is_word(int32_t c)
-{
-    const utf8proc_category_t k = c > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
-    return c < 0 || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NO);
-}
-
-// Thai and Lao, Burmese and its neighbours, Khmer, and all from CJK on are written without blanks,
-// or, as Korean, put particles behind a letter.
-static bool is_apart(int32_t c)
-{
-    return c >= NO_BLANKS_FROM || (c >= 0x0E00 && c < 0x0F00) || (c >= 0x1000 && c < 0x10A0) ||
-           (c >= 0x1100 && c < 0x1200) || (c >= 0x1780 && c < 0x1800);
-}
-
 bool choices_joins(int32_t c)
 {
-    return (is_word(c) && !is_apart(c)) || c == '_' || c == DEGREE; // 20 °C
+    // Thai and Lao, Burmese and its neighbours, Khmer, and all from CJK on are written without
+    // blanks, or, as Korean, put particles behind a letter.
+    const bool apart = c >= NO_BLANKS_FROM || (c >= 0x0E00 && c < 0x0F00) ||
+                       (c >= 0x1000 && c < 0x10A0) || (c >= 0x1100 && c < 0x1200) ||
+                       (c >= 0x1780 && c < 0x1800);
+    return (python_is_word(c) && !apart) || c == '_' || c == DEGREE; // 20 °C
 }
 
 // "A." "A)" "A:" "(A)" at p, followed by a text.
@@ -84,7 +74,7 @@ int choices_letter(const char *text, int count)
     int32_t *points = choices_points(text), letter = 0;
     int parts = 0;
     for (const int32_t *p = points + 1; *p; p++) {
-        if (!is_word(*p)) continue;
+        if (!python_is_word(*p)) continue;
         letter = *p;
         parts++;
     }
@@ -96,16 +86,12 @@ int choices_letter(const char *text, int count)
 
 static int choice_of_text(const struct metric_case *c, const char *text)
 {
-    char *wanted = words_normal(text);
+    const char *words = words_normal(c->scratch, text);
     int right = -1;
     for (size_t i = 0; i < c->choice_count; i++)
         if (!strcmp(c->choices[i], text)) right = (int)i;
-    for (size_t i = 0; i < c->choice_count && *wanted && right < 0; i++) {
-        char *words = words_normal(c->choices[i]);
-        if (!strcmp(words, wanted)) right = (int)i;
-        free(words);
-    }
-    free(wanted);
+    for (size_t i = 0; i < c->choice_count && *words && right < 0; i++)
+        if (!strcmp(words_normal(c->scratch, c->choices[i]), words)) right = (int)i;
     return right;
 }
 
@@ -135,4 +121,64 @@ int choices_right(const struct metric_case *c, struct err *err)
     if (right < 0) right = choice_of_number(text, c->choice_count);
     if (right < 0) return err_set(err, "the answer '%.100s' is not one of the choices", text);
     return right;
+}
+
+// --- rules that read a letter
+// ---------------------------------------------------------------------
+
+int choices_whole_letter(const char *text)
+{
+    return text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1] ? text[0] - 'A' : NO_LETTER;
+}
+
+bool choices_has(const struct metric_case *c, int letter)
+{
+    if (!c->choice_count) return letter < 4;
+    return (size_t)letter < c->choice_count && *c->choices[letter];
+}
+
+int choices_only_text(const struct metric_case *c, const char *lower, int most)
+{
+    int found = NO_LETTER, n = 0;
+    for (int i = 0; i < most && (size_t)i < c->choice_count; i++)
+        if (choices_has(c, i) && strstr(lower, python_lower(c->scratch, c->choices[i])) && n++ == 0)
+            found = i;
+    return n == 1 ? found : NO_LETTER;
+}
+
+struct metric_outcome choices_outcome(const struct metric_case *c, int letter, int right)
+{
+    const bool none = letter == NO_LETTER;
+    return (struct metric_outcome){
+        .score = letter == right,
+        .class = none,
+        .found = none ? NULL : scratch_printf(c->scratch, "%c", 'A' + letter),
+    };
+}
+
+int choices_score_letter(const struct metric_case *c, int letter, struct metric_outcome *o,
+                         struct err *err)
+{
+    const char *text = c->reference_count ? c->references[0] : "";
+    const bool listed = c->choice_count && (c->right >= 0 || c->reference_count);
+    int right = listed ? choices_right(c, err) : choices_letter(text, LETTERS);
+    // The letter itself is right where the choice has no text: a table's "None" reads as missing.
+    if (right < 0) right = choices_whole_letter(text);
+    if (right < 0 && listed) return -1;
+    if (!c->reference_count && right < 0) return err_set(err, "the sample has no reference answer");
+    if (right < 0) return err_set(err, "the answer '%.100s' is not a letter", text);
+    *o = choices_outcome(c, letter, right);
+    return 0;
+}
+
+int choices_score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                  struct err *err)
+{
+    return choices_score_letter(c, m->letter(c), o, err);
+}
+
+int choices_summary(const struct metric_tally *t, struct metric_number *to)
+{
+    to[0] = (struct metric_number){ "no letter", (double)t->classes[1] };
+    return 1;
 }

@@ -4,7 +4,7 @@
 
 #include "core/metrics/metric.h"
 
-enum { LETTERS = 26 };
+enum { LETTERS = 26, NO_LETTER = -1 };
 
 // How many options a question lists as lines "A. ...", "B) ...", "(C) ..." or "D: ...", starting
 // with A.
@@ -19,12 +19,32 @@ int choices_right(const struct metric_case *c, struct err *err);
 // Index of a text that is a single letter ("B", "b.", "(B)", a full-width one) among `count`
 // choices, or -1.
 int choices_letter(const char *text, int count);
-// The code points of a text in compatibility form (NFKC), in which full-width letters and
+// Returns the code points of a text in compatibility form (NFKC), in which full-width letters and
 // punctuation are ASCII. The first is at [1]; [0] and the one after the last are 0; a byte that is
 // not UTF-8 is negative. free() it.
 int32_t *choices_points(const char *text);
-// Can the code point be part of a word beside a Latin letter? Those of scripts without blanks
+// Can the code point be part of a word beside a Latin letter? Letters of scripts without blanks
 // between words (CJK, Thai) cannot.
 bool choices_joins(int32_t c);
+
+// --- rules that read a letter
+// ---------------------------------------------------------------------
+
+// A metric's score: compares the letter that m->letter reads with the right one.
+int choices_score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                  struct err *err);
+// The same with a letter that was read already.
+int choices_score_letter(const struct metric_case *c, int letter, struct metric_outcome *o,
+                         struct err *err);
+// The outcome of an answer's letter (NO_LETTER: none).
+struct metric_outcome choices_outcome(const struct metric_case *c, int letter, int right);
+// Counts answers without a letter.
+int choices_summary(const struct metric_tally *t, struct metric_number *to);
+// "B": 1; NO_LETTER: anything but one capital letter.
+int choices_whole_letter(const char *text);
+// Does the sample have a choice with this letter? Without choices the letters A to D are.
+bool choices_has(const struct metric_case *c, int letter);
+// The only choice whose text, in lower case, is part of the lower-case answer; NO_LETTER.
+int choices_only_text(const struct metric_case *c, const char *lower, int most);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/python.h"
@@ -83,29 +82,20 @@ static void corpus_free(void *self)
     free(c);
 }
 
-static void add_references(void *self, const char *const *references, size_t count,
-                           char *(*split)(const char *text))
+static void corpus_add(const struct metric *m, void *self, const char *const *references,
+                       size_t count)
 {
     struct corpus *c = self;
     struct counts sample = { 0 };
+    struct scratch scratch = { 0 };
     for (size_t i = 0; i < count; i++) {
-        char *words = split(references[i]);
+        const char *words = m->clean(&scratch, references[i]);
         for (int n = 1; n <= GRAMS; n++) count_grams(&sample, words, n);
-        free(words);
     }
     for (size_t i = 0; i < sample.names.count; i++) counts_add(&c->have, sample.names.list[i]);
     counts_release(&sample);
+    scratch_release(&scratch);
     c->samples++;
-}
-
-static void corpus_add(void *self, const char *const *references, size_t count)
-{
-    add_references(self, references, count, words_split);
-}
-
-static void corpus_add_raw(void *self, const char *const *references, size_t count)
-{
-    add_references(self, references, count, python_words);
 }
 
 static double rarity(const struct corpus *c, const char *gram)
@@ -144,16 +134,15 @@ static double similarity(const char *caption, const char *reference, int n,
     return sum * exp(-apart * apart / (2 * sigma * sigma));
 }
 
-static int score_split(const struct metric_case *c, char *(*split)(const char *text),
-                       struct metric_outcome *o, struct err *err)
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
 {
     if (!c->reference_count) return err_set(err, "the sample has no caption to compare with");
+    const char *caption = m->clean(c->scratch, c->answer);
     double sum = 0;
-    char *caption = split(c->answer);
     for (size_t i = 0; i < c->reference_count; i++) {
-        char *reference = split(c->references[i]);
+        const char *reference = m->clean(c->scratch, c->references[i]);
         for (int n = 1; n <= GRAMS; n++) sum += similarity(caption, reference, n, c->corpus);
-        free(reference);
     }
     *o = (struct metric_outcome){ .score = 10 * sum / GRAMS / (double)c->reference_count,
                                   .class = -1,
@@ -161,22 +150,13 @@ static int score_split(const struct metric_case *c, char *(*split)(const char *t
     return 0;
 }
 
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
-{
-    return score_split(c, words_split, o, err);
-}
-
-static int score_raw(const struct metric_case *c, struct metric_outcome *o, struct err *err)
-{
-    return score_split(c, python_words, o, err);
-}
-
 const struct metric metric_cider = {
     .name = "cider",
     .help = "CIDEr-D of captions against the references, 0 to 10.",
     .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; case and "
             "punctuation dropped, no stemming); idf is over the references of all samples",
-    .way = METRIC_ANSWERS,
+    .graded = true,
+    .clean = words_split,
     .corpus_new = corpus_new,
     .corpus_add = corpus_add,
     .corpus_free = corpus_free,
@@ -187,10 +167,11 @@ const struct metric metric_cider_vlmevalkit = {
     .name = "cider-vlmevalkit",
     .help = "CIDEr-D of captions as VLMEvalKit scores COCO, 0 to 10 (there times 100).",
     .rule = "as cider, of words that white space separates: case and punctuation count",
-    .way = METRIC_ANSWERS,
     .suite = SUITE_VLMEVALKIT,
+    .graded = true,
+    .clean = python_words,
     .corpus_new = corpus_new,
-    .corpus_add = corpus_add_raw,
+    .corpus_add = corpus_add,
     .corpus_free = corpus_free,
-    .score = score_raw,
+    .score = score,
 };

@@ -7,7 +7,6 @@
 
 #include <utf8proc.h>
 
-#include "core/base/mem.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
 #include "core/metrics/words.h"
@@ -120,25 +119,15 @@ static int find_small(const int32_t *p, int count)
     return -1;
 }
 
-// The only choice whose text stands in the answer; -1 when several do, or none.
-static int find_text(const struct metric_case *c, const char *text)
+// The only choice whose text is in the answer; -1 when several are, or none.
+static int find_text(const struct metric_case *c)
 {
-    char *answer = words_normal(text);
+    const char *answer = words_normal(c->scratch, c->answer);
     int found = -1, n = 0;
-    for (size_t i = 0; i < c->choice_count; i++) {
-        char *words = words_normal(c->choices[i]);
-        if (words_contain(answer, words) && n++ == 0) found = (int)i;
-        free(words);
-    }
-    free(answer);
+    for (size_t i = 0; i < c->choice_count; i++)
+        if (words_contain(answer, words_normal(c->scratch, c->choices[i])) && n++ == 0)
+            found = (int)i;
     return n == 1 ? found : -1;
-}
-
-static int letter_count(const struct metric_case *c)
-{
-    const int listed = c->question ? choices_listed(c->question) : 0;
-    if (c->choice_count) return c->choice_count < LETTERS ? (int)c->choice_count : LETTERS;
-    return listed ? listed : LETTERS;
 }
 
 static int read_letter(const struct metric_case *c, int count)
@@ -149,8 +138,7 @@ static int read_letter(const struct metric_case *c, int count)
     if (n < 0) n = find_letter(p, count);
     if (n < 0) n = find_small(p, count);
     free(points);
-    if (n < 0 && !choices_are_letters(c)) n = find_text(c, c->answer);
-    return n;
+    return n < 0 && !choices_are_letters(c) ? find_text(c) : n;
 }
 
 static int right_letter(const struct metric_case *c, int count, struct err *err)
@@ -164,20 +152,16 @@ static int right_letter(const struct metric_case *c, int count, struct err *err)
                    c->references[0]);
 }
 
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
 {
-    const int count = letter_count(c), right = right_letter(c, count, err);
+    int count = c->question ? choices_listed(c->question) : 0;
+    if (c->choice_count) count = c->choice_count < LETTERS ? (int)c->choice_count : LETTERS;
+    if (!count) count = LETTERS;
+    const int right = right_letter(c, count, err);
     if (right < 0) return -1;
-    const int said = read_letter(c, count);
-    *o = (struct metric_outcome){ .score = said == right, .class = said < 0 };
-    if (said >= 0) o->found = xasprintf("%c", 'A' + said);
+    *o = choices_outcome(c, read_letter(c, count), right);
     return 0;
-}
-
-static int summary(const struct metric_tally *t, struct metric_number *to)
-{
-    to[0] = (struct metric_number){ "no letter", (double)t->classes[1] };
-    return 1;
 }
 
 const struct metric metric_letter = {
@@ -187,8 +171,6 @@ const struct metric metric_letter = {
             "capital among the choices that stands alone (B, B., (B); not the words A and I); else "
             "a small one that ends a sentence after \"is\"; else the only choice whose text is in "
             "the answer; otherwise wrong",
-    .way = METRIC_ANSWERS,
-    .share = true,
     .score = score,
-    .summary = summary,
+    .summary = choices_summary,
 };

@@ -1,6 +1,5 @@
-// core/metrics/list.h -- X(NAME): core/metrics/*.c define `const struct metric metric_NAME`; the
-// first group each in NAME.c, the second the rules of the suites (core/sets/set.h says which set
-// is scored by which).
+// core/metrics/list.h -- X(NAME): core/metrics/*.c define `const struct metric metric_NAME`; first
+// our own, then the rules of the suites (core/sets/table.c says which set is scored by which).
 X(exact)
 X(contains)
 X(yesno)

@@ -1,11 +1,11 @@
-// core/metrics/loglik.c -- which of the given choices does the model find likeliest?
+// core/metrics/loglik.c -- how likely does the model find the choices of a question, or the data's
+// own answers?
 //
-// acc_norm divides by the length of the choice, as it is done for HellaSwag (Zellers et al. 2019)
-// by lm-evaluation-harness: long endings lose otherwise for their length alone. For letters (MMLU,
+// acc_norm divides by the length of the choice, as lm-evaluation-harness does for HellaSwag
+// (Zellers et al. 2019): otherwise long endings lose by their length alone. For letters (MMLU,
 // Hendrycks et al. 2021) all lengths are one, and both numbers are the same.
 #include <math.h>
 
-#include "core/base/mem.h"
 #include "core/metrics/choices.h"
 
 enum { PLAIN_WRONG, PLAIN_RIGHT };
@@ -24,32 +24,40 @@ static int best(const struct metric_case *c, bool by_length)
     return found;
 }
 
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
 {
     const int right = choices_right(c, err);
     if (right < 0) return -1;
     const int plain = best(c, false), normed = best(c, true);
     *o = (struct metric_outcome){ .score = normed == right,
                                   .class = plain == right ? PLAIN_RIGHT : PLAIN_WRONG,
-                                  .found = xstrdup(c->choices[normed]) };
+                                  .found = c->choices[normed] };
     return 0;
 }
 
 static int summary(const struct metric_tally *t, struct metric_number *to)
 {
-    const struct metric_tally plain = { .scores.count = t->scores.count,
-                                        .scores.mean = t->scores.count
-                                                           ? (double)t->classes[PLAIN_RIGHT] /
-                                                                 (double)t->scores.count
-                                                           : NAN };
-    const struct metric share = { .share = true };
+    const struct tally *all = &t->scores;
+    const struct metric_tally plain = {
+        .scores = { .count = all->count,
+                    .mean =
+                        all->count ? (double)t->classes[PLAIN_RIGHT] / (double)all->count : NAN }
+    };
     double low, high;
-    metric_interval(&share, &plain, &low, &high);
-    to[0] = (struct metric_number){ "acc_norm", t->scores.mean };
+    metric_interval(&metric_loglik, &plain, &low, &high);
+    to[0] = (struct metric_number){ "acc_norm", all->mean };
     to[1] = (struct metric_number){ "acc", plain.scores.mean };
     to[2] = (struct metric_number){ "acc low", low };
     to[3] = (struct metric_number){ "acc high", high };
     return 4;
+}
+
+static int score_loss(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                      struct err *err)
+{
+    *o = (struct metric_outcome){ .score = c->loss, .class = -1 };
+    return 0;
 }
 
 const struct metric metric_loglik = {
@@ -58,7 +66,17 @@ const struct metric metric_loglik = {
     .rule = "generates nothing; ranks the choices by log-likelihood per character (acc_norm, the "
             "score) and in total (acc); the end-of-sequence token does not count",
     .way = METRIC_RANKS,
-    .share = true,
     .score = score,
     .summary = summary,
+};
+
+const struct metric metric_loss = {
+    .name = "loss",
+    .help = "Loss of the reference answers; lower is better.",
+    .rule = "generates nothing; mean of -log p over the trained tokens of a sample (natural "
+            "logarithm, including the end of each answer), then over samples",
+    .way = METRIC_LOSS,
+    .graded = true,
+    .smaller = true,
+    .score = score_loss,
 };

@@ -2,11 +2,9 @@
 //
 // Sources: lmms_eval/tasks/_task_utils/mcq_extract.py (a ranking of places where a letter may
 // stand), mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge).
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
-#include "core/metrics/mcq.h"
+#include "core/metrics/choices.h"
 #include "core/metrics/python.h"
 
 enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D
@@ -25,7 +23,7 @@ struct ranking {
 static void offer(struct ranking *best, int letter, enum place place, size_t at)
 {
     const int rank = (int)place;
-    if (best->letter != MCQ_NONE && (rank < best->rank || (rank == best->rank && at <= best->at)))
+    if (best->letter != NO_LETTER && (rank < best->rank || (rank == best->rank && at <= best->at)))
         return;
     *best = (struct ranking){ letter, rank, at };
 }
@@ -37,14 +35,7 @@ static void offer_last(struct ranking *best, int letter, enum place place, const
     if (at != SIZE_MAX) offer(best, letter, place, at);
 }
 
-static const char *skip_characters(const char *p, size_t count)
-{
-    size_t length;
-    for (; count && *p; count--, p += length) python_char(p, &length);
-    return p;
-}
-
-static void offer_phrases(struct ranking *best, const char *text, const char *lower, int count)
+static void offer_phrases(struct ranking *best, struct scratch *s, const char *text, int count)
 {
     static const char *const phrases[] = {
         "the answer is",
@@ -75,14 +66,14 @@ static void offer_phrases(struct ranking *best, const char *text, const char *lo
         "\xE9\x80\x89",                         // choose
         "\xE7\xAD\x94\xE3\x81\x88\xE3\x81\xAF", // the answer is, in Japanese
     };
+    const char *lower = python_lower(s, text);
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++) {
         const char *p = strstr(lower, phrases[i]);
         if (!p) continue;
-        char *before = xstrndup(lower, (size_t)(p - lower));
         // Lower-casing may change the number of bytes, not that of characters.
-        const char *after =
-            skip_characters(text, python_length(before) + python_length(phrases[i]));
-        free(before);
+        const size_t end = (size_t)(p - lower) + strlen(phrases[i]);
+        const size_t characters = python_length(scratch_dup(s, lower, end));
+        const char *after = text + strlen(python_head(s, text, characters));
         for (int k = 0; k < count; k++) {
             const char *letter = strchr(after, 'A' + k);
             if (letter) offer(best, k, PHRASE, (size_t)(letter - text));
@@ -101,109 +92,85 @@ static void offer_ends(struct ranking *best, const char *stripped, size_t size, 
     const size_t n = strlen(stripped);
     if (!n) return;
     const int first = stripped[0] - 'A', last = stripped[n - 1] - 'A';
-    const char *before = stripped + n - 1;
-    if (n > 1) do
-            before--;
-        while (before > stripped && ((unsigned char)*before & 0xC0) == 0x80);
     if (first >= 0 && first < count && (n == 1 || !alpha_at(stripped + 1)))
         offer(best, first, START, 0);
-    if (last >= 0 && last < count && (n == 1 || !alpha_at(before)))
+    if (last >= 0 && last < count &&
+        (n == 1 || !alpha_at(python_before(stripped, stripped + n - 1))))
         offer(best, last, END, size - 1);
 }
 
-static int rank_letters(const char *answer, int count)
+static int rank_letters(struct scratch *s, const char *answer, int count)
 {
-    struct ranking best = { .letter = MCQ_NONE };
-    char *bare = python_strip(answer), *less = mcq_strip_each(bare, ",.!?;:'\"");
-    char *text = xasprintf(" %s ", less), *lower = python_lower(text);
-    char *stripped = python_strip(text);
-    for (int i = 0; *bare && i < count; i++) {
-        const char c = (char)('A' + i);
-        const char brackets[] = { '(', c, ')', 0 }, stop[] = { c, '.', 0 }, colon[] = { c, ':', 0 };
-        const char right[] = { c, ')', 0 }, space[] = { c, ' ', 0 };
-        offer_last(&best, i, BRACKETS, text, brackets);
-        offer_last(&best, i, STOP, text, stop);
-        offer_last(&best, i, COLON, text, colon);
-        offer_last(&best, i, RIGHT_BRACKET, text, right);
-        offer_last(&best, i, SPACE, text, space);
+    static const struct {
+        enum place place;
+        const char *before, *after;
+    } forms[] = { { BRACKETS, "(", ")" },     { STOP, "", "." },  { COLON, "", ":" },
+                  { RIGHT_BRACKET, "", ")" }, { SPACE, "", " " }, { FALLBACK, "", "" } };
+    struct ranking best = { .letter = NO_LETTER };
+    const char *bare = python_strip(s, answer, NULL);
+    const char *text = scratch_printf(s, " %s ", python_strip_each(s, bare, ",.!?;:'\""));
+    if (!*bare) return NO_LETTER;
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        if (forms[f].place == FALLBACK) {
+            offer_phrases(&best, s, text, count);
+            offer_ends(&best, python_strip(s, text, NULL), strlen(text), count);
+            if (best.rank != FALLBACK) break;
+        }
+        for (int i = 0; i < count; i++)
+            offer_last(&best, i, forms[f].place, text,
+                       scratch_printf(s, "%s%c%s", forms[f].before, 'A' + i, forms[f].after));
     }
-    if (*bare) offer_phrases(&best, text, lower, count);
-    if (*bare) offer_ends(&best, stripped, strlen(text), count);
-    for (int i = 0; *bare && best.rank == FALLBACK && i < count; i++) {
-        const char c[] = { (char)('A' + i), 0 };
-        offer_last(&best, i, FALLBACK, text, c);
-    }
-    free(stripped);
-    free(lower);
-    free(text);
-    free(less);
-    free(bare);
     return best.letter;
 }
 
-static int score_mmstar(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int read_mmstar(const struct metric_case *c)
 {
-    return mcq_score(c, rank_letters(c->answer, 4), o, err);
+    return rank_letters(c->scratch, c->answer, CHOICES);
 }
 
 // --- MMBench -------------------------------------------------------------------------------------
 
-static int count_letters(const char *words, const char *before, const char *after, int *first)
-{
-    int n = 0;
-    *first = MCQ_NONE;
-    for (int i = 0; i < MOST; i++) {
-        char *word = xasprintf("%s%c%s", before, 'A' + i, after);
-        if (python_has_word(words, word) && n++ == 0) *first = i;
-        free(word);
-    }
-    return n;
-}
-
-static size_t word_count(const char *words)
-{
-    size_t n = *words != 0;
-    for (; *words; words++) n += *words == ' ';
-    return n;
-}
-
 // The only letter that is a word ("A" may be an article in more than three words), or one with
 // punctuation around it.
-static int find_option(const char *answer)
+static int find_option(struct scratch *s, const char *answer)
 {
-    static const char *const around[][2] = { { "", "." },   { "", "," },  { "", ":" },
-                                             { "", ")" },   { "", ")." }, { "(", ")" },
-                                             { "(", ")." }, { ":", "" },  { ":", "," },
-                                             { ":", "." },  { ":", ")" }, { ":", ")." } };
-    char *words = python_words(answer);
-    int found = MCQ_NONE, first;
-    const bool article = python_has_word(words, "A") && word_count(words) > 3;
-    if (count_letters(words, "", "", &first) == 1 && !article) found = first;
-    for (size_t i = 0; found == MCQ_NONE && i < sizeof around / sizeof *around; i++)
-        if (count_letters(words, around[i][0], around[i][1], &first) == 1) found = first;
-    free(words);
-    return found;
+    static const char *const around[][2] = { { "", "" },   { "", "." },   { "", "," },
+                                             { "", ":" },  { "", ")" },   { "", ")." },
+                                             { "(", ")" }, { "(", ")." }, { ":", "" },
+                                             { ":", "," }, { ":", "." },  { ":", ")" },
+                                             { ":", ")." } };
+    const char *words = python_words(s, answer);
+    const bool article = python_has_word(words, "A") && python_count_words(words) > 3;
+    for (size_t i = article ? 1 : 0; i < sizeof around / sizeof *around; i++) {
+        int found = NO_LETTER, n = 0;
+        for (int k = 0; k < MOST; k++) {
+            const char *word = scratch_printf(s, "%s%c%s", around[i][0], 'A' + k, around[i][1]);
+            if (python_has_word(words, word) && n++ == 0) found = k;
+        }
+        if (n == 1) return found;
+    }
+    return NO_LETTER;
 }
 
 // In its file an absent choice is the text "nan", which counts as a choice.
 static int find_text(const struct metric_case *c, const char *lower)
 {
     const char *texts[CHOICES];
-    const struct metric_case table = { .choices = texts, .choice_count = CHOICES };
+    const struct metric_case table = { .choices = texts,
+                                       .choice_count = CHOICES,
+                                       .scratch = c->scratch };
     for (size_t i = 0; i < CHOICES; i++)
         texts[i] = i < c->choice_count && !python_is_missing(c->choices[i]) ? c->choices[i] : "nan";
-    return c->choice_count ? mcq_only_text(&table, lower, CHOICES) : MCQ_NONE;
+    return c->choice_count ? choices_only_text(&table, lower, CHOICES) : NO_LETTER;
 }
 
-static int score_mmbench(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int read_mmbench(const struct metric_case *c)
 {
-    char *bare = python_strip(c->answer), *lower = python_lower(bare);
-    int letter = strstr(bare, "Failed to obtain answer via API") ? MCQ_NONE : find_option(bare);
-    if (letter == MCQ_NONE) letter = find_text(c, lower);
-    if (letter == MCQ_NONE) letter = rank_letters(bare, CHOICES);
-    free(lower);
-    free(bare);
-    return mcq_score(c, letter, o, err);
+    const char *bare = python_strip(c->scratch, c->answer, NULL);
+    int letter = NO_LETTER;
+    if (!strstr(bare, "Failed to obtain answer via API")) letter = find_option(c->scratch, bare);
+    if (letter == NO_LETTER) letter = find_text(c, python_lower(c->scratch, bare));
+    return letter == NO_LETTER ? rank_letters(c->scratch, bare, CHOICES) : letter;
 }
 
 const struct metric metric_mmstar_lmms_eval = {
@@ -212,11 +179,10 @@ const struct metric metric_mmstar_lmms_eval = {
     .rule =
         "the letter A to D at the most telling place: start, end, after \"the answer is\", (X), "
         "X., X:, X), X and a blank, anywhere; of equal places the last",
-    .way = METRIC_ANSWERS,
     .suite = SUITE_LMMS_EVAL,
-    .share = true,
-    .score = score_mmstar,
-    .summary = mcq_summary,
+    .letter = read_mmstar,
+    .score = choices_score,
+    .summary = choices_summary,
 };
 
 const struct metric metric_mmbench_lmms_eval = {
@@ -224,10 +190,9 @@ const struct metric metric_mmbench_lmms_eval = {
     .help = "Multiple choice as lmms-eval scores MMBench without a judge.",
     .rule = "the only letter that is a word, alone or in punctuation; else the only choice whose "
             "text is in the answer; else as mmstar-lmms-eval",
-    .way = METRIC_ANSWERS,
     .suite = SUITE_LMMS_EVAL,
     .loses = true,
-    .share = true,
-    .score = score_mmbench,
-    .summary = mcq_summary,
+    .letter = read_mmbench,
+    .score = choices_score,
+    .summary = choices_summary,
 };

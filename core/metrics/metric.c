@@ -6,10 +6,6 @@
 
 #include "core/base/mem.h"
 
-#define X(name) extern const struct metric metric_##name;
-#include "core/metrics/list.h"
-#undef X
-
 const struct metric *const metrics[] = {
 #define X(name) &metric_##name,
 #include "core/metrics/list.h"
@@ -69,8 +65,8 @@ void metric_interval(const struct metric *m, const struct metric_tally *t, doubl
 {
     const double n = (double)t->scores.count;
     *low = *high = NAN;
-    if (m->share && t->scores.count) wilson(fmin(1, fmax(0, t->scores.mean)), n, low, high);
-    if (m->share || t->scores.count < 2) return;
+    if (!m->graded && t->scores.count) wilson(fmin(1, fmax(0, t->scores.mean)), n, low, high);
+    if (!m->graded || t->scores.count < 2) return;
     const double half = z * sqrt(t->scores.squares / (n - 1) / n);
     *low = fmax(0, t->scores.mean - half); // no score is negative
     *high = t->scores.mean + half;

@@ -21,6 +21,8 @@
 #include "core/base/err.h"
 #include "core/base/tally.h"
 
+struct scratch;
+
 // What the metric needs from the model.
 enum metric_way {
     METRIC_ANSWERS, // a generated answer to every question
@@ -41,19 +43,21 @@ struct metric_case {
     size_t reference_count;
     const char *const *choices;
     size_t choice_count;
-    int right;              // the right choice by number, -1
-    const double *loglik;   // [choice_count] METRIC_RANKS
-    const int64_t *lengths; // [choice_count] number of characters ranked
-    double loss;            // METRIC_LOSS
-    const void *corpus;     // what corpus_new made
+    int right;               // the right choice by number, -1
+    const double *loglik;    // [choice_count] METRIC_RANKS
+    const int64_t *lengths;  // [choice_count] number of characters ranked
+    double loss;             // METRIC_LOSS
+    const void *corpus;      // corpus_new made it
+    struct scratch *scratch; // holds the texts that the rule makes, the outcome's among them
 };
 
 enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
 
 struct metric_outcome {
     double score;
-    int class;   // the metric's own case (true positive, ...), -1
-    char *found; // the extracted answer, NULL: none; free()
+    int class; // the metric's own case (true positive, ...), -1
+    const char
+        *found; // the extracted answer, NULL: none; lives as long as the case and its scratch
 };
 
 // Sums over scored answers; zero-initialised is empty.
@@ -69,25 +73,36 @@ struct metric_number {
 
 struct metric {
     const char *name, *help;
-    const char *rule; // how the answer is extracted and compared, one sentence
-    enum metric_way way;
-    enum suite suite;
-    bool loses;   // the suite reads choices from a table, in which None and NA are missing
-    bool share;   // scores are 0 or 1: the total is a share with a Wilson interval
+    const char *rule;    // how the answer is extracted and compared, one sentence
+    enum metric_way way; // default: METRIC_ANSWERS
+    enum suite suite;    // default: SUITE_OWN
+    bool loses;          // the suite reads choices from a table, in which None and NA are missing
+    bool graded;  // scores are not only 0 and 1: the total is a mean, not a share with a Wilson
+                  // interval
     bool smaller; // a lower score is better: use metric_better
     bool none;    // choices without any reference are a question: none of them is right
     // Statistics of all references, collected before the first score; NULL: not needed.
     void *(*corpus_new)(void);
-    void (*corpus_add)(void *corpus, const char *const *references, size_t count);
+    void (*corpus_add)(const struct metric *m, void *corpus, const char *const *references,
+                       size_t count);
     void (*corpus_free)(void *corpus);
-    int (*score)(const struct metric_case *c, struct metric_outcome *o, struct err *err);
-    // What the suite extracts from the raw answer, before it removes thinking; NULL: nothing.
-    // free() the result.
-    char *(*extract)(const char *raw);
+    int (*score)(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err);
+    // What metrics of one score function differ in: how an answer is read as a letter (0: A) or as
+    // yes or no, how texts are cleaned up before they are compared.
+    int (*letter)(const struct metric_case *c);
+    int (*verdict)(struct scratch *s, const char *answer);
+    char *(*clean)(struct scratch *s, const char *text);
+    // Returns what the suite extracts from the raw answer before it removes thinking; NULL: the
+    // whole answer is read.
+    char *(*extract)(struct scratch *s, const char *raw);
     // Further numbers beside the score; returns their number (at most METRIC_NUMBERS); NULL: none.
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };
 
+#define X(name) extern const struct metric metric_##name;
+#include "core/metrics/list.h"
+#undef X
 extern const struct metric *const metrics[]; // [METRIC_COUNT], and NULL
 
 enum {

@@ -1,12 +1,9 @@
 // core/metrics/python.c -- texts as Python's str treats them.
 #include "core/metrics/python.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <utf8proc.h>
-
-#include "core/base/mem.h"
 
 enum { CAPITAL_I_WITH_DOT = 0x130, DOT_ABOVE = 0x307 };
 
@@ -17,6 +14,13 @@ int32_t python_char(const char *p, size_t *length)
         utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)strnlen(p, 4), &c);
     *length = n > 0 ? (size_t)n : 1;
     return n > 0 ? c : -1;
+}
+
+const char *python_before(const char *text, const char *p)
+{
+    do p--;
+    while (p > text && ((unsigned char)*p & 0xC0) == 0x80);
+    return p;
 }
 
 bool python_is_digit(int32_t c)
@@ -32,12 +36,21 @@ int python_digit(int32_t c)
     return before % 10;
 }
 
+// utf8proc numbers the categories of letters, marks and digits one after the other.
+static bool in_categories(int32_t c, utf8proc_category_t last)
+{
+    const utf8proc_category_t k = c > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
+    return k >= UTF8PROC_CATEGORY_LU && k <= last;
+}
+
 bool python_is_alpha(int32_t c)
 {
-    if (c < 0) return false;
-    const utf8proc_category_t k = utf8proc_category(c);
-    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT ||
-           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_LO;
+    return in_categories(c, UTF8PROC_CATEGORY_LO);
+}
+
+bool python_is_word(int32_t c)
+{
+    return c < 0 || in_categories(c, UTF8PROC_CATEGORY_NO);
 }
 
 void python_put_char(struct buf *b, int32_t c)
@@ -46,7 +59,7 @@ void python_put_char(struct buf *b, int32_t c)
     buf_add(b, bytes, (size_t)utf8proc_encode_char(c, bytes));
 }
 
-char *python_lower(const char *text)
+char *python_lower(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
     size_t length;
@@ -61,58 +74,44 @@ char *python_lower(const char *text)
             python_put_char(&b, utf8proc_tolower(c));
         }
     }
-    return buf_take(&b);
+    return scratch_take(s, &b);
 }
 
-char *python_capitalize(const char *text)
+char *python_capitalize(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
     size_t length;
-    char *lower = python_lower(text);
+    const char *lower = python_lower(s, text);
     const int32_t first = python_char(lower, &length);
-    if (*lower && first >= 0) python_put_char(&b, utf8proc_totitle(first));
-    buf_puts(&b, *lower && first >= 0 ? lower + length : lower);
-    free(lower);
-    return buf_take(&b);
+    if (*lower && first >= 0) {
+        python_put_char(&b, utf8proc_totitle(first));
+        lower += length;
+    }
+    buf_puts(&b, lower);
+    return scratch_take(s, &b);
 }
 
-static bool in_set(int32_t c, const char *letters)
+char *python_strip(struct scratch *s, const char *text, const char *letters)
 {
-    return letters ? c > 0 && c < 0x80 && strchr(letters, (char)c) : python_is_space(c);
-}
-
-// letters NULL: white space.
-static char *strip(const char *text, const char *letters)
-{
-    const char *begin = NULL, *end = text;
+    const char *begin = text + strlen(text), *end = begin;
     size_t length;
     for (const char *p = text; *p; p += length) {
         const int32_t c = python_char(p, &length);
-        if (in_set(c, letters)) continue;
-        if (!begin) begin = p;
+        if (letters ? c > 0 && c < 0x80 && strchr(letters, (char)c) : python_is_space(c)) continue;
+        if (p < begin) begin = p;
         end = p + length;
     }
-    return begin ? xstrndup(begin, (size_t)(end - begin)) : xstrdup("");
+    return scratch_dup(s, begin, (size_t)(end - begin));
 }
 
-char *python_strip(const char *text)
+char *python_strip_each(struct scratch *s, const char *text, const char *letters)
 {
-    return strip(text, NULL);
+    char *result = scratch_dup(s, text, strlen(text));
+    for (; *letters; letters++) result = python_strip(s, result, (const char[]){ *letters, 0 });
+    return result;
 }
 
-char *python_strip_in(char *text)
-{
-    char *bare = python_strip(text);
-    free(text);
-    return bare;
-}
-
-char *python_strip_of(const char *text, const char *letters)
-{
-    return strip(text, letters);
-}
-
-char *python_replace(const char *text, const char *from, const char *to)
+char *python_replace(struct scratch *s, const char *text, const char *from, const char *to)
 {
     struct buf b = { 0 };
     for (const char *p; (p = strstr(text, from)); text = p + strlen(from)) {
@@ -120,21 +119,18 @@ char *python_replace(const char *text, const char *from, const char *to)
         buf_puts(&b, to);
     }
     buf_puts(&b, text);
-    return buf_take(&b);
+    return scratch_take(s, &b);
 }
 
-bool python_is_missing(const char *text)
+char *python_head(struct scratch *s, const char *text, size_t count)
 {
-    static const char *const words[] = { "",         "#N/A", "#N/A N/A", "#NA",    "-1.#IND",
-                                         "-1.#QNAN", "-NaN", "-nan",     "1.#IND", "1.#QNAN",
-                                         "<NA>",     "N/A",  "NA",       "NULL",   "NaN",
-                                         "None",     "n/a",  "nan",      "null" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(text, words[i])) return true;
-    return false;
+    const char *p = text;
+    size_t length;
+    for (; *p && count; count--, p += length) python_char(p, &length);
+    return scratch_dup(s, text, (size_t)(p - text));
 }
 
-char *python_words(const char *text)
+char *python_words(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
     bool blank = false;
@@ -149,7 +145,18 @@ char *python_words(const char *text)
         blank = false;
         buf_add(&b, p, length);
     }
-    return buf_take(&b);
+    return scratch_take(s, &b);
+}
+
+bool python_is_missing(const char *text)
+{
+    static const char *const words[] = { "",         "#N/A", "#N/A N/A", "#NA",    "-1.#IND",
+                                         "-1.#QNAN", "-NaN", "-nan",     "1.#IND", "1.#QNAN",
+                                         "<NA>",     "N/A",  "NA",       "NULL",   "NaN",
+                                         "None",     "n/a",  "nan",      "null" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i])) return true;
+    return false;
 }
 
 size_t python_length(const char *text)
@@ -157,14 +164,6 @@ size_t python_length(const char *text)
     size_t n = 0, length;
     for (; *text; text += length, n++) python_char(text, &length);
     return n;
-}
-
-char *python_head(const char *text, size_t count)
-{
-    const char *p = text;
-    size_t length;
-    for (; *p && count; count--, p += length) python_char(p, &length);
-    return xstrndup(text, (size_t)(p - text));
 }
 
 size_t python_find_last(const char *text, const char *part)
@@ -181,4 +180,11 @@ bool python_has_word(const char *words, const char *word)
     for (const char *p = words; n && (p = strstr(p, word)); p++)
         if ((p == words || p[-1] == ' ') && (!p[n] || p[n] == ' ')) return true;
     return false;
+}
+
+size_t python_count_words(const char *words)
+{
+    size_t n = *words != 0;
+    for (; *words; words++) n += *words == ' ';
+    return n;
 }

@@ -10,10 +10,8 @@
 //   our own     all tags and marks
 #include "core/metrics/suite.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/metrics/python.h"
 
 struct tags {
@@ -46,8 +44,7 @@ enum suite suite_find(const char *name)
 
 // Each opening tag to the next closing one; what then follows the last closing tag, if no opening
 // one is left: a chat template may have written it. An opening tag that is never closed stays.
-// Takes the text.
-static char *remove_thinking(char *text, const struct tags *t)
+static const char *remove_thinking(struct scratch *s, const char *text, const struct tags *t)
 {
     struct buf b = { 0 };
     const size_t n = strlen(t->open);
@@ -60,13 +57,9 @@ static char *remove_thinking(char *text, const struct tags *t)
         if (end) p = end + strlen(t->close) - 1;
         if (!end) buf_puts(&b, p + 1);
     }
-    free(text);
-    text = buf_take(&b);
+    text = scratch_take(s, &b);
     const size_t last = python_find_last(text, t->close);
-    if (last == SIZE_MAX || strstr(text, t->open)) return text;
-    char *after = xstrdup(text + last + strlen(t->close));
-    free(text);
-    return after;
+    return last == SIZE_MAX || strstr(text, t->open) ? text : text + last + strlen(t->close);
 }
 
 static bool has_open_thinking(const char *text)
@@ -88,23 +81,20 @@ static bool has_thinking(const char *text)
 // --- marks of the answer -------------------------------------------------------------------------
 
 // The text between the first pair of tags, stripped; `open`: also the text after an opening tag
-// that is never closed. Takes the text.
-static char *take_between(char *text, const struct tags *t, bool open)
+// that is never closed.
+static const char *take_between(struct scratch *s, const char *text, const struct tags *t,
+                                bool open)
 {
     const char *from = strstr(text, t->open);
     if (!from) return text;
     from += strlen(t->open);
     const char *to = strstr(from, t->close);
     if (!to && !open) return text;
-    char *part = xstrndup(from, to ? (size_t)(to - from) : strlen(from)),
-         *bare = python_strip(part);
-    free(part);
-    free(text);
-    return bare;
+    return python_strip(s, to ? scratch_dup(s, from, (size_t)(to - from)) : from, NULL);
 }
 
-// The last \boxed{...}, if its braces are balanced. Takes the text.
-static char *take_boxed(char *text)
+// The last \boxed{...}, if its braces are balanced.
+static const char *take_boxed(struct scratch *s, const char *text)
 {
     static const char boxed[] = "\\boxed{";
     const size_t at = python_find_last(text, boxed);
@@ -112,38 +102,26 @@ static char *take_boxed(char *text)
     const char *from = text + at + strlen(boxed), *p = from;
     for (int level = 1; *p; p++) {
         level += *p == '{' ? 1 : *p == '}' ? -1 : 0;
-        if (!level) break;
+        if (!level) return scratch_dup(s, from, (size_t)(p - from));
     }
-    if (!*p) return text;
-    char *part = xstrndup(from, (size_t)(p - from));
-    free(text);
-    return part;
+    return text;
 }
 
 // --- the suites ----------------------------------------------------------------------------------
 
-static char *strip_own(char *text)
+static const char *strip_own(struct scratch *s, const char *text)
 {
-    for (size_t i = 0; i < TAGS; i++) text = remove_thinking(text, &thinking_tags[i]);
-    text = take_between(text, &answer_tags, true);
-    text = take_between(text, &box_marks, true);
-    return python_strip_in(take_boxed(text));
+    for (size_t i = 0; i < TAGS; i++) text = remove_thinking(s, text, &thinking_tags[i]);
+    text = take_between(s, text, &answer_tags, true);
+    text = take_between(s, text, &box_marks, true);
+    return python_strip(s, take_boxed(s, text), NULL);
 }
 
-static char *strip_lmms_eval(char *text)
+static const char *strip_lmms_eval(struct scratch *s, const char *text)
 {
-    for (size_t i = 0; i < TAGS_OF_LMMS_EVAL; i++) text = remove_thinking(text, &thinking_tags[i]);
-    return python_strip_in(text);
-}
-
-// Kimi-VL's wrapper: what follows the thinking, nothing if it does not end; of multiple choice what
-// is in the box.
-static char *strip_kimi(char *text, const struct metric *m)
-{
-    const char *end = strstr(text, KIMI_CLOSE);
-    char *rest = end ? python_strip(end + strlen(KIMI_CLOSE)) : xstrdup("");
-    free(text);
-    return m->loses ? take_boxed(rest) : rest;
+    for (size_t i = 0; i < TAGS_OF_LMMS_EVAL; i++)
+        text = remove_thinking(s, text, &thinking_tags[i]);
+    return python_strip(s, text, NULL);
 }
 
 static bool has_pair(const char *text, const struct tags *t)
@@ -152,55 +130,49 @@ static bool has_pair(const char *text, const struct tags *t)
     return from && strstr(from, t->close);
 }
 
-// GLM's wrapper, and what others do with <answer>. OCRBench keeps the box.
-static char *strip_glm(char *text, const struct metric *m)
+static const char *strip_vlmevalkit(struct scratch *s, const char *text, const struct metric *m,
+                                    enum thinking thinking)
 {
-    struct buf b = { 0 };
-    const char *p = text;
-    for (const char *from, *end; (from = strstr(p, "<think>")) && (end = strstr(from, "</think>"));
-         p = end + strlen("</think>"))
-        buf_add(&b, p, (size_t)(from - p));
-    buf_puts(&b, p);
-    free(text);
-    text = take_between(python_strip_in(buf_take(&b)), &answer_tags, false);
-    return !strcmp(m->name, "ocrbench-vlmevalkit") ? text : take_between(text, &box_marks, false);
-}
-
-static char *strip_vlmevalkit(char *text, const struct metric *m, enum thinking thinking)
-{
-    if (strstr(text, KIMI_OPEN) || strstr(text, KIMI_CLOSE))
-        text = strip_kimi(text, m);
-    else if (has_pair(text, &box_marks) ||
-             (strstr(text, "</think>") && has_pair(text, &answer_tags)))
-        text = strip_glm(text, m);
+    if (strstr(text, KIMI_OPEN) || strstr(text, KIMI_CLOSE)) {
+        // Kimi-VL's wrapper: the text behind the thinking, nothing if it does not end; of multiple
+        // choice what is in the box.
+        const char *end = strstr(text, KIMI_CLOSE);
+        text = end ? python_strip(s, end + strlen(KIMI_CLOSE), NULL) : "";
+        if (m->loses) text = take_boxed(s, text);
+    } else if (has_pair(text, &box_marks) ||
+               (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
+        // GLM's wrapper, and what others do with <answer>. OCRBench keeps the box.
+        struct buf b = { 0 };
+        for (const char *from, *end;
+             (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));
+             text = end + strlen("</think>"))
+            buf_add(&b, text, (size_t)(from - text));
+        buf_puts(&b, text);
+        text = take_between(s, python_strip(s, scratch_take(s, &b), NULL), &answer_tags, false);
+        if (m != &metric_ocrbench_vlmevalkit) text = take_between(s, text, &box_marks, false);
+    }
     const size_t last = python_find_last(text, "</think>");
     if (thinking != THINKING_STRIP || last == SIZE_MAX) return text;
-    char *after = python_strip(text + last + strlen("</think>"));
-    free(text);
-    return after;
+    return python_strip(s, text + last + strlen("</think>"), NULL);
 }
 
-char *suite_answer(enum suite suite, const struct metric *m, const char *answer,
-                   enum thinking thinking, enum thought *thought)
+const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,
+                         const char *answer, enum thinking thinking, enum thought *thought)
 {
-    char *text = m->extract ? m->extract(answer) : xstrdup(answer);
-    char *bare = python_strip(text);
-    const bool thinks = has_thinking(text);
-    const bool keep = thinking == THINKING_KEEP;
-    if (!keep && (suite == SUITE_OWN || (suite == SUITE_LLAVA && thinking == THINKING_STRIP)))
-        text = strip_own(text);
-    else if (!keep && suite == SUITE_LMMS_EVAL)
-        text = strip_lmms_eval(text);
-    else if (!keep && suite == SUITE_VLMEVALKIT)
-        text = strip_vlmevalkit(text, m, thinking);
-    char *now = python_strip(text);
-    *thought = has_open_thinking(text)  ? THOUGHT_OPEN
-               : strcmp(now, bare) != 0 ? THOUGHT_REMOVED
-               : thinks                 ? THOUGHT_KEPT
-                                        : THOUGHT_NONE;
-    free(now);
-    free(bare);
-    if (suite != SUITE_VLMEVALKIT || !python_is_missing(text)) return text;
-    free(text);
-    return xstrdup("nan");
+    const char *whole = m->extract ? m->extract(s, answer) : answer, *text = whole;
+    if (thinking == THINKING_KEEP)
+        text = whole;
+    else if (suite == SUITE_OWN || (suite == SUITE_LLAVA && thinking == THINKING_STRIP))
+        text = strip_own(s, text);
+    else if (suite == SUITE_LMMS_EVAL)
+        text = strip_lmms_eval(s, text);
+    else if (suite == SUITE_VLMEVALKIT)
+        text = strip_vlmevalkit(s, text, m, thinking);
+    if (has_open_thinking(text))
+        *thought = THOUGHT_OPEN;
+    else if (strcmp(python_strip(s, text, NULL), python_strip(s, whole, NULL)) != 0)
+        *thought = THOUGHT_REMOVED;
+    else
+        *thought = has_thinking(whole) ? THOUGHT_KEPT : THOUGHT_NONE;
+    return suite == SUITE_VLMEVALKIT && python_is_missing(text) ? "nan" : text;
 }

@@ -2,9 +2,8 @@
 // and what else surrounds the rule in its suite.
 //
 //   enum thought thought;
-//   char *text = suite_answer(m->suite, m, answer, THINKING_AUTO, &thought);
+//   const char *text = suite_answer(&scratch, m->suite, m, answer, THINKING_AUTO, &thought);
 //   ... m->score reads text ...
-//   free(text);
 #ifndef CORE_METRICS_SUITE_H
 #define CORE_METRICS_SUITE_H
 
@@ -24,8 +23,8 @@ enum thought {
 
 // By the name in the table of sets; a paper's rules are our own.
 enum suite suite_find(const char *name);
-// The text that the rule reads. free() it.
-char *suite_answer(enum suite suite, const struct metric *m, const char *answer,
-                   enum thinking thinking, enum thought *thought);
+// Returns the text that the rule reads; it lives as long as the scratch and the answer.
+const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,
+                         const char *answer, enum thinking thinking, enum thought *thought);
 
 #endif

@@ -4,14 +4,19 @@
 
 #include <stdbool.h>
 
-// The words of a text, separated by one blank: case-folded (Unicode), composed (NFC). Words consist
-// of letters, marks, digits, '%' and currency signs; apostrophes inside are dropped ("don't":
-// dont); a point between digits and a minus before one stay, a comma between digits is dropped;
-// everything else separates words. Invalid UTF-8 is read byte by byte. Never NULL; free() it.
-char *words_split(const char *text);
+struct scratch;
+
+// Returns the words of a text, separated by one blank: case-folded (Unicode), composed (NFC). Words
+// consist of letters, marks, digits, '%' and currency signs; apostrophes inside are dropped
+// ("don't": dont); a point between digits and a minus before one stay, a comma between digits is
+// dropped; everything else separates words. Invalid UTF-8 is read byte by byte.
+char *words_split(struct scratch *s, const char *text);
 // The same with the normalisation of VQA (Antol et al. 2015): also, number words zero to ten become
 // digits, and a, an, the are dropped unless nothing else is left.
-char *words_normal(const char *text);
+char *words_normal(struct scratch *s, const char *text);
+// The number that a word from "zero" to "ten" names; -1: none.
+int words_number(const char *word);
+bool words_is_article(const char *word); // a, an, the
 // Do the words of `part` occur consecutively in `text` (both normalised as above)? If the edge of
 // `part` belongs to a script without blanks (CJK), it may occur inside a word.
 bool words_contain(const char *text, const char *part);

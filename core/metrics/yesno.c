@@ -1,57 +1,154 @@
-// core/metrics/yesno.c -- questions of yes and no (POPE, Li et al. 2023): accuracy, precision,
-// recall and F1 of "yes", share of yes.
+// core/metrics/yesno.c -- yes/no questions (POPE, Li et al. 2023): accuracy, precision, recall and
+// F1 of "yes", share of yes; by our own rule and those of POPE's own script (that of LLaVA),
+// lmms-eval and VLMEvalKit.
 //
-// POPE's own script reads an answer without "no" or "not" in its first sentence as yes. Here it is
-// neither: wrong, not counted as yes, and told.
+// They differ in what they take for a yes, and in what precision and recall are of answers that are
+// neither. POPE's script reads an answer without "no" or "not" in its first sentence as yes; our
+// own rule reads it as neither: wrong, not counted as yes, and reported. The sources:
+// llava/eval/eval_pope.py of LLaVA; lmms_eval/tasks/pope/utils.py and mme/utils.py of lmms-eval;
+// vlmeval/dataset/utils/yorn.py of VLMEvalKit.
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/metrics/metric.h"
+#include "core/metrics/python.h"
+#include "core/metrics/vqa.h"
 #include "core/metrics/words.h"
 
+enum verdict { YES, NO, NEITHER };
+
+// Classes of outcomes: the right answer, then the model's. Saved with each answer, so the numbers
+// stay; those of our own rule are others.
+enum { YES_YES, YES_NO, YES_NEITHER, NO_YES, NO_NO, NO_NEITHER };
 enum { TRUE_YES, FALSE_YES, TRUE_NO, FALSE_NO, NONE_FOR_YES, NONE_FOR_NO };
 
-// 1 yes, 0 no, -1 neither.
-static int read_verdict(const char *text)
+// --- reading an answer ---------------------------------------------------------------------------
+
+static int of_word(const char *word, const char *yes, const char *no)
 {
-    char *words = words_split(text), *rest = words;
-    int verdict = -1;
-    for (char *word; verdict < 0 && (word = strsep(&rest, " "));)
-        verdict = !strcmp(word, "yes") ? 1 : !strcmp(word, "no") ? 0 : -1;
-    free(words);
+    if (!strcmp(word, yes)) return YES;
+    return !strcmp(word, no) ? NO : NEITHER;
+}
+
+// The first yes or no among the words.
+static int read_first(struct scratch *s, const char *answer)
+{
+    char *rest = words_split(s, answer);
+    int verdict = NEITHER;
+    for (char *word; verdict == NEITHER && (word = strsep(&rest, " "));)
+        verdict = of_word(word, "yes", "no");
     return verdict;
 }
 
-static int score(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+// The first sentence, without commas: no if "No", "no" or "not" is among its words, else yes.
+static int read_pope(struct scratch *s, const char *answer)
 {
-    static const int classes[2][3] = { { NONE_FOR_NO, TRUE_NO, FALSE_YES },
-                                       { NONE_FOR_YES, FALSE_NO, TRUE_YES } };
+    const char *sentence = scratch_dup(s, answer, strcspn(answer, "."));
+    const char *words = python_replace(s, sentence, ",", "");
+    const bool no = python_has_word(words, "No") || python_has_word(words, "not") ||
+                    python_has_word(words, "no");
+    return no ? NO : YES;
+}
+
+// The whole answer, in any case.
+static int read_whole(struct scratch *s, const char *answer)
+{
+    return of_word(python_strip(s, python_lower(s, answer), NULL), "yes", "no");
+}
+
+// MME: the whole answer without full stops, or the letter; else what its first four characters
+// contain.
+static int read_prefix(struct scratch *s, const char *answer)
+{
+    const char *bare = python_strip(s, python_lower(s, answer), NULL);
+    const char *word = python_replace(s, bare, ".", ""), *head = python_head(s, word, 4);
+    const int verdict = of_word(word, "yes", "no");
+    if (verdict != NEITHER) return verdict;
+    if (python_length(word) == 1) return of_word(word, "y", "n");
+    if (strstr(head, "yes")) return YES;
+    return strstr(head, "no") ? NO : NEITHER;
+}
+
+// One of the words yes and no, and not the other.
+static int read_words(struct scratch *s, const char *answer)
+{
+    const struct vqa_punctuation rule = { .keep_after_digit = true };
+    const char *words = python_words(s, vqa_drop_punctuation(s, python_lower(s, answer), rule));
+    const bool yes = python_has_word(words, "yes"), no = python_has_word(words, "no");
+    if (yes == no) return NEITHER;
+    return yes ? YES : NO;
+}
+
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
+{
+    static const char *const words[] = { "yes", "no", NULL };
+    static const int classes[][3] = { { YES_YES, YES_NO, YES_NEITHER },
+                                      { NO_YES, NO_NO, NO_NEITHER } };
+    static const int own_classes[][3] = { { TRUE_YES, FALSE_NO, NONE_FOR_YES },
+                                          { FALSE_YES, TRUE_NO, NONE_FOR_NO } };
+    const bool own = m == &metric_yesno;
     if (!c->reference_count) return err_set(err, "the sample has no reference answer");
-    const int truth = read_verdict(c->references[0]), said = read_verdict(c->answer);
-    if (truth < 0) return err_set(err, "the reference is neither yes nor no");
-    *o = (struct metric_outcome){ .score = said == truth, .class = classes[truth][said + 1] };
-    if (said >= 0) o->found = xstrdup(said ? "yes" : "no");
+    const int right = (own ? read_first : read_whole)(c->scratch, c->references[0]);
+    const int said = m->verdict(c->scratch, c->answer);
+    if (right == NEITHER) return err_set(err, "the reference is neither yes nor no");
+    *o = (struct metric_outcome){ .score = said == right,
+                                  .class = (own ? own_classes : classes)[right][said],
+                                  .found = words[said] };
     return 0;
 }
 
-static double ratio(int64_t part, int64_t all)
+// --- totals --------------------------------------------------------------------------------------
+
+static double ratio(int64_t part, int64_t all, double undefined)
 {
-    return all ? (double)part / (double)all : NAN;
+    return all ? (double)part / (double)all : undefined;
+}
+
+static int put_numbers(double precision, double recall, double f1, double share, int64_t neither,
+                       struct metric_number *to)
+{
+    to[0] = (struct metric_number){ "precision", precision };
+    to[1] = (struct metric_number){ "recall", recall };
+    to[2] = (struct metric_number){ "F1", f1 };
+    to[3] = (struct metric_number){ "share of yes", share };
+    to[4] = (struct metric_number){ "no yes/no", (double)neither };
+    return 5;
+}
+
+static int summary_own(const struct metric_tally *t, struct metric_number *to)
+{
+    const int64_t *k = t->classes, said_yes = k[TRUE_YES] + k[FALSE_YES];
+    const int64_t is_yes = k[TRUE_YES] + k[FALSE_NO] + k[NONE_FOR_YES];
+    return put_numbers(ratio(k[TRUE_YES], said_yes, NAN), ratio(k[TRUE_YES], is_yes, NAN),
+                       ratio(2 * k[TRUE_YES], said_yes + is_yes, NAN),
+                       ratio(said_yes, t->scores.count, NAN), k[NONE_FOR_YES] + k[NONE_FOR_NO], to);
+}
+
+// `missed`: right answers yes that were not said. Undefined ratios are 0, as in the suites.
+static int put_suite(const struct metric_tally *t, int64_t missed, int64_t yes,
+                     struct metric_number *to)
+{
+    const int64_t *k = t->classes;
+    const double precision = ratio(k[YES_YES], k[YES_YES] + k[NO_YES], 0);
+    const double recall = ratio(k[YES_YES], k[YES_YES] + missed, 0), sum = precision + recall;
+    const double f1 = sum > 0 ? 2 * precision * recall / sum : 0;
+    return put_numbers(precision, recall, f1, ratio(yes, t->scores.count, 0),
+                       k[YES_NEITHER] + k[NO_NEITHER], to);
 }
 
 static int summary(const struct metric_tally *t, struct metric_number *to)
 {
     const int64_t *k = t->classes;
-    const int64_t said_yes = k[TRUE_YES] + k[FALSE_YES];
-    const int64_t is_yes = k[TRUE_YES] + k[FALSE_NO] + k[NONE_FOR_YES];
-    to[0] = (struct metric_number){ "precision", ratio(k[TRUE_YES], said_yes) };
-    to[1] = (struct metric_number){ "recall", ratio(k[TRUE_YES], is_yes) };
-    to[2] = (struct metric_number){ "F1", ratio(2 * k[TRUE_YES], said_yes + is_yes) };
-    to[3] = (struct metric_number){ "share of yes", ratio(said_yes, t->scores.count) };
-    to[4] = (struct metric_number){ "no yes/no", (double)(k[NONE_FOR_YES] + k[NONE_FOR_NO]) };
-    return 5;
+    return put_suite(t, k[YES_NO] + k[YES_NEITHER], k[YES_YES] + k[NO_YES], to);
+}
+
+// An answer that is neither counts neither as found nor as missed, and the share of yes is that of
+// the right answers: both are slips of that program, kept so that its numbers come out.
+static int summary_lmms_eval(const struct metric_tally *t, struct metric_number *to)
+{
+    const int64_t *k = t->classes;
+    return put_suite(t, k[YES_NO], k[YES_YES] + k[YES_NO] + k[YES_NEITHER], to);
 }
 
 const struct metric metric_yesno = {
@@ -59,8 +156,51 @@ const struct metric metric_yesno = {
     .help = "Share of right answers to yes/no questions, with precision, recall and F1 of yes.",
     .rule = "the first yes or no in the answer, in any case; an answer with neither is wrong and "
             "counts as not yes",
-    .way = METRIC_ANSWERS,
-    .share = true,
+    .verdict = read_first,
+    .score = score,
+    .summary = summary_own,
+};
+
+const struct metric metric_pope_llava = {
+    .name = "pope-llava",
+    .help = "Yes/no questions as POPE's script and LLaVA score them.",
+    .rule = "of the first sentence without commas: no if No, no or not is among its words, "
+            "otherwise yes",
+    .suite = SUITE_LLAVA,
+    .verdict = read_pope,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_pope_lmms_eval = {
+    .name = "pope-lmms-eval",
+    .help = "Yes/no questions as lmms-eval scores POPE.",
+    .rule = "the whole answer is yes or no, in any case; others are wrong and do not count for "
+            "recall; its share of yes is that of the right answers",
+    .suite = SUITE_LMMS_EVAL,
+    .verdict = read_whole,
+    .score = score,
+    .summary = summary_lmms_eval,
+};
+
+const struct metric metric_mme_lmms_eval = {
+    .name = "mme-lmms-eval",
+    .help = "Yes/no questions as MME's script and lmms-eval score MME.",
+    .rule =
+        "the answer without full stops is yes, no, y or n, otherwise the yes or no in its first "
+        "four characters",
+    .suite = SUITE_LMMS_EVAL,
+    .verdict = read_prefix,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_yesno_vlmevalkit = {
+    .name = "yesno-vlmevalkit",
+    .help = "Yes/no questions as VLMEvalKit scores POPE and MME, without a judge.",
+    .rule = "yes or no is among the words of the answer, and not both; others are wrong",
+    .suite = SUITE_VLMEVALKIT,
+    .verdict = read_words,
     .score = score,
     .summary = summary,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/pace.h"
+#include "core/base/scratch.h"
 #include "core/data/notices.h"
 #include "core/metrics/suite.h"
 #include "core/probes/kit.h"
@@ -61,21 +62,22 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
     const char *const turn[] = { given };
     char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
     enum thought ignored_thought;
-    char *read = suite_answer(metric->suite, metric, text, THINKING_AUTO, &ignored_thought);
+    struct scratch scratch = { 0 };
     const struct metric_case c = {
         .question = asked,
-        .answer = read,
+        .answer =
+            suite_answer(&scratch, metric->suite, metric, text, THINKING_AUTO, &ignored_thought),
         .references = s->reference_count ? (const char *const *)s->references : turn,
         .reference_count = s->reference_count ? s->reference_count : given != NULL,
         .choices = (const char *const *)s->choices,
         .choice_count = s->choice_count,
         .right = s->right,
+        .scratch = &scratch,
     };
     double score = NAN;
-    if (c.reference_count && metric->score(&c, &o, &ignored) == 0) score = o.score;
-    free(o.found);
+    if (c.reference_count && metric->score(metric, &c, &o, &ignored) == 0) score = o.score;
+    scratch_release(&scratch);
     free(asked);
-    free(read);
     free(text);
     free(given);
     return score;

@@ -40,10 +40,15 @@ const struct set_form *set_form_of(const char *path, struct err *err)
 
 const char *set_text(const struct set_record *r, const char *key)
 {
-    const cJSON *item = json_get(r->json, key);
-    const char *text = cJSON_GetStringValue(item);
+    const char *text = cJSON_GetStringValue(json_get(r->json, key));
     // lmms-eval's MMBench writes absent texts "nan".
     return text && *text && strcmp(text, "nan") != 0 ? text : NULL;
+}
+
+const char *set_text_of(const cJSON *json, const char *key, const char *otherwise)
+{
+    const char *text = cJSON_GetStringValue(json_get(json, key));
+    return text ? text : otherwise;
 }
 
 void set_add_picture(struct set_record *r, const char *path, const char *folder)
@@ -57,5 +62,79 @@ void set_record_release(struct set_record *r)
     cJSON_Delete(r->json);
     for (size_t i = 0; i < r->picture_count; i++) free(r->pictures[i]);
     free(r->pictures);
+    scratch_release(&r->scratch);
     *r = (struct set_record){ 0 };
+}
+
+bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number, struct err *err)
+{
+    const char *mark = strrchr(name, '#');
+    char *end = NULL;
+    *row = mark ? strtoll(mark + 1, &end, 10) : -1;
+    *number = end && *end == '.' ? strtol(end + 1, NULL, 10) : -1;
+    if (*row >= 0 && *row < rows && *number >= 0) return true;
+    err_set(err, "there is no picture '%s'", name);
+    return false;
+}
+
+// --- rows of JSON
+// ---------------------------------------------------------------------------------
+
+void set_put(struct set_record *r, const char *key, const char *text)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(r->json, key);
+    cJSON_AddStringToObject(r->json, key, text);
+}
+
+bool set_put_answers(struct set_record *r, const cJSON *list, const char *key)
+{
+    cJSON *answers = cJSON_CreateArray();
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *text = set_text_of(item, key, NULL);
+        if (text) cJSON_AddItemToArray(answers, cJSON_CreateString(text));
+    }
+    if (!cJSON_GetArraySize(answers)) {
+        cJSON_Delete(answers);
+        return false;
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(r->json, "answer");
+    cJSON_AddItemToObject(r->json, "answer", answers);
+    return true;
+}
+
+// The first key of a row of names that the object has; NULL: none.
+static cJSON *find_named(const struct set_record *r, const struct set_names *n)
+{
+    const cJSON *item = json_get(r->json, n->to);
+    for (size_t i = 0; !item && i < sizeof n->from / sizeof *n->from && n->from[i]; i++)
+        item = json_get(r->json, n->from[i]);
+    return (cJSON *)(uintptr_t)item;
+}
+
+int set_record_of(struct set_record *r, cJSON *row, const struct set_names *names, struct err *err)
+{
+    *r = (struct set_record){ .json = row };
+    if (!row) return -1;
+    if (!cJSON_IsObject(row)) return err_set(err, "a sample must be an object");
+    const cJSON *id = find_named(r, names);
+    r->number = !id || cJSON_IsNumber(id);
+    for (cJSON *item = row->child, *after; item; item = after) {
+        after = item->next;
+        if (!cJSON_IsNumber(item)) continue;
+        char *text = json_number_text(item);
+        cJSON *string = cJSON_CreateString(text);
+        string->string = xstrdup(item->string);
+        cJSON_ReplaceItemViaPointer(row, item, string);
+        free(text);
+    }
+    for (; names->to; names++) {
+        cJSON *item = find_named(r, names);
+        if (!item || !strcmp(item->string, names->to)) continue;
+        cJSON_DetachItemViaPointer(row, item);
+        cJSON_DeleteItemFromObjectCaseSensitive(row, names->to); // null
+        cJSON_AddItemToObject(row, names->to, item);
+    }
+    return 0;
 }

@@ -1,21 +1,224 @@
 // core/sets/form_lines.c -- JSON lines and JSON lists: LLaVA's question files, POPE's label files,
 // HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
 //
-// What LLaVA's question files leave out (the answers) is looked up beside them: labels of POPE in
-// coco_pope_*.json, answers of TextVQA in TextVQA_0.5.1_val.json, of ScienceQA in problems.json.
+// LLaVA's question files lack the answers, which other files in their folder have: POPE's label
+// files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA.
+// Each answer is kept under a key of its question: picture and question for POPE and TextVQA, the
+// problem's number for ScienceQA. A file that cannot be read has no answers, and questions without
+// an answer say why: the set is not refused, as the file may belong to another one.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/names.h"
 #include "core/data/dataset.h"
 #include "core/sets/annotated.h"
-#include "core/sets/beside.h"
 #include "core/sets/form.h"
+
+// --- answers in other files
+// -----------------------------------------------------------------------
+
+struct beside {
+    struct names keys;
+    cJSON **answers; // [keys.count] a text, a list, or {"answer", "choices"}
+    struct buf faults;
+};
+
+static const size_t file_max = (size_t)256 << 20;
+
+// "[SPLIT\n]PICTURE\nQUESTION": the file's name without folder and ending, the first line in lower
+// case. split "": none.
+static char *key_of(const char *split, const char *picture, const char *question)
+{
+    const char *slash = strrchr(picture, '/'), *name = slash ? slash + 1 : picture;
+    struct buf b = { 0 };
+    if (*split) buf_printf(&b, "%s\n", split);
+    buf_add(&b, name, strcspn(name, "."));
+    buf_putc(&b, '\n');
+    for (const char *p = question; *p && *p != '\n'; p++)
+        buf_putc(&b, (char)tolower((unsigned char)*p));
+    return buf_take(&b);
+}
+
+// Takes key and answer. The first answer of a key stays.
+static void add(struct beside *b, char *key, cJSON *answer)
+{
+    bool known;
+    const size_t i = names_add(&b->keys, key, &known);
+    free(key);
+    if (known) {
+        cJSON_Delete(answer);
+        return;
+    }
+    b->answers = xreallocarray(b->answers, i + 1, sizeof(cJSON *));
+    b->answers[i] = answer;
+}
+
+// `why` NULL: entry `entry` lacks keys.
+static void add_fault(struct beside *b, const char *why, const char *path, int64_t entry,
+                      const char *needs)
+{
+    if (b->faults.length) buf_puts(&b->faults, "; ");
+    if (why)
+        buf_puts(&b->faults, why);
+    else
+        buf_printf(&b->faults, "'%s', entry %lld, needs %s", path, (long long)entry, needs);
+}
+
+// --- the files -----------------------------------------------------------------------------------
+
+// Each takes one entry of a file; false if it lacks keys.
+
+// A label of POPE, under its split too: two splits may ask the same of a picture.
+static bool take_label(struct beside *b, cJSON *line, const char *split)
+{
+    const char *image = set_text_of(line, "image", NULL), *text = set_text_of(line, "text", NULL);
+    const char *label = set_text_of(line, "label", NULL);
+    if (!image || !text || !label) return false;
+    add(b, key_of(split, image, text), cJSON_CreateString(label));
+    add(b, key_of("", image, text), cJSON_CreateString(label));
+    return true;
+}
+
+static bool take_textvqa(struct beside *b, cJSON *item, const char *split)
+{
+    const char *image = set_text_of(item, "image_id", NULL);
+    const char *question = set_text_of(item, "question", NULL);
+    if (!image || !question || !json_get(item, "answers")) return false;
+    add(b, key_of("", image, question), cJSON_DetachItemFromObjectCaseSensitive(item, "answers"));
+    return true;
+}
+
+static bool take_problem(struct beside *b, cJSON *item, const char *split)
+{
+    const int64_t answer = json_whole(json_get(item, "answer"), -1);
+    if (!item->string || answer < 0 || answer > 25) return false;
+    const char letter[] = { (char)('A' + answer), 0 };
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "answer", letter);
+    cJSON_AddItemToObject(entry, "choices",
+                          cJSON_DetachItemFromObjectCaseSensitive(item, "choices"));
+    add(b, xstrdup(item->string), entry);
+    return true;
+}
+
+// Lines; of what lines lack, one is named.
+static void read_labels(struct beside *b, const char *path, const char *split)
+{
+    struct dataset d;
+    struct err err;
+    bool good = true;
+    if (access(path, F_OK) < 0) return;
+    if (dataset_open(&d, path, NULL, &err) < 0) {
+        add_fault(b, err.text, path, 0, NULL);
+        return;
+    }
+    for (int64_t i = 0; i < d.count; i++) {
+        cJSON *line = dataset_json(&d, i, &err);
+        const bool taken = line && take_label(b, line, split);
+        if (!line) err_in(&err, "'%s'", path);
+        if (!taken && good)
+            add_fault(b, line ? NULL : err.text, path, i, "\"image\", \"text\" and \"label\"");
+        good &= taken;
+        cJSON_Delete(line);
+    }
+    dataset_close(&d);
+}
+
+// A JSON file's entries, or those of its list `list`; of what entries lack, one is named.
+static void read_entries(struct beside *b, const char *path, const char *list,
+                         bool (*take)(struct beside *b, cJSON *item, const char *split),
+                         const char *needs)
+{
+    struct err err;
+    if (access(path, F_OK) < 0) return;
+    cJSON *all = json_read_data(path, file_max, &err), *item;
+    const cJSON *entries = list ? json_get(all, list) : all;
+    int64_t entry = 0;
+    bool good = true;
+    if (!all) add_fault(b, err.text, path, 0, NULL);
+    if (all && list && !cJSON_IsArray(entries)) {
+        err_set(&err, "'%s' has no list \"%s\"", path, list);
+        add_fault(b, err.text, path, 0, NULL);
+    }
+    cJSON_ArrayForEach(item, entries)
+    {
+        const bool taken = take(b, item, "");
+        if (!taken && good) add_fault(b, NULL, path, entry, needs);
+        good &= taken;
+        entry++;
+    }
+    cJSON_Delete(all);
+}
+
+static struct beside *open_beside(const char *path)
+{
+    static const char *const splits[] = { "random", "popular", "adversarial" };
+    static const char *const folders[] = { "", "coco/" };
+    struct beside *b = xcalloc(1, sizeof *b);
+    struct scratch s = { 0 };
+    const char *folder = scratch_keep(&s, path_folder(path));
+    for (int i = 0; i < 6; i++)
+        read_labels(
+            b, scratch_printf(&s, "%s/%scoco_pope_%s.json", folder, folders[i / 3], splits[i % 3]),
+            splits[i % 3]);
+    read_entries(b, scratch_printf(&s, "%s/TextVQA_0.5.1_val.json", folder), "data", take_textvqa,
+                 "\"image_id\", \"question\" and \"answers\"");
+    read_entries(b, scratch_printf(&s, "%s/problems.json", folder), NULL, take_problem,
+                 "a number and the number of the right choice as \"answer\"");
+    scratch_release(&s);
+    return b;
+}
+
+static const cJSON *find(const struct beside *b, const cJSON *question)
+{
+    const char *image = set_text_of(question, "image", NULL);
+    const char *text = set_text_of(question, "question", NULL);
+    const char *index = set_text_of(question, "index", NULL);
+    const char *split = set_text_of(question, "category", "");
+    size_t number;
+    bool found = false;
+    for (int k = *split ? 0 : 1; image && text && k < 2 && !found; k++) {
+        char *key = key_of(k ? "" : split, image, text);
+        found = names_find(&b->keys, key, &number);
+        free(key);
+    }
+    if (!found) found = index && names_find(&b->keys, index, &number);
+    return found ? b->answers[number] : NULL;
+}
+
+// Adds "answer" (and "choices") to a question that has none, if its answer is known.
+static void add_beside(const struct beside *b, cJSON *question)
+{
+    const cJSON *known = find(b, question), *item;
+    if (!known || cJSON_IsNull(known)) return;
+    if (!cJSON_IsObject(known)) {
+        if (!json_get(question, "answer"))
+            cJSON_AddItemToObject(question, "answer", cJSON_Duplicate(known, true));
+        return;
+    }
+    cJSON_ArrayForEach(item, known) if (!json_get(question, item->string))
+        cJSON_AddItemToObject(question, item->string, cJSON_Duplicate(item, true));
+}
+
+static void close_beside(struct beside *b) // NULL is fine
+{
+    if (!b) return;
+    for (size_t i = 0; i < b->keys.count; i++) cJSON_Delete(b->answers[i]);
+    names_release(&b->keys);
+    free(b->answers);
+    buf_release(&b->faults);
+    free(b);
+}
+
+// --- the form
+// -------------------------------------------------------------------------------------
 
 struct lines {
     struct dataset data;
     char *folder;
-    struct set_beside *beside;
+    struct beside *beside;
     struct annotated world; // of a demo world's objects.jsonl; else empty
 };
 
@@ -41,7 +244,7 @@ static void lines_close(void *self)
 {
     struct lines *l = self;
     dataset_close(&l->data);
-    set_beside_free(l->beside);
+    close_beside(l->beside);
     annotated_release(&l->world);
     free(l->folder);
     free(l);
@@ -65,63 +268,40 @@ static void *lines_open(const char *path, const char *folder, int64_t *count, st
 {
     struct lines *l = xcalloc(1, sizeof *l);
     l->folder = xstrdup(folder);
-    if (dataset_open(&l->data, path, NULL, err) < 0) {
-        free(l->folder);
-        free(l);
-        return NULL;
+    if (dataset_open(&l->data, path, NULL, err) == 0 &&
+        (!annotates(&l->data) || annotated_open(&l->world, path, err) == 0)) {
+        l->beside = open_beside(path);
+        *count = l->data.count;
+        return l;
     }
-    l->beside = set_beside_new(path);
-    *count = l->data.count;
-    if (!annotates(&l->data) || annotated_open(&l->world, path, err) == 0) return l;
     lines_close(l);
     return NULL;
 }
 
-static void rename_key(cJSON *json, const char *from, const char *to)
-{
-    if (json_get(json, to) || !json_get(json, from)) return;
-    cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(json, from);
-    cJSON_AddItemToObject(json, to, item);
-}
-
-// Numbers as texts, as everything is in a table.
-static void number_texts(cJSON *json)
-{
-    static const char *const keys[] = { "index", "answer", "category", "question_id", "image_id" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const cJSON *item = json_get(json, keys[i]);
-        if (!cJSON_IsNumber(item)) continue;
-        char *text = json_number_text(item);
-        cJSON_ReplaceItemInObjectCaseSensitive(json, keys[i], cJSON_CreateString(text));
-        free(text);
-    }
-}
-
-static const char *trailing_letter(const char *text)
-{
-    // "The answer is B."
-    const char *p = strstr(text, "The answer is ");
-    return p ? p + strlen("The answer is ") : text;
-}
+static const struct set_names names[] = {
+    { "index", { "question_id", "id", "ind" } }, // ind: HellaSwag
+    { "question", { "text" } },
+    { "answer", { "label" } },
+    { 0 },
+};
 
 // LLaVA's conversation: the question of the first turn, the letter of the answer after it.
-static void take_turns(cJSON *json)
+static void take_turns(struct set_record *r)
 {
-    const cJSON *turns = json_get(json, "conversations");
-    const char *question = cJSON_GetStringValue(json_get(cJSON_GetArrayItem(turns, 0), "value"));
-    const char *answer = cJSON_GetStringValue(json_get(cJSON_GetArrayItem(turns, 1), "value"));
-    if (question && !json_get(json, "question")) {
-        const char *mark = strstr(question, "<image>");
-        struct buf b = { 0 };
-        buf_add(&b, question, mark ? (size_t)(mark - question) : strlen(question));
-        if (mark) buf_puts(&b, mark + strlen("<image>") + (mark[strlen("<image>")] == '\n'));
-        cJSON_AddStringToObject(json, "question", b.data ? b.data : "");
-        buf_release(&b);
+    static const char says[] = "The answer is ", mark[] = "<image>";
+    const cJSON *turns = json_get(r->json, "conversations");
+    const char *question = set_text_of(cJSON_GetArrayItem(turns, 0), "value", NULL);
+    const char *answer = set_text_of(cJSON_GetArrayItem(turns, 1), "value", NULL);
+    if (question && !json_get(r->json, "question")) {
+        const char *at = strstr(question, mark), *rest = at ? at + strlen(mark) : "";
+        const size_t before = at ? (size_t)(at - question) : strlen(question);
+        if (*rest == '\n') rest++;
+        set_put(r, "question", scratch_printf(&r->scratch, "%.*s%s", (int)before, question, rest));
     }
-    if (answer && !json_get(json, "answer")) {
-        const char *letter = trailing_letter(answer);
-        const char text[] = { *letter, 0 };
-        if (*letter >= 'A' && *letter <= 'Z') cJSON_AddStringToObject(json, "answer", text);
+    if (answer && !json_get(r->json, "answer")) {
+        const char *sentence = strstr(answer, says);
+        if (sentence) answer = sentence + strlen(says);
+        if (*answer >= 'A' && *answer <= 'Z') set_put(r, "answer", (const char[]){ *answer, 0 });
     }
 }
 
@@ -135,25 +315,15 @@ static void add_picture(struct set_record *r, const cJSON *item, const char *fol
 static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct lines *l = self;
-    *r = (struct set_record){ .json = dataset_json(&l->data, index, err) };
-    if (!r->json) return -1;
-    if (!cJSON_IsObject(r->json)) return err_set(err, "a sample must be an object");
-    rename_key(r->json, "question_id", "index");
-    rename_key(r->json, "id", "index");
-    rename_key(r->json, "ind", "index"); // HellaSwag
-    rename_key(r->json, "text", "question");
-    rename_key(r->json, "label", "answer");
-    take_turns(r->json);
-    r->number = cJSON_IsNumber(json_get(r->json, "index"));
-    number_texts(r->json);
-    set_beside_add(l->beside, r->json);
-    r->faults = set_beside_faults(l->beside);
+    if (set_record_of(r, dataset_json(&l->data, index, err), names, err) < 0) return -1;
+    take_turns(r);
+    add_beside(l->beside, r->json);
+    r->faults = l->beside->faults.data;
     const cJSON *image = json_get(r->json, "image"), *item;
     if (!cJSON_IsArray(image)) add_picture(r, image, l->folder);
     if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);
     if (!l->world.ids.count) return 0;
-    const char *id = cJSON_GetStringValue(json_get(r->json, "index"));
-    return annotated_record(&l->world, id ? id : "", r->json, err);
+    return annotated_record(&l->world, set_text_of(r->json, "index", ""), r->json, err);
 }
 
 const struct set_form set_form_lines = {

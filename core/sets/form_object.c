@@ -34,10 +34,11 @@ struct object {
 };
 
 struct object_kind {
-    const char *list, *with; // keys of the object that it must have; with NULL: none
-    // Finds rows and what is joined; *count is set to all rows.
+    const char *list, *with; // lists that the object must have: of rows, and another; NULL: none
+    struct set_names names[7];
+    // Finds the rows that are asked and the rows joined with them; NULL: all, and none are joined.
     int (*open)(struct object *o, const char *path, struct err *err);
-    // Gives the row the keys and pictures of a record.
+    // Gives the record its pictures and answers.
     int (*read)(const struct object *o, struct set_record *r, struct err *err);
 };
 
@@ -94,65 +95,33 @@ static const struct join *find_joined(const struct object *o, int64_t id, size_t
     return o->joins + low;
 }
 
-// --- small changes of a row ----------------------------------------------------------------------
-
-static void set_string(cJSON *json, const char *key, const char *text)
+static int add_file(const struct object *o, struct set_record *r, const char *key)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(json, key);
-    cJSON_AddStringToObject(json, key, text);
-}
-
-static void rename_key(cJSON *json, const char *from, const char *to)
-{
-    if (json_get(json, to) || !json_get(json, from)) return;
-    cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(json, from);
-    if (cJSON_IsNumber(item)) {
-        char *text = json_number_text(item);
-        cJSON_AddStringToObject(json, to, text);
-        free(text);
-        cJSON_Delete(item);
-        return;
-    }
-    cJSON_AddItemToObject(json, to, item);
-}
-
-static void take_id(struct set_record *r, const char *key)
-{
-    r->number = cJSON_IsNumber(json_get(r->json, key));
-    rename_key(r->json, key, "index");
-}
-
-static const char *text_of(const cJSON *json, const char *key, const char *otherwise)
-{
-    const char *text = cJSON_GetStringValue(json_get(json, key));
-    return text ? text : otherwise;
+    const char *file = set_text_of(r->json, key, NULL);
+    if (file) set_add_picture(r, file, o->folder);
+    return file ? 0 : -1;
 }
 
 // --- TextVQA -------------------------------------------------------------------------------------
 
-static int open_data(struct object *o, const char *path, struct err *err)
-{
-    o->rows = json_parts_list(&o->parts, "data");
-    return 0;
-}
-
 static int read_textvqa(const struct object *o, struct set_record *r, struct err *err)
 {
-    take_id(r, "question_id");
-    rename_key(r->json, "answers", "answer");
-    const char *image = text_of(r->json, "image_id", NULL);
+    const char *image = set_text_of(r->json, "image_id", NULL);
     if (!image) return err_set(err, "\"image_id\" is missing");
-    char *file = xasprintf("%s.jpg", image);
-    set_add_picture(r, file, o->folder);
-    free(file);
+    set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", image), o->folder);
     return 0;
 }
 
 // --- VQAv2 and SEED-Bench ------------------------------------------------------------------------
 
 // "v2_mscoco_val2014_annotations.json" beside the questions; the test splits have none.
-static int open_annotations(struct object *o, const char *path, struct err *err)
+static int open_questions(struct object *o, const char *path, struct err *err)
 {
+    const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
+    cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
+    if (cJSON_IsString(name)) o->subtype = xstrdup(name->valuestring);
+    cJSON_Delete(name);
+    if (!o->subtype || strchr(o->subtype, '/')) return 0;
     char *folder = path_folder(path);
     char *file = xasprintf("%s/v2_mscoco_%s_annotations.json", folder, o->subtype);
     int status = 0;
@@ -168,62 +137,26 @@ static int open_annotations(struct object *o, const char *path, struct err *err)
     return status;
 }
 
-static int open_questions(struct object *o, const char *path, struct err *err)
-{
-    const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
-    o->rows = json_parts_list(&o->parts, "questions");
-    cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
-    const char *text = cJSON_GetStringValue(name);
-    if (text) o->subtype = xstrdup(text);
-    cJSON_Delete(name);
-    return o->subtype && !strchr(o->subtype, '/') ? open_annotations(o, path, err) : 0;
-}
-
-// ["answers"]: [{"answer": ...}, ...]
-static int take_answers(const struct object *o, struct set_record *r, struct err *err)
-{
-    size_t count;
-    const struct join *j = find_joined(o, number_of(r->json, "question_id"), &count);
-    cJSON *note = count ? json_parts_item(o->joined_in, &o->joined->items[j->item], err) : NULL;
-    if (count && !note) return -1;
-    cJSON *answers = cJSON_CreateArray(), *item;
-    cJSON_ArrayForEach(item, json_get(note, "answers"))
-    {
-        const char *text = text_of(item, "answer", NULL);
-        if (text) cJSON_AddItemToArray(answers, cJSON_CreateString(text));
-    }
-    if (cJSON_GetArraySize(answers)) {
-        cJSON_AddItemToObject(r->json, "answer", answers);
-        cJSON_AddStringToObject(r->json, "category", text_of(note, "answer_type", ""));
-    } else {
-        cJSON_Delete(answers);
-    }
-    cJSON_Delete(note);
-    return 0;
-}
-
 static int read_question(const struct object *o, struct set_record *r, struct err *err)
 {
-    static const char *const letters[] = { "A", "B", "C", "D" };
-    static const char *const choices[] = { "choice_a", "choice_b", "choice_c", "choice_d" };
-    if (o->join_count && take_answers(o, r, err) < 0) return -1;
-    for (int i = 0; i < 4; i++) rename_key(r->json, choices[i], letters[i]);
-    const char *data = text_of(r->json, "data_id", NULL);
-    if (data) {
-        rename_key(r->json, "question_type_id", "category");
-        set_add_picture(r, data, o->folder);
-    } else if (o->subtype) {
-        const int64_t id = number_of(r->json, "image_id");
-        if (id < 0) return err_set(err, "\"image_id\" is no whole number");
-        char *file = xasprintf("COCO_%s_%012" PRId64 ".jpg", o->subtype, id);
-        set_add_picture(r, file, o->folder);
-        free(file);
-    } else {
-        return err_set(err, "neither \"data_id\" nor \"data_subtype\" names the picture");
+    size_t count;
+    const struct join *j = find_joined(o, number_of(r->json, "index"), &count);
+    cJSON *note = count ? json_parts_item(o->joined_in, &o->joined->items[j->item], err) : NULL;
+    if (count && !note) return -1;
+    if (set_put_answers(r, json_get(note, "answers"), "answer"))
+        set_put(r, "category", set_text_of(note, "answer_type", ""));
+    cJSON_Delete(note);
+    if (add_file(o, r, "data_id") == 0) {
+        // LLaVA's script looks for SEED-Bench's answers by number, where the id is one.
+        r->number = true;
+        return 0;
     }
-    take_id(r, "question_id");
-    // LLaVA's script looks for SEED-Bench's answers by number, where the id is one.
-    if (data) r->number = true;
+    const int64_t id = number_of(r->json, "image_id");
+    if (!o->subtype)
+        return err_set(err, "neither \"data_id\" nor \"data_subtype\" names the picture");
+    if (id < 0) return err_set(err, "\"image_id\" is no whole number");
+    set_add_picture(r, scratch_printf(&r->scratch, "COCO_%s_%012" PRId64 ".jpg", o->subtype, id),
+                    o->folder);
     return 0;
 }
 
@@ -231,99 +164,71 @@ static int read_question(const struct object *o, struct set_record *r, struct er
 
 static int open_captions(struct object *o, const char *path, struct err *err)
 {
-    o->rows = json_parts_list(&o->parts, "images");
     return join_by(o, &o->parts, json_parts_list(&o->parts, "annotations"), "image_id", err);
 }
 
 static int read_captions(const struct object *o, struct set_record *r, struct err *err)
 {
     size_t count;
-    const struct join *j = find_joined(o, number_of(r->json, "id"), &count);
-    cJSON *captions = cJSON_AddArrayToObject(r->json, "answer");
-    for (size_t i = 0; i < count; i++) {
+    const struct join *j = find_joined(o, number_of(r->json, "index"), &count);
+    cJSON *notes = cJSON_CreateArray();
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
         cJSON *note = json_parts_item(o->joined_in, &o->joined->items[j[i].item], err);
-        if (!note) return -1;
-        const char *text = text_of(note, "caption", NULL);
-        if (text) cJSON_AddItemToArray(captions, cJSON_CreateString(text));
-        cJSON_Delete(note);
+        if (note) cJSON_AddItemToArray(notes, note);
+        if (!note) status = -1;
     }
-    const char *file = text_of(r->json, "file_name", NULL);
-    if (!file) return err_set(err, "\"file_name\" is missing");
-    set_add_picture(r, file, o->folder);
-    take_id(r, "id");
-    return 0;
+    set_put_answers(r, notes, "caption");
+    cJSON_Delete(notes);
+    if (status < 0) return -1;
+    return add_file(o, r, "file_name") == 0 ? 0 : err_set(err, "\"file_name\" is missing");
 }
 
 // --- instances -----------------------------------------------------------------------------------
 
 static int open_instances(struct object *o, const char *path, struct err *err)
 {
-    o->rows = json_parts_list(&o->parts, "images");
     return annotated_open(&o->world, path, err);
 }
 
 static int read_instances(const struct object *o, struct set_record *r, struct err *err)
 {
-    const char *file = text_of(r->json, "file_name", NULL);
-    if (!file) return err_set(err, "\"file_name\" is missing");
-    take_id(r, "id");
-    set_add_picture(r, file, o->folder);
-    return annotated_record(&o->world, text_of(r->json, "index", ""), r->json, err);
+    if (add_file(o, r, "file_name") < 0) return err_set(err, "\"file_name\" is missing");
+    return annotated_record(&o->world, set_text_of(r->json, "index", ""), r->json, err);
 }
 
 // --- Karpathy's splits ---------------------------------------------------------------------------
 
-static int choose_test(struct object *o, struct err *err)
+static int open_karpathy(struct object *o, const char *path, struct err *err)
 {
-    size_t n = 0;
     o->chosen = xcalloc(o->rows->count + 1, sizeof *o->chosen);
     for (size_t i = 0; i < o->rows->count; i++) {
         cJSON *row = json_parts_item(&o->parts, &o->rows->items[i], err);
         if (!row) return -1;
-        if (!strcmp(text_of(row, "split", "test"), "test")) o->chosen[n++] = i;
+        if (!strcmp(set_text_of(row, "split", "test"), "test")) o->chosen[o->count++] = i;
         cJSON_Delete(row);
     }
-    o->count = (int64_t)n;
-    return n ? 0 : err_set(err, "'%s' has no picture of the split \"test\"", o->parts.path);
-}
-
-static int open_karpathy(struct object *o, const char *path, struct err *err)
-{
-    o->rows = json_parts_list(&o->parts, "images");
-    return choose_test(o, err);
+    return o->count ? 0 : err_set(err, "'%s' has no picture of the split \"test\"", path);
 }
 
 static int read_karpathy(const struct object *o, struct set_record *r, struct err *err)
 {
-    cJSON *captions = cJSON_AddArrayToObject(r->json, "answer"), *sentence;
-    cJSON_ArrayForEach(sentence, json_get(r->json, "sentences"))
-    {
-        const char *text = text_of(sentence, "raw", NULL);
-        if (text) cJSON_AddItemToArray(captions, cJSON_CreateString(text));
-    }
-    const char *file = text_of(r->json, "filename", NULL);
-    const char *folder = text_of(r->json, "filepath", NULL);
+    const char *file = set_text_of(r->json, "filename", NULL);
+    const char *folder = set_text_of(r->json, "filepath", NULL);
+    set_put_answers(r, json_get(r->json, "sentences"), "raw");
     if (!file) return err_set(err, "\"filename\" is missing");
-    char *path = folder ? xasprintf("%s/%s", folder, file) : xstrdup(file);
-    set_add_picture(r, path, o->folder);
-    free(path);
-    take_id(r, "imgid");
+    if (folder) file = scratch_printf(&r->scratch, "%s/%s", folder, file);
+    set_add_picture(r, file, o->folder);
     return 0;
 }
 
 // --- ScienceQA -----------------------------------------------------------------------------------
 
-// Is the first member an object, as a problem is?
-static bool has_problem(const struct json_parts *p)
-{
-    const struct json_list *first = p->count ? &p->lists[0] : NULL;
-    return first && !first->list && first->count && p->map[first->items[0].at] == '{';
-}
-
 // Problems of the split "test", in its order.
 static int open_problems(struct object *o, const char *path, struct err *err)
 {
-    if (!has_problem(&o->parts))
+    const struct json_list *first = o->parts.count ? o->parts.lists : NULL;
+    if (!first || first->list || !first->count || o->parts.map[first->items[0].at] != '{')
         return err_set(
             err,
             "'%s' is a JSON object of no set: it has none of \"data\", \"questions\" and "
@@ -332,54 +237,68 @@ static int open_problems(struct object *o, const char *path, struct err *err)
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
     cJSON *splits = json_read_data(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");
-    size_t n = 0;
     o->chosen = xcalloc((size_t)cJSON_GetArraySize(test) + 1, sizeof *o->chosen);
     cJSON_ArrayForEach(id, test)
     {
         const struct json_list *l =
             cJSON_IsString(id) ? json_parts_list(&o->parts, id->valuestring) : NULL;
-        if (l && !l->list) o->chosen[n++] = (size_t)(l - o->parts.lists);
+        if (l && !l->list) o->chosen[o->count++] = (size_t)(l - o->parts.lists);
     }
-    o->count = (int64_t)n;
-    int status = 0;
-    if (!splits)
-        status = -1;
-    else if (!n)
-        status = err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
+    if (splits && !o->count)
+        err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
     cJSON_Delete(splits);
     free(file);
     free(folder);
-    return status;
+    return o->count ? 0 : -1;
 }
 
 static int read_problem(const struct object *o, struct set_record *r, struct err *err)
 {
-    const cJSON *answer = json_get(r->json, "answer"), *choices = json_get(r->json, "choices");
-    const char *image = text_of(r->json, "image", NULL);
-    const char *index = text_of(r->json, "index", "");
-    const int64_t right = json_whole(answer, -1);
+    const cJSON *choices = json_get(r->json, "choices");
+    const char *image = set_text_of(r->json, "image", NULL);
+    const int64_t right = number_of(r->json, "answer");
     if (!cJSON_IsArray(choices) || right < 0 || right >= cJSON_GetArraySize(choices) || right > 25)
         return err_set(err, "needs \"choices\" and the number of the right one as \"answer\"");
-    const char letter[] = { (char)('A' + right), 0 };
-    set_string(r->json, "answer", letter);
-    rename_key(r->json, "subject", "category");
-    if (image) {
-        char *file = xasprintf("%s/%s", index, image);
-        set_add_picture(r, file, o->folder);
-        free(file);
-    }
+    set_put(r, "answer", (const char[]){ (char)('A' + right), 0 });
+    if (image)
+        set_add_picture(
+            r, scratch_printf(&r->scratch, "%s/%s", set_text_of(r->json, "index", ""), image),
+            o->folder);
     return 0;
 }
 
 // --- the form ------------------------------------------------------------------------------------
 
 static const struct object_kind kinds[] = {
-    { "data", NULL, open_data, read_textvqa },
-    { "questions", NULL, open_questions, read_question },
-    { "images", "categories", open_instances, read_instances },
-    { "images", "annotations", open_captions, read_captions },
-    { "images", NULL, open_karpathy, read_karpathy },
-    { NULL, NULL, open_problems, read_problem },
+    { .list = "data",
+      .names = { { "index", { "question_id" } }, { "answer", { "answers" } } },
+      .read = read_textvqa },
+    { .list = "questions",
+      .names = { { "index", { "question_id" } },
+                 { "A", { "choice_a" } },
+                 { "B", { "choice_b" } },
+                 { "C", { "choice_c" } },
+                 { "D", { "choice_d" } },
+                 { "category", { "question_type_id" } } },
+      .open = open_questions,
+      .read = read_question },
+    { .list = "images",
+      .with = "categories",
+      .names = { { "index", { "id" } } },
+      .open = open_instances,
+      .read = read_instances },
+    { .list = "images",
+      .with = "annotations",
+      .names = { { "index", { "id" } } },
+      .open = open_captions,
+      .read = read_captions },
+    { .list = "images",
+      .names = { { "index", { "imgid" } } },
+      .open = open_karpathy,
+      .read = read_karpathy },
+    { .names = { { "index" }, { "category", { "subject" } } },
+      .open = open_problems,
+      .read = read_problem },
 };
 
 static bool is_object(const char *path, const char *head, size_t size)
@@ -414,7 +333,8 @@ static int open_kind(struct object *o, const char *path, struct err *err)
     while (k->list && !(has_list(&o->parts, k->list) && (!k->with || has_list(&o->parts, k->with))))
         k++;
     o->kind = k;
-    if (k->open(o, path, err) < 0) return -1;
+    if (k->list) o->rows = json_parts_list(&o->parts, k->list);
+    if (k->open && k->open(o, path, err) < 0) return -1;
     if (o->rows && !o->chosen) o->count = (int64_t)o->rows->count;
     return o->count ? 0 : err_set(err, "'%s' contains no samples", path);
 }
@@ -438,10 +358,11 @@ static int object_read(void *self, int64_t index, struct set_record *r, struct e
     // Rows of a list, or members of the object itself.
     const struct json_list *member = &o->parts.lists[o->rows ? 0 : i];
     const struct json_part *part = o->rows ? &o->rows->items[i] : &member->items[0];
-    *r = (struct set_record){ .json = json_parts_item(&o->parts, part, err) };
-    if (!r->json) return -1;
-    if (!cJSON_IsObject(r->json)) return err_set(err, "a sample must be an object");
-    if (!o->rows) set_string(r->json, "index", member->key);
+    if (set_record_of(r, json_parts_item(&o->parts, part, err), o->kind->names, err) < 0) return -1;
+    if (!o->rows) {
+        r->number = false;
+        set_put(r, "index", member->key);
+    }
     return o->kind->read(o, r, err);
 }
 

@@ -67,53 +67,32 @@ static int refuse_zero(const struct set_index *x, int64_t row, const struct buf 
 // --- pictures ------------------------------------------------------------------------------------
 
 // The picture column of a row, quotes undone; of the row that it names, if it names one.
-static char *image_text(const struct tsv *t, int64_t *row, struct err *err)
+static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *row, struct err *err)
 {
     const struct set_index *x = &t->x;
     for (int step = 0; step < STEPS; step++) {
         struct buf text = { 0 };
-        if (set_index_image(x, *row, &text, err) < 0) {
-            buf_release(&text);
-            return NULL;
-        }
-        if (refuse_zero(x, *row, &text, err) < 0) {
-            buf_release(&text);
-            return NULL;
-        }
-        char *image = buf_take(&text);
+        const int status =
+            set_index_image(x, *row, &text, err) == 0 ? refuse_zero(x, *row, &text, err) : -1;
+        char *image = scratch_take(s, &text);
         const size_t n = strlen(image);
+        if (status < 0) return NULL;
         if (n > 1 && image[0] == '"' && image[n - 1] == '"') {
-            memmove(image, image + 1, n - 2);
-            image[n - 2] = 0;
+            image[n - 1] = 0;
+            image++;
         }
         size_t other;
         if (!*image || strlen(image) > SHORT_IMAGE) return image;
         const bool known = names_find(&x->keys, image, &other);
-        if (!known)
-            err_set(err, "the picture of row %lld is that of index '%s', which no row has",
-                    (long long)*row, image);
-        else if (x->key_rows[other] == SET_ROWS)
-            err_set(err,
-                    "the picture of row %lld is that of index '%s', which several rows have: "
-                    "number them differently",
-                    (long long)*row, image);
         if (!known || x->key_rows[other] == SET_ROWS) {
-            free(image);
+            err_set(err, "the picture of row %lld is that of index '%s', which %s", (long long)*row,
+                    image, known ? "several rows have: number them differently" : "no row has");
             return NULL;
         }
         *row = x->key_rows[other];
-        free(image);
     }
     err_set(err, "row %lld names its picture by other rows in a circle", (long long)*row);
     return NULL;
-}
-
-// "FILE#ROW.NUMBER": the same for rows that show the same picture.
-static void name_pictures(const struct tsv *t, int64_t row, size_t count, struct set_record *r)
-{
-    r->pictures = xcalloc(count + 1, sizeof *r->pictures);
-    for (size_t i = 0; i < count; i++)
-        r->pictures[r->picture_count++] = xasprintf("%s#%lld.%zu", t->x.path, (long long)row, i);
 }
 
 // Only a list must be looked into: other pictures are named without being read.
@@ -121,36 +100,31 @@ static int find_pictures(const struct tsv *t, int64_t row, struct set_record *r,
 {
     const struct set_index *x = &t->x;
     int64_t from = row;
-    char *image = NULL;
+    int count = 1;
     if (x->rows[row].image_size <= SHORT_IMAGE) {
-        image = image_text(t, &from, err);
+        const char *image = image_text(t, &r->scratch, &from, err);
         if (!image) return -1;
-        const bool none = !*image;
-        free(image);
-        if (none) return 0;
+        if (!*image) return 0;
     }
     struct buf start = { 0 };
     struct set_index part = *x;
     struct set_row one = x->rows[from];
     one.image_size = one.image_size < 2 ? one.image_size : 2;
     part.rows = &one;
-    if (set_index_image(&part, 0, &start, err) < 0) {
-        buf_release(&start);
-        return -1;
+    const int status = set_index_image(&part, 0, &start, err);
+    const char *begin = scratch_take(&r->scratch, &start);
+    if (status < 0) return -1;
+    if (strchr(begin, '[')) {
+        const char *image = image_text(t, &r->scratch, &from, err);
+        cJSON *parts = image ? set_python_list(image) : NULL;
+        count = cJSON_GetArraySize(parts);
+        cJSON_Delete(parts);
+        if (!count) return err_set(err, "the pictures of row %lld are no list", (long long)row);
     }
-    const bool list = start.length && (start.data[0] == '[' || start.data[start.length - 1] == '[');
-    buf_release(&start);
-    if (!list) {
-        name_pictures(t, from, 1, r);
-        return 0;
-    }
-    image = image_text(t, &from, err);
-    cJSON *parts = image ? set_python_list(image) : NULL;
-    const int count = cJSON_GetArraySize(parts);
-    cJSON_Delete(parts);
-    free(image);
-    if (!count) return err_set(err, "the pictures of row %lld are no list", (long long)row);
-    name_pictures(t, from, (size_t)count, r);
+    // "FILE#ROW.NUMBER": the same for rows that show the same picture.
+    r->pictures = xcalloc((size_t)count, sizeof *r->pictures);
+    for (int i = 0; i < count; i++)
+        r->pictures[r->picture_count++] = xasprintf("%s#%lld.%d", x->path, (long long)from, i);
     return 0;
 }
 
@@ -177,21 +151,18 @@ static char *decode(const char *text, size_t length, const char *name, size_t *s
 static char *tsv_picture(void *self, const char *name, size_t *size, struct err *err)
 {
     const struct tsv *t = self;
-    const char *place = strrchr(name, '#');
-    char *end = NULL;
-    int64_t row = place ? strtoll(place + 1, &end, 10) : -1;
-    const long number = end && *end == '.' ? strtol(end + 1, NULL, 10) : -1;
-    if (row < 0 || row >= t->x.count || number < 0) {
-        err_set(err, "there is no picture '%s'", name);
-        return NULL;
-    }
-    char *image = image_text(t, &row, err), *bytes = NULL;
+    struct scratch s = { 0 };
+    int64_t row;
+    long number;
+    char *bytes = NULL;
+    if (!set_picture_number(name, t->x.count, &row, &number, err)) return NULL;
+    const char *image = image_text(t, &s, &row, err), *part = image;
     cJSON *parts = image && *image == '[' ? set_python_list(image) : NULL;
-    const char *part = parts ? cJSON_GetStringValue(cJSON_GetArrayItem(parts, (int)number)) : image;
+    if (parts) part = cJSON_GetStringValue(cJSON_GetArrayItem(parts, (int)number));
     if (part) bytes = decode(part, strlen(part), name, size, err);
     if (image && !part) err_set(err, "there is no picture '%s'", name);
     cJSON_Delete(parts);
-    free(image);
+    scratch_release(&s);
     return bytes;
 }
 
@@ -220,21 +191,16 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
 {
     const struct tsv *t = self;
     struct buf text = { 0 };
-    *r = (struct set_record){ 0 };
-    if (set_index_read(&t->x, index, &text, err) < 0 || refuse_zero(&t->x, index, &text, err) < 0) {
-        buf_release(&text);
-        return -1;
-    }
-    char **fields = set_index_split(&t->x, &text);
+    *r = (struct set_record){ .number = true };
+    int status = set_index_read(&t->x, index, &text, err);
+    if (status == 0) status = refuse_zero(&t->x, index, &text, err);
+    const char *rest = scratch_take(&r->scratch, &text);
+    if (status < 0) return -1;
     r->json = cJSON_CreateObject();
-    r->number = true;
     for (size_t i = 0; i < t->x.columns.count; i++) {
-        const char *name = t->x.columns.list[i];
-        if (is_there(name, fields[i])) cJSON_AddStringToObject(r->json, name, fields[i]);
-        free(fields[i]);
+        const char *name = t->x.columns.list[i], *field = set_index_field(&r->scratch, &rest);
+        if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
-    free(fields);
-    buf_release(&text);
     if (t->x.rows[index].image_size) return find_pictures(t, index, r, err);
     add_paths(t, r);
     return 0;

@@ -418,25 +418,19 @@ int set_index_image(const struct set_index *x, int64_t row, struct buf *text, st
     return read_bytes(x, r->at + r->image_at, r->image_size, text, err);
 }
 
-char **set_index_split(const struct set_index *x, const struct buf *row)
+const char *set_index_field(struct scratch *s, const char **row)
 {
-    char **fields = xcalloc(x->columns.count + 1, sizeof *fields);
     struct buf text = { 0 };
-    const char *p = row->data ? row->data : "", *end = p + row->length;
-    for (size_t i = 0; i < x->columns.count; i++) {
-        bool quoted = p < end && *p == '"';
-        p += quoted;
-        for (; p < end && (quoted || *p != '\t'); p++) {
-            if (quoted && *p == '"' && p + 1 < end && p[1] == '"')
-                buf_putc(&text, *p++);
-            else if (quoted && *p == '"')
-                quoted = false;
-            else
-                buf_putc(&text, *p);
-        }
-        p += p < end;
-        fields[i] = buf_take(&text);
-        text = (struct buf){ 0 };
+    const char *p = *row;
+    bool quoted = *p == '"';
+    for (p += quoted; *p && (quoted || *p != '\t'); p++) {
+        if (quoted && *p == '"' && p[1] == '"')
+            buf_putc(&text, *p++);
+        else if (quoted && *p == '"')
+            quoted = false;
+        else
+            buf_putc(&text, *p);
     }
-    return fields;
+    *row = p + (*p != 0);
+    return scratch_take(s, &text);
 }

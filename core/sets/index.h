@@ -12,6 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/names.h"
+#include "core/base/scratch.h"
 
 // Bytes of the file. A row is `size` bytes from `at`, without its line end; its picture is
 // image_size bytes from `image_at` on, counted from `at` (0: there is none).
@@ -39,7 +40,7 @@ void set_index_close(struct set_index *x);
 int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
 // Appends the picture column of a row.
 int set_index_image(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
-// Splits a row: the text of each column, quotes undone. xcalloc'ed pointers to xstrdup'ed texts.
-char **set_index_split(const struct set_index *x, const struct buf *row);
+// The next field of a row, quotes undone; *row moves behind it. "" at the end.
+const char *set_index_field(struct scratch *s, const char **row);
 
 #endif

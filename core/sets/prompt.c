@@ -4,12 +4,10 @@
 // vlmeval/dataset/image_mcq.py, image_vqa.py and image_caption.py.
 #include "core/sets/prompt.h"
 
-#include <cjson/cJSON.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/metrics/python.h"
 #include "core/sets/form.h"
 
@@ -21,92 +19,72 @@ enum { LETTERS = 26 };
 
 static const char *question_of(const struct set_record *r)
 {
-    const char *text = cJSON_GetStringValue(json_get(r->json, "question"));
-    return text ? text : "";
+    return set_text_of(r->json, "question", "");
+}
+
+static const char *stripped(struct set_record *r)
+{
+    return python_strip(&r->scratch, question_of(r), NULL);
 }
 
 // Appends the text unless the question ends with it: LLaVA's files contain it.
 static void end_with(struct buf *to, const char *question, const char *text)
 {
-    const size_t n = strlen(question), m = strlen(text);
     buf_puts(to, question);
-    if (n < m || strcmp(question + n - m, text) != 0) buf_puts(to, text);
+    if (!text_ends(question, text)) buf_puts(to, text);
 }
 
 // --- short answers -------------------------------------------------------------------------------
 
-void prompt_question(const struct set_record *r, struct buf *to)
+void prompt_question(struct set_record *r, struct buf *to)
 {
-    char *question = python_strip(question_of(r));
-    buf_puts(to, question);
-    free(question);
+    buf_puts(to, stripped(r));
 }
 
-void prompt_short(const struct set_record *r, struct buf *to)
+void prompt_short(struct set_record *r, struct buf *to)
 {
-    char *question = python_strip(question_of(r));
-    end_with(to, question, short_answer);
-    free(question);
+    end_with(to, stripped(r), short_answer);
 }
 
-void prompt_mme(const struct set_record *r, struct buf *to)
+void prompt_mme(struct set_record *r, struct buf *to)
 {
-    char *question = python_strip(question_of(r));
-    char *plain = python_replace(question, " Please answer yes or no.", "");
-    end_with(to, plain, short_answer);
-    free(plain);
-    free(question);
+    end_with(to, python_replace(&r->scratch, stripped(r), " Please answer yes or no.", ""),
+             short_answer);
 }
 
-static void put_tokens(const struct set_record *r, struct buf *to)
-{
-    const cJSON *tokens = json_get(r->json, "ocr_tokens"), *token;
-    const char *between = "\nReference OCR token: ";
-    cJSON_ArrayForEach(token, tokens)
-    {
-        if (!cJSON_IsString(token)) continue;
-        buf_printf(to, "%s%s", between, token->valuestring);
-        between = ", ";
-    }
-}
-
-void prompt_textvqa(const struct set_record *r, struct buf *to)
+void prompt_textvqa(struct set_record *r, struct buf *to)
 {
     struct buf question = { 0 };
+    const cJSON *token;
+    const char *between = "\nReference OCR token: ";
     buf_puts(&question, question_of(r));
-    put_tokens(r, &question);
-    end_with(to, question.data, short_answer);
-    buf_release(&question);
+    cJSON_ArrayForEach(token, json_get(r->json, "ocr_tokens"))
+    {
+        if (!cJSON_IsString(token)) continue;
+        buf_printf(&question, "%s%s", between, token->valuestring);
+        between = ", ";
+    }
+    end_with(to, scratch_take(&r->scratch, &question), short_answer);
 }
 
-static void put_capitalized(struct buf *to, const char *text)
+void prompt_capitalized(struct set_record *r, struct buf *to)
 {
-    char *capitalized = python_capitalize(text);
-    buf_puts(to, capitalized);
-    free(capitalized);
-}
-
-void prompt_capitalized(const struct set_record *r, struct buf *to)
-{
-    put_capitalized(to, question_of(r));
-    buf_puts(to, short_answer);
+    buf_printf(to, "%s%s", python_capitalize(&r->scratch, question_of(r)), short_answer);
 }
 
 // --- captions ------------------------------------------------------------------------------------
 
-void prompt_caption_lmms_eval(const struct set_record *r, struct buf *to)
+void prompt_caption_lmms_eval(struct set_record *r, struct buf *to)
 {
-    (void)r;
     buf_puts(to, "Provide a one-sentence caption for the provided image.");
 }
 
-void prompt_chair(const struct set_record *r, struct buf *to)
+void prompt_chair(struct set_record *r, struct buf *to)
 {
-    (void)r;
     buf_puts(to, "Please describe this image in detail.");
 }
 
-void prompt_caption_vlmevalkit(const struct set_record *r, struct buf *to)
+void prompt_caption_vlmevalkit(struct set_record *r, struct buf *to)
 {
     const char *own = set_text(r, "question");
     buf_puts(to,
@@ -117,47 +95,49 @@ void prompt_caption_vlmevalkit(const struct set_record *r, struct buf *to)
 
 // --- multiple choice -----------------------------------------------------------------------------
 
-static char **texts_of(const cJSON *list, size_t *count)
+// HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them.
+static const char *hellaswag_plain(struct scratch *s, const char *text)
 {
-    const cJSON *item;
-    char **texts = xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *texts);
-    *count = 0;
-    cJSON_ArrayForEach(item, list) texts[(*count)++] =
-        xstrdup(cJSON_IsString(item) ? item->valuestring : "");
-    return texts;
+    struct buf b = { 0 };
+    const char *titles = python_replace(s, python_strip(s, text, NULL), " [title]", ". ");
+    for (const char *p = titles; *p; p++) {
+        const char *end = *p == '[' ? strpbrk(p, "]\n") : NULL;
+        if (end && *end == ']')
+            p = end;
+        else
+            buf_putc(&b, *p);
+    }
+    return python_replace(s, scratch_take(s, &b), "  ", " ");
 }
 
-char **prompt_choices(const struct set_record *r, size_t *count)
+const char **prompt_choices(struct set_record *r, size_t *count)
 {
-    const cJSON *list = json_get(r->json, "choices");
-    const char *options = cJSON_GetStringValue(json_get(r->json, "options"));
-    if (!list) list = json_get(r->json, "endings");
+    const cJSON *endings = json_get(r->json, "endings"), *list = json_get(r->json, "choices"),
+                *item;
+    if (!list) list = endings;
     if (!list) list = json_get(r->json, "options");
+    cJSON *parsed = cJSON_IsArray(list) ? cJSON_Duplicate(list, true) : NULL;
+    const char *options = set_text_of(r->json, "options", NULL);
+    if (!parsed && options) parsed = set_python_list(options);
+    const bool listed = parsed != NULL;
+    const size_t most = listed ? (size_t)cJSON_GetArraySize(parsed) : LETTERS;
+    const char **texts = scratch_keep(&r->scratch, xcalloc(most + 1, sizeof *texts));
     *count = 0;
-    if (cJSON_IsArray(list)) return texts_of(list, count);
-    cJSON *parsed = options ? set_python_list(options) : NULL;
-    char **texts = parsed ? texts_of(parsed, count) : xcalloc(LETTERS + 1, sizeof *texts);
+    cJSON_ArrayForEach(item, parsed)
+    {
+        const char *text = cJSON_IsString(item) ? item->valuestring : "";
+        texts[(*count)++] = endings ? hellaswag_plain(&r->scratch, text)
+                                    : scratch_dup(&r->scratch, text, strlen(text));
+    }
     cJSON_Delete(parsed);
-    if (*count || parsed) return texts;
-    const char *answer = cJSON_GetStringValue(json_get(r->json, "answer"));
-    for (size_t i = 0; i < LETTERS; i++) {
+    for (size_t i = 0; !listed && i < LETTERS; i++) {
         const char key[] = { (char)('A' + i), 0 };
-        const char *text = cJSON_GetStringValue(json_get(r->json, key));
-        const bool named = answer && !strcmp(answer, key) && json_get(r->json, key) && *count;
-        texts[i] = xstrdup(text ? text : "");
+        const bool named =
+            *count && json_get(r->json, key) && !strcmp(set_text_of(r->json, "answer", ""), key);
+        texts[i] = set_text_of(r->json, key, "");
         if ((*texts[i] && !(r->nan && !strcmp(texts[i], "nan"))) || named) *count = i + 1;
     }
-    for (size_t i = *count; i < LETTERS; i++) {
-        free(texts[i]);
-        texts[i] = NULL;
-    }
     return texts;
-}
-
-static void free_texts(char **texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++) free(texts[i]);
-    free(texts);
 }
 
 // The first of the choices that are lost; count: none is.
@@ -182,20 +162,19 @@ int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost l
 }
 
 // "A. text" of each choice that is not lost, with `before` and `after`.
-static size_t put_choices(const struct set_record *r, struct buf *to, const char *before,
+static size_t put_choices(struct set_record *r, struct buf *to, const char *before,
                           const char *after, enum prompt_lost lost)
 {
-    size_t count, rest;
-    char **texts = prompt_choices(r, &count);
-    rest = lost == LOST_REST ? first_missing((const char *const *)texts, count, lost) : count;
+    size_t count;
+    const char **texts = prompt_choices(r, &count);
+    const size_t rest = lost == LOST_REST ? first_missing(texts, count, lost) : count;
     for (size_t i = 0; i < rest; i++)
         if (lost != LOST_MISSING || !python_is_missing(texts[i]))
             buf_printf(to, "%s%c. %s%s", before, (char)('A' + i), texts[i], after);
-    free_texts(texts, count);
     return count;
 }
 
-static void put_letter(const struct set_record *r, struct buf *to, enum prompt_lost lost)
+static void put_letter(struct set_record *r, struct buf *to, enum prompt_lost lost)
 {
     const char *hint = set_text(r, "hint"), *question = question_of(r);
     struct buf text = { 0 };
@@ -203,21 +182,20 @@ static void put_letter(const struct set_record *r, struct buf *to, enum prompt_l
     buf_puts(&text, question);
     // A question that lists its choices (LLaVA's files) does not get them twice.
     if (!strstr(question, "\nA. ")) put_choices(r, &text, "\n", "", lost);
-    end_with(to, text.data, letter_answer);
-    buf_release(&text);
+    end_with(to, scratch_take(&r->scratch, &text), letter_answer);
 }
 
-void prompt_letter(const struct set_record *r, struct buf *to)
+void prompt_letter(struct set_record *r, struct buf *to)
 {
     put_letter(r, to, LOST_NONE);
 }
 
-void prompt_mmbench_llava(const struct set_record *r, struct buf *to)
+void prompt_mmbench_llava(struct set_record *r, struct buf *to)
 {
     put_letter(r, to, LOST_REST);
 }
 
-void prompt_mmbench_lmms_eval(const struct set_record *r, struct buf *to)
+void prompt_mmbench_lmms_eval(struct set_record *r, struct buf *to)
 {
     const char *hint = set_text(r, "hint");
     if (hint) buf_printf(to, "%s ", hint);
@@ -226,20 +204,18 @@ void prompt_mmbench_lmms_eval(const struct set_record *r, struct buf *to)
     buf_printf(to, "\n%s", letter_answer);
 }
 
-void prompt_mmstar_lmms_eval(const struct set_record *r, struct buf *to)
+void prompt_mmstar_lmms_eval(struct set_record *r, struct buf *to)
 {
     size_t count;
-    char **texts = prompt_choices(r, &count), *question = python_strip(question_of(r));
+    const char **texts = prompt_choices(r, &count), *question = stripped(r);
     buf_puts(to, question);
     // The texts of the set on Hugging Face contain the choices so.
     for (size_t i = 0; i < count && !strstr(question, "Options:"); i++)
         buf_printf(to, "%s%c: %s", i ? ", " : "\nOptions: ", (char)('A' + i), texts[i]);
     buf_puts(to, "\nAnswer with the option's letter from the given choices directly");
-    free(question);
-    free_texts(texts, count);
 }
 
-void prompt_scienceqa_lmms_eval(const struct set_record *r, struct buf *to)
+void prompt_scienceqa_lmms_eval(struct set_record *r, struct buf *to)
 {
     const char *hint = set_text(r, "hint");
     if (hint) buf_printf(to, "Context: %s\n", hint);
@@ -248,14 +224,14 @@ void prompt_scienceqa_lmms_eval(const struct set_record *r, struct buf *to)
     buf_puts(to, letter_answer);
 }
 
-void prompt_mmmu_lmms_eval(const struct set_record *r, struct buf *to)
+void prompt_mmmu_lmms_eval(struct set_record *r, struct buf *to)
 {
     buf_puts(to, question_of(r));
     const size_t count = put_choices(r, to, "\n", "", LOST_NONE);
     buf_printf(to, "\n%s", count ? letter_answer : short_answer);
 }
 
-void prompt_mcq_vlmevalkit(const struct set_record *r, struct buf *to)
+void prompt_mcq_vlmevalkit(struct set_record *r, struct buf *to)
 {
     const char *hint = set_text(r, "hint");
     struct buf options = { 0 };
@@ -270,49 +246,33 @@ void prompt_mcq_vlmevalkit(const struct set_record *r, struct buf *to)
 
 // --- text only -----------------------------------------------------------------------------------
 
-void prompt_mmlu(const struct set_record *r, struct buf *to)
+void prompt_mmlu(struct set_record *r, struct buf *to)
 {
     const char *shots = set_text(r, "shots");
-    char *question = python_strip(question_of(r));
-    if (shots) buf_puts(to, shots);
-    buf_puts(to, question);
+    buf_printf(to, "%s%s", shots ? shots : "", stripped(r));
     put_choices(r, to, "\n", "", LOST_NONE);
     buf_puts(to, "\nAnswer:");
-    free(question);
 }
 
-char *hellaswag_plain(const char *text)
+void prompt_add_shot(struct set_record *r, struct buf *to)
 {
-    char *bare = python_strip(text), *titles = python_replace(bare, " [title]", ". ");
-    struct buf b = { 0 };
-    for (const char *p = titles; *p; p++) {
-        const char *end = *p == '[' ? strpbrk(p, "]\n") : NULL;
-        if (end && *end == ']')
-            p = end;
-        else
-            buf_putc(&b, *p);
-    }
-    char *out = buf_take(&b), *result = python_replace(out, "  ", " ");
-    free(out);
-    free(titles);
-    free(bare);
-    return result;
+    const char *subject = set_text_of(r->json, "category", "");
+    if (!to->length)
+        buf_printf(to, "The following are multiple choice questions (with answers) about %s.\n\n",
+                   python_replace(&r->scratch, subject, "_", " "));
+    prompt_mmlu(r, to);
+    buf_printf(to, " %s\n\n", set_text_of(r->json, "answer", ""));
 }
 
-void prompt_hellaswag(const struct set_record *r, struct buf *to)
+void prompt_hellaswag(struct set_record *r, struct buf *to)
 {
     const char *a = set_text(r, "ctx_a"), *b = set_text(r, "ctx_b");
     const char *activity = set_text(r, "activity_label"), *whole = set_text(r, "ctx");
     struct buf text = { 0 };
     if (activity) buf_printf(&text, "%s: ", activity);
-    if (a) {
-        buf_printf(&text, "%s ", a);
-        put_capitalized(&text, b ? b : "");
-    } else {
+    if (a)
+        buf_printf(&text, "%s %s", a, python_capitalize(&r->scratch, b ? b : ""));
+    else
         buf_puts(&text, whole ? whole : "");
-    }
-    char *plain = hellaswag_plain(text.data ? text.data : "");
-    buf_puts(to, plain);
-    free(plain);
-    buf_release(&text);
+    buf_puts(to, hellaswag_plain(&r->scratch, scratch_take(&r->scratch, &text)));
 }

@@ -7,7 +7,7 @@
 struct buf;
 struct set_record;
 
-typedef void set_prompt(const struct set_record *r, struct buf *to);
+typedef void set_prompt(struct set_record *r, struct buf *to);
 
 set_prompt prompt_question;    // the question alone
 set_prompt prompt_short;       // and "Answer the question using a single word or phrase."
@@ -31,13 +31,15 @@ set_prompt prompt_mcq_vlmevalkit; // "Hint: Question: Options: Please select ...
 set_prompt prompt_mmlu;           // with five examples, if there are any
 set_prompt prompt_hellaswag;      // activity and context
 
+// Appends an example before MMLU's questions, with its answer, as lm-evaluation-harness writes it;
+// the first begins with a line about the subject ("category").
+void prompt_add_shot(struct set_record *r, struct buf *to);
+
 // Texts of the choices: columns A, B ... up to the last that is not empty or that the answer names
-// (absent ones are ""), a list "choices" or "endings", or a Python list "options". [*count], free()
-// each; NULL: none.
-char **prompt_choices(const struct set_record *r, size_t *count);
+// (absent ones are ""), a list "choices" or "endings", or a Python list "options". [*count], they
+// live as long as the record; HellaSwag's endings as lm-evaluation-harness cleans them.
+const char **prompt_choices(struct set_record *r, size_t *count);
 // How many of the choices a prompt leaves out.
 int prompt_count_lost(const char *const *choices, size_t count, enum prompt_lost lost);
-// HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them. free().
-char *hellaswag_plain(const char *text);
 
 #endif

@@ -10,7 +10,6 @@
 #include "core/data/dialogue.h"
 #include "core/picture/source.h"
 #include "core/sets/form.h"
-#include "core/sets/prompt.h"
 #include "core/template/message.h"
 
 enum { LETTERS = 26, ROTATION = 1000000 };
@@ -41,7 +40,10 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
     return NULL;
 }
 
-// --- an open set ---------------------------------------------------------------------------------
+int eval_set_check(const char *path, struct err *err)
+{
+    return set_form_of(path, err) ? 0 : -1;
+}
 
 struct opened {
     const struct eval_set *set;
@@ -49,11 +51,6 @@ struct opened {
     const struct set_form *form;
     void *self; // of the form
 };
-
-int eval_set_check(const char *path, struct err *err)
-{
-    return set_form_of(path, err) ? 0 : -1;
-}
 
 // --- questions -----------------------------------------------------------------------------------
 
@@ -156,45 +153,39 @@ static void take_right(struct sample *s)
         s->right = (int)number;
 }
 
-static void take_choices(struct sample *s, const struct set_record *r, enum prompt_lost lost)
+static void take_choices(struct sample *s, struct set_record *r, enum prompt_lost lost)
 {
-    s->choices = prompt_choices(r, &s->choice_count);
+    const char **texts = prompt_choices(r, &s->choice_count);
+    s->choices = xcalloc(s->choice_count + 1, sizeof *s->choices);
+    for (size_t i = 0; i < s->choice_count; i++) s->choices[i] = xstrdup(texts[i]);
     s->endings = json_get(r->json, "endings") != NULL;
-    for (size_t i = 0; s->endings && i < s->choice_count; i++) {
-        char *plain = hellaswag_plain(s->choices[i]);
-        free(s->choices[i]);
-        s->choices[i] = plain;
-    }
     if (s->choice_count) take_right(s);
-    s->lost = prompt_count_lost((const char *const *)s->choices, s->choice_count, lost);
+    s->lost = prompt_count_lost(texts, s->choice_count, lost);
 }
 
 // --- names ---------------------------------------------------------------------------------------
 
 // The category, whichever way the forms write the key.
-static const char *kind_of(const struct opened *o, const struct set_record *r)
+static const char *kind_of(const struct eval_set *set, const struct set_record *r)
 {
-    const char *key = o->set->kind, *kind = key ? set_text(r, key) : NULL;
-    if (!kind && key && !strcmp(key, "l2_category")) kind = set_text(r, "category");
+    const char *kind = set->kind ? set_text(r, set->kind) : NULL;
+    if (!kind && set->kind && !strcmp(set->kind, "l2_category")) kind = set_text(r, "category");
     return kind ? kind : "";
 }
 
-static const char *split_of(const struct set_record *r)
+static char *group_of(const struct eval_set *set, const struct set_record *r)
 {
-    const char *split = set_text(r, "split");
-    return split ? split : "";
-}
-
-static char *group_of(const struct opened *o, const struct set_record *r)
-{
-    const char *group = o->set->group, *index = set_text(r, "index");
+    const char *group = set->group, *index = set_text(r, "index"), *text = NULL;
     if (!group) return xstrdup("");
-    if (!strcmp(group, "split")) return xstrdup(split_of(r));
     if (!strcmp(group, "rotation") && index)
         return xasprintf("%lld", strtoll(index, NULL, 10) % ROTATION);
-    const char *path = set_text(r, "image_path");
-    if (path) return xstrdup(path);
-    return xstrdup(r->picture_count ? r->pictures[0] : "");
+    if (!strcmp(group, "split")) {
+        text = set_text(r, "split");
+    } else {
+        text = set_text(r, "image_path");
+        if (!text && r->picture_count) text = r->pictures[0];
+    }
+    return xstrdup(text ? text : "");
 }
 
 // The cells of tables and Parquet files. `name`: of the column.
@@ -208,31 +199,24 @@ static int check_utf8(const cJSON *item, const char *name, struct err *err)
     return 0;
 }
 
-// A file of another set often has other keys.
-static int check_record(const struct opened *o, const struct set_record *r, struct err *err)
-{
-    const char *needs = o->set->needs;
-    if (!needs || set_text(r, needs)) return 0;
-    return err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
-}
-
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     const struct opened *o = self;
+    const char *needs = o->set->needs;
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
     int status = o->form->read(o->self, index, &r, err);
     if (status == 0) status = check_utf8(r.json, "its row", err);
-    if (status == 0) status = check_record(o, &r, err);
-    const char *id = r.json ? set_text(&r, "index") : NULL;
+    if (status == 0 && needs && !set_text(&r, needs)) // a file of another set often has other keys
+        status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
+    const char *id = set_text(&r, "index");
     if (id) s->id = xstrdup(id);
-    s->kind = xstrdup(r.json ? kind_of(o, &r) : "");
-    if (status < 0) {
-        s->broken = true;
-    } else {
+    s->kind = xstrdup(kind_of(o->set, &r));
+    s->broken = status < 0;
+    if (status == 0) {
         s->metric = xstrdup(o->way->metric);
         s->suite = o->way->suite;
-        s->group = group_of(o, &r);
+        s->group = group_of(o->set, &r);
         s->max_tokens = o->way->max_tokens;
         take_references(s, &r);
         take_choices(s, &r, o->way->lost);

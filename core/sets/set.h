@@ -29,7 +29,7 @@ struct set_record;
 struct set_way {
     const char *suite; // "llava", "lmms-eval", "vlmevalkit"
     // Writes the question of a record; NULL ends a set's ways.
-    void (*ask)(const struct set_record *r, struct buf *to);
+    void (*ask)(struct set_record *r, struct buf *to);
     const char *prompt; // the same in words
     int max_tokens;     // of an answer
     const char *metric;

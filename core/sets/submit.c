@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/data/dataset.h"
 #include "core/metrics/python.h"
-#include "core/metrics/vqa_text.h"
+#include "core/metrics/vqa.h"
 #include "core/sets/form.h"
 #include "core/sets/set.h"
 
@@ -70,33 +70,20 @@ static void put_id(struct buf *b, const struct set_record *r)
         json_put_text(b, id);
 }
 
-static void put_vqa(struct writing *w, const struct set_record *r, const char *prompt,
-                    const char *answer)
+static void put_vqa(struct writing *w, struct set_record *r, const char *prompt, const char *answer)
 {
-    char *clean = vqa_text_evalai(answer ? answer : "");
     buf_puts(&w->out, w->first ? "[{\"question_id\": " : ", {\"question_id\": ");
     put_id(&w->out, r);
     buf_puts(&w->out, ", \"answer\": ");
-    json_put_text(&w->out, clean);
+    json_put_text(&w->out, vqa_clean_evalai(&r->scratch, answer ? answer : ""));
     buf_puts(&w->out, "}");
-    (void)prompt;
-    free(clean);
 }
 
-// LLaVA draws 22 characters for each answer; here they follow from model, question and answer.
-static void put_answer_id(struct writing *w, const struct set_record *r, const char *answer)
+static void put_llava(struct writing *w, struct set_record *r, const char *prompt,
+                      const char *answer)
 {
     const char *id = set_text(r, "index");
     char hex[HASH_HEX];
-    char *all = xasprintf("%s\n%s\n%s", w->model, id ? id : "", answer);
-    hash_hex(all, strlen(all), hex);
-    buf_printf(&w->out, "\"%.22s\"", hex);
-    free(all);
-}
-
-static void put_llava(struct writing *w, const struct set_record *r, const char *prompt,
-                      const char *answer)
-{
     if (!answer) return;
     buf_puts(&w->out, "{\"question_id\": ");
     put_id(&w->out, r);
@@ -104,20 +91,20 @@ static void put_llava(struct writing *w, const struct set_record *r, const char 
     json_put_text(&w->out, prompt);
     buf_puts(&w->out, ", \"text\": ");
     json_put_text(&w->out, answer);
-    buf_puts(&w->out, ", \"answer_id\": ");
-    put_answer_id(w, r, answer);
-    buf_puts(&w->out, ", \"model_id\": ");
+    // LLaVA draws 22 characters for each answer; here they follow from model, question and answer.
+    const char *all = scratch_printf(&r->scratch, "%s\n%s\n%s", w->model, id ? id : "", answer);
+    hash_hex(all, strlen(all), hex);
+    buf_printf(&w->out, ", \"answer_id\": \"%.22s\", \"model_id\": ", hex);
     json_put_text(&w->out, w->model);
     buf_puts(&w->out, ", \"metadata\": {}}\n");
 }
 
 // LLaVA's script for ScienceQA tells questions with a picture by the mark in their prompt.
-static void put_scienceqa(struct writing *w, const struct set_record *r, const char *prompt,
+static void put_scienceqa(struct writing *w, struct set_record *r, const char *prompt,
                           const char *answer)
 {
-    char *marked = xasprintf("%s%s", r->picture_count ? "<image>\n" : "", prompt);
-    put_llava(w, r, marked, answer);
-    free(marked);
+    if (r->picture_count) prompt = scratch_printf(&r->scratch, "<image>\n%s", prompt);
+    put_llava(w, r, prompt, answer);
 }
 
 // --- MMBench's table -----------------------------------------------------------------------------
@@ -143,20 +130,14 @@ static const char *const columns[COLUMNS] = { "index", "question",   "A",      "
 
 enum { PREDICTION = 6 };
 
-static void put_names(struct writing *w, const struct set_record *r)
+static void put_table(struct writing *w, struct set_record *r, const char *prompt,
+                      const char *answer)
 {
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; w->first && i < COLUMNS; i++) {
         w->has[i] = i <= PREDICTION || set_text(r, columns[i]);
         if (w->has[i]) buf_printf(&w->out, "%s%s", i ? "\t" : "", columns[i]);
     }
-    buf_putc(&w->out, '\n');
-}
-
-static void put_table(struct writing *w, const struct set_record *r, const char *prompt,
-                      const char *answer)
-{
-    (void)prompt;
-    if (w->first) put_names(w, r);
+    if (w->first) buf_putc(&w->out, '\n');
     for (int i = 0; i < COLUMNS; i++) {
         const char *text = i == PREDICTION ? answer : set_text(r, columns[i]);
         const bool choice = i > 1 && i < PREDICTION;
@@ -172,8 +153,7 @@ static void put_table(struct writing *w, const struct set_record *r, const char 
 
 static const struct format {
     const char *set; // NULL: all others
-    void (*put)(struct writing *w, const struct set_record *r, const char *prompt,
-                const char *answer);
+    void (*put)(struct writing *w, struct set_record *r, const char *prompt, const char *answer);
     const char *end;
 } formats[] = { { "vqav2", put_vqa, "]\n" },
                 { "mmbench", put_table, "" },

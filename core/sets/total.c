@@ -15,17 +15,16 @@
 struct sums {
     struct names names;
     struct metric_tally *tally; // [names.count]
-    size_t room;
 };
 
 static struct metric_tally *sum_of(struct sums *s, const char *name)
 {
-    const size_t i = names_add(&s->names, name, NULL);
-    if (i >= s->room) {
-        const size_t room = s->room ? 2 * s->room : 16;
-        s->tally = xreallocarray(s->tally, room, sizeof *s->tally);
-        memset(s->tally + s->room, 0, (room - s->room) * sizeof *s->tally);
-        s->room = room;
+    bool known;
+    const size_t i = names_add(&s->names, name, &known);
+    if (!known) {
+        // Names grow by doubling, so the sums are moved as rarely.
+        s->tally = xreallocarray(s->tally, s->names.capacity, sizeof *s->tally);
+        s->tally[i] = (struct metric_tally){ 0 };
     }
     return &s->tally[i];
 }
@@ -41,21 +40,12 @@ static void add_score(struct metric_tally *t, const struct set_score *s)
     metric_tally_add(t, &(struct metric_outcome){ .score = s->score, .class = s->class });
 }
 
-// To each of the kinds "a,b".
-static void add_kinds(struct sums *sums, const struct set_score *s)
+static void add_to_parts(struct sums *sums, const struct set_total *t, const struct set_score *s)
 {
-    char *kinds = xstrdup(s->kind), *rest = kinds;
-    for (char *kind; (kind = strsep(&rest, ","));) add_score(sum_of(sums, kind), s);
-    free(kinds);
-}
-
-static double number_of(const struct metric *m, const struct metric_tally *t, const char *name)
-{
-    struct metric_number numbers[METRIC_NUMBERS];
-    const int n = m->summary ? m->summary(t, numbers) : 0;
-    for (int i = 0; i < n; i++)
-        if (!strcmp(numbers[i].name, name)) return numbers[i].value;
-    return NAN;
+    char *names = xstrdup(t->by == BY_GROUP ? s->group : s->kind), *rest = names;
+    for (char *name; (name = strsep(&rest, t->by == BY_KINDS ? "," : ""));)
+        add_score(sum_of(sums, name), s);
+    free(names);
 }
 
 // --- MME -----------------------------------------------------------------------------------------
@@ -75,12 +65,11 @@ static char *pair_name(const struct set_score *s)
     return xasprintf("%s\n%s", s->kind, s->group);
 }
 
-static int count_mme(const struct set_score *scores, size_t n, const struct metric *m,
-                     struct set_number *numbers)
+static int count_mme(const struct set_total *t, const struct set_score *scores, size_t n,
+                     const struct metric *m, struct set_number *numbers)
 {
     struct sums single = { 0 }, pair = { 0 }, both = { 0 };
     double sum[2] = { 0 };
-    (void)m;
     for (size_t i = 0; i < n; i++) {
         char *name = pair_name(&scores[i]);
         add_score(sum_of(&single, scores[i].kind), &scores[i]);
@@ -90,9 +79,9 @@ static int count_mme(const struct set_score *scores, size_t n, const struct metr
     for (size_t i = 0; i < pair.names.count; i++) {
         const char *name = pair.names.list[i];
         char *kind = xstrndup(name, strcspn(name, "\n"));
-        const struct tally *t = &pair.tally[i].scores;
+        const struct tally *both_of = &pair.tally[i].scores;
         // A picture counts when it has two answers, and both are right.
-        const double right = t->count >= 2 && t->mean >= 1;
+        const double right = both_of->count >= 2 && both_of->mean >= 1;
         tally_add(&sum_of(&both, kind)->scores, right);
         free(kind);
     }
@@ -117,55 +106,76 @@ const struct set_total set_total_mme = {
     .count = count_mme,
 };
 
-// --- means over kinds ----------------------------------------------------------------------------
+// --- means over parts ----------------------------------------------------------------------------
 
-static int count_kinds(const struct set_score *scores, size_t n, const struct metric *m,
-                       struct set_number *numbers)
+static int count_parts(const struct set_total *t, const struct set_score *scores, size_t n,
+                       const struct metric *m, struct set_number *numbers)
 {
     struct sums sums = { 0 };
     struct tally mean = { 0 };
-    (void)m;
-    for (size_t i = 0; i < n; i++) add_score(sum_of(&sums, scores[i].kind), &scores[i]);
-    for (size_t i = 0; i < sums.names.count; i++) tally_add(&mean, sums.tally[i].scores.mean);
+    for (size_t i = 0; i < n; i++) add_to_parts(&sums, t, &scores[i]);
+    for (size_t i = 0; i < sums.names.count; i++) tally_add(&mean, t->of_part(m, &sums.tally[i]));
     sums_release(&sums);
-    numbers[0] = (struct set_number){ "mean of kinds", tally_mean(&mean) };
+    numbers[0] = (struct set_number){ t->number, tally_mean(&mean) };
     return 1;
+}
+
+static double mean_of(const struct metric *m, const struct metric_tally *t)
+{
+    return t->scores.mean;
+}
+
+static double all_right(const struct metric *m, const struct metric_tally *t)
+{
+    return t->scores.mean >= 1;
+}
+
+static double f1_of(const struct metric *m, const struct metric_tally *t)
+{
+    struct metric_number numbers[METRIC_NUMBERS];
+    const int n = m->summary ? m->summary(t, numbers) : 0;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(numbers[i].name, "F1")) return numbers[i].value;
+    return NAN;
 }
 
 const struct set_total set_total_kinds = {
     .name = "kinds",
     .rule = "mean over the categories, each weighing the same",
-    .count = count_kinds,
+    .count = count_parts,
+    .number = "mean of kinds",
+    .by = BY_KIND,
+    .of_part = mean_of,
 };
 
-static int count_f1(const struct set_score *scores, size_t n, const struct metric *m,
-                    struct set_number *numbers)
-{
-    struct sums sums = { 0 };
-    struct tally mean = { 0 };
-    for (size_t i = 0; i < n; i++) add_kinds(&sums, &scores[i]);
-    for (size_t i = 0; i < sums.names.count; i++)
-        tally_add(&mean, number_of(m, &sums.tally[i], "F1"));
-    sums_release(&sums);
-    numbers[0] = (struct set_number){ "mean F1 of splits", tally_mean(&mean) };
-    return 1;
-}
+const struct set_total set_total_circular = {
+    .name = "circular",
+    .rule = "a question counts if all its rotations (rows whose index differs by millions) are "
+            "right",
+    .count = count_parts,
+    .number = "all rotations right",
+    .by = BY_GROUP,
+    .of_part = all_right,
+};
 
 const struct set_total set_total_f1 = {
     .name = "f1",
     .rule = "mean of F1 over the splits",
-    .count = count_f1,
+    .count = count_parts,
+    .number = "mean F1 of splits",
+    .by = BY_KINDS,
+    .of_part = f1_of,
 };
 
-static int count_f1_all(const struct set_score *scores, size_t n, const struct metric *m,
-                        struct set_number *numbers)
+static int count_f1_all(const struct set_total *t, const struct set_score *scores, size_t n,
+                        const struct metric *m, struct set_number *numbers)
 {
     struct sums sums = { 0 };
     struct metric_tally all = { 0 };
-    for (size_t i = 0; i < n; i++) add_kinds(&sums, &scores[i]);
+    for (size_t i = 0; i < n; i++) add_to_parts(&sums, t, &scores[i]);
     for (size_t i = 0; i < sums.names.count; i++) metric_tally_merge(&all, &sums.tally[i]);
     sums_release(&sums);
-    numbers[0] = (struct set_number){ "F1 over splits", number_of(m, &all, "F1") };
+    numbers[0] = (struct set_number){ "F1 over splits", f1_of(m, &all) };
     return 1;
 }
 
@@ -173,39 +183,17 @@ const struct set_total set_total_f1_all = {
     .name = "f1-all",
     .rule = "F1 over all questions, once for each split that has them",
     .count = count_f1_all,
-};
-
-// --- rotations -----------------------------------------------------------------------------------
-
-static int count_circular(const struct set_score *scores, size_t n, const struct metric *m,
-                          struct set_number *numbers)
-{
-    struct sums sums = { 0 };
-    struct tally right = { 0 };
-    (void)m;
-    for (size_t i = 0; i < n; i++) add_score(sum_of(&sums, scores[i].group), &scores[i]);
-    for (size_t i = 0; i < sums.names.count; i++) tally_add(&right, sums.tally[i].scores.mean >= 1);
-    sums_release(&sums);
-    numbers[0] = (struct set_number){ "all rotations right", tally_mean(&right) };
-    return 1;
-}
-
-const struct set_total set_total_circular = {
-    .name = "circular",
-    .rule = "a question counts if all its rotations (rows whose index differs by millions) are "
-            "right",
-    .count = count_circular,
+    .by = BY_KINDS,
 };
 
 // --- splits --------------------------------------------------------------------------------------
 
-static int count_splits(const struct set_score *scores, size_t n, const struct metric *m,
-                        struct set_number *numbers)
+static int count_splits(const struct set_total *t, const struct set_score *scores, size_t n,
+                        const struct metric *m, struct set_number *numbers)
 {
     const char *names[SET_NUMBERS];
     struct tally parts[SET_NUMBERS] = { 0 };
     int count = 0;
-    (void)m;
     for (size_t i = 0; i < n; i++) {
         int at = 0;
         while (at < count && strcmp(names[at], scores[i].group) != 0) at++;
@@ -227,11 +215,10 @@ const struct set_total set_total_splits = {
 
 // --- CHAIR ---------------------------------------------------------------------------------------
 
-static int count_chair(const struct set_score *scores, size_t n, const struct metric *m,
-                       struct set_number *numbers)
+static int count_chair(const struct set_total *t, const struct set_score *scores, size_t n,
+                       const struct metric *m, struct set_number *numbers)
 {
     double mentions = 0, wrong = 0, captions = 0;
-    (void)m;
     for (size_t i = 0; i < n; i++) {
         mentions += chair_mentions(scores[i].class);
         wrong += chair_hallucinated(scores[i].class);
@@ -315,7 +302,7 @@ void set_total_interval(const struct set_total *total, const struct set_score *s
                 drawn[count++].group = names[i];
             }
         }
-        total->count(drawn, count, m, numbers);
+        total->count(total, drawn, count, m, numbers);
         values[draw] = numbers[0].value;
     }
     if (g.count > 1) {

@@ -2,7 +2,7 @@
 // MME adds up categories, POPE's F1 is the mean of three splits.
 //
 //   struct set_number numbers[SET_NUMBERS];
-//   const int n = total->count(scores, count, metric, numbers);
+//   const int n = total->count(total, scores, count, metric, numbers);
 //   set_total_interval(total, scores, count, metric, &low, &high);   // of numbers[0]
 #ifndef CORE_SETS_TOTAL_H
 #define CORE_SETS_TOTAL_H
@@ -28,8 +28,12 @@ struct set_total {
     const char *rule; // one sentence
     bool apart;       // numbers of parts: there is no interval of the first
     // At most SET_NUMBERS numbers, the most important first; returns how many.
-    int (*count)(const struct set_score *scores, size_t n, const struct metric *m,
-                 struct set_number *numbers);
+    int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
+                 const struct metric *m, struct set_number *numbers);
+    // For totals that are a mean over parts: its name, the parts, the number of each.
+    const char *number;
+    enum { BY_KIND, BY_KINDS, BY_GROUP } by; // BY_KINDS: a kind "a,b" counts for both
+    double (*of_part)(const struct metric *m, const struct metric_tally *t);
 };
 
 // Sum over categories of accuracy and of pictures with both answers right, in percent: perception

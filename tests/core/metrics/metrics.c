@@ -11,7 +11,7 @@
 // after those it needs
 #include <cmocka.h>
 
-#include "core/base/mem.h"
+#include "core/base/scratch.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/suite.h"
 #include "core/metrics/words.h"
@@ -24,11 +24,12 @@ static void close_to(double value, double expected, double allowed)
 
 // --- words ---------------------------------------------------------------------------------------
 
-static void check_words(char *(*split)(const char *), const char *text, const char *expected)
+static void check_words(char *(*split)(struct scratch *s, const char *text), const char *text,
+                        const char *expected)
 {
-    char *words = split(text);
-    assert_string_equal(words, expected);
-    free(words);
+    struct scratch s = { 0 };
+    assert_string_equal(split(&s, text), expected);
+    scratch_release(&s);
 }
 
 static void test_words(void **state)
@@ -72,14 +73,19 @@ static void test_contain(void **state)
 static double score(const char *name, const struct metric_case *c, const char **found)
 {
     static char text[256];
+    const struct metric *m = metric_find(name);
     struct metric_outcome o;
     struct err err;
-    if (metric_find(name)->score(c, &o, &err) < 0) {
+    struct scratch scratch = { 0 };
+    struct metric_case own = *c;
+    own.scratch = &scratch;
+    if (m->score(m, &own, &o, &err) < 0) {
         assert_true(strlen(err.text) > 0);
+        scratch_release(&scratch);
         return -1;
     }
     snprintf(text, sizeof text, "%s", o.found ? o.found : "-");
-    free(o.found);
+    scratch_release(&scratch);
     if (found) *found = text;
     return o.score;
 }
@@ -268,12 +274,16 @@ static void test_letter_question(void **state)
 static int right_of(const char *reference, int number)
 {
     static const char *const choices[] = { "red", "A blue one", "3" };
+    struct scratch scratch = { 0 };
     const struct metric_case c = { .references = &reference,
                                    .reference_count = reference != NULL,
                                    .choices = choices,
                                    .choice_count = 3,
-                                   .right = number };
-    return choices_right(&c, NULL);
+                                   .right = number,
+                                   .scratch = &scratch };
+    const int right = choices_right(&c, NULL);
+    scratch_release(&scratch);
+    return right;
 }
 
 static void test_right(void **state)
@@ -296,10 +306,10 @@ static void check_thinking(enum suite suite, enum thinking thinking, const char 
 {
     static const struct metric m = { .name = "any" };
     enum thought thought;
-    char *text = suite_answer(suite, &m, answer, thinking, &thought);
-    assert_string_equal(text, said);
+    struct scratch s = { 0 };
+    assert_string_equal(suite_answer(&s, suite, &m, answer, thinking, &thought), said);
     assert_int_equal(thought, expected);
-    free(text);
+    scratch_release(&s);
 }
 
 static void own(const char *answer, const char *said, enum thought thought)
@@ -383,11 +393,10 @@ static void test_loglik(void **state)
         for (int i = 0; i <= right; i++) {
             struct metric_outcome o;
             c.right = right;
-            assert_int_equal(m->score(&c, &o, NULL), 0);
+            assert_int_equal(m->score(m, &c, &o, NULL), 0);
             assert_string_equal(o.found, "much longer");
             assert_true(o.score == right);
             metric_tally_add(&t, &o);
-            free(o.found);
         }
     assert_true(m->summary(&t, numbers) >= 2);
     assert_string_equal(numbers[0].name, "acc_norm");
@@ -415,19 +424,21 @@ static void test_chair(void **state)
 #undef SENTENCE
     const struct metric *m = metric_find("chair");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scratch scratch = { 0 };
         const struct metric_case c = { .answer = cases[i].says,
                                        .references = there,
                                        .reference_count = 3,
                                        .choices = kinds,
                                        .choice_count = sizeof kinds / sizeof *kinds,
-                                       .right = -1 };
+                                       .right = -1,
+                                       .scratch = &scratch };
         struct metric_outcome o;
         struct err err = { 0 };
-        if (m->score(&c, &o, &err) < 0) fail_msg("%s", err.text);
+        if (m->score(m, &c, &o, &err) < 0) fail_msg("%s", err.text);
         assert_string_equal(o.found ? o.found : "", cases[i].found);
         assert_true(o.score == cases[i].score);
         assert_int_equal(o.class, cases[i].class);
-        free(o.found);
+        scratch_release(&scratch);
     }
     const struct metric_case without = { .answer = "a dog", .right = -1 };
     assert_true(score("chair", &without, NULL) == -1);
@@ -451,7 +462,7 @@ static void test_cider(void **state)
                                           { 0.912778210522, 4.425243148906 } };
     const struct metric *m = metric_find("cider");
     void *corpus = m->corpus_new();
-    for (int i = 0; i < 3; i++) m->corpus_add(corpus, references[i], counts[i]);
+    for (int i = 0; i < 3; i++) m->corpus_add(m, corpus, references[i], counts[i]);
     for (int i = 0; i < 3; i++) {
         struct metric_case c = {
             .references = references[i], .reference_count = counts[i], .right = -1, .corpus = corpus
@@ -468,7 +479,7 @@ static void test_cider(void **state)
     m->corpus_free(corpus);
     // One sample alone: every n-gram is in all of them.
     corpus = m->corpus_new();
-    m->corpus_add(corpus, references[0], 1);
+    m->corpus_add(m, corpus, references[0], 1);
     const struct metric_case c = {
         .answer = "A red", .references = references[0], .reference_count = 1, .corpus = corpus
     };
@@ -480,7 +491,7 @@ static void test_cider(void **state)
 
 static void check_wilson(int right, int n, double low, double high)
 {
-    const struct metric share = { .share = true };
+    const struct metric share = { .graded = false };
     struct metric_tally t = { 0 };
     double l, h;
     for (int i = 0; i < n; i++)
@@ -496,7 +507,7 @@ static void check_wilson(int right, int n, double low, double high)
 static void test_intervals(void **state)
 {
     static const double values[] = { 1, 2, 4, 7 };
-    const struct metric mean = { .share = false };
+    const struct metric mean = { .graded = true };
     struct metric_tally t = { 0 }, one = { 0 }, rest = { 0 };
     double low, high;
     check_wilson(8, 10, 0.49016247153664183, 0.9433178485456247);
@@ -546,12 +557,17 @@ static void test_yesno_summary(void **state)
     assert_true(isnan(n[0].value) && isnan(n[2].value));
     for (int i = 0; i < 9; i++) {
         struct metric_outcome o;
+        struct scratch scratch = { 0 };
         const struct metric_case c = {
-            .answer = cases[i][0], .references = &cases[i][1], .reference_count = 1, .right = -1
+            .answer = cases[i][0],
+            .references = &cases[i][1],
+            .reference_count = 1,
+            .right = -1,
+            .scratch = &scratch,
         };
-        assert_int_equal(m->score(&c, &o, NULL), 0);
+        assert_int_equal(m->score(m, &c, &o, NULL), 0);
         metric_tally_add(&t, &o);
-        free(o.found);
+        scratch_release(&scratch);
     }
     close_to(t.scores.mean, 5.0 / 9, 1e-12);
     assert_int_equal(m->summary(&t, n), 5);

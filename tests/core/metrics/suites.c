@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "core/base/json.h"
-#include "core/base/mem.h"
+#include "core/base/scratch.h"
 #include "core/metrics/suite.h"
 
 enum { TEXTS = 16, RULES = 32, PIPELINES = 1249 };
@@ -77,17 +77,17 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
         struct err err;
         enum thought thought;
         assert_non_null(m);
-        char *said = suite_answer(m->suite, m, raw,
-                                  json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
-        c.answer = said;
+        struct scratch scratch = { 0 };
+        c.scratch = &scratch;
+        c.answer = suite_answer(&scratch, m->suite, m, raw,
+                                json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
         c.corpus = corpora[number_of(m)];
-        if (m->score(&c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
+        if (m->score(m, &c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
         if (fabs(o.score - rule->valuedouble) > 1e-6 && ++*bad <= 20)
             printf("%s: '%s' scores %g, the suite's function %g (found %s)\n", m->name, raw,
                    o.score, rule->valuedouble, o.found ? o.found : "nothing");
         metric_tally_add(sum_of(sums, m), &o);
-        free(o.found);
-        free(said);
+        scratch_release(&scratch);
     }
 }
 
@@ -207,7 +207,7 @@ static void test_captions(void **state)
         for (int i = 0; i < count; i++) {
             const char *references[TEXTS];
             const size_t n = list_texts(json_get(cases[i], "r"), references);
-            m->corpus_add(corpus, references, n);
+            m->corpus_add(m, corpus, references, n);
         }
     }
     for (int i = 0; i < count; i++) cJSON_Delete(cases[i]);

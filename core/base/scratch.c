@@ -1,0 +1,40 @@
+// core/base/scratch.c -- a list of what is to be freed.
+#include "core/base/scratch.h"
+
+#include <stdlib.h>
+
+void *scratch_keep(struct scratch *s, void *memory)
+{
+    if (s->count == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 16;
+        s->list = xreallocarray(s->list, s->capacity, sizeof *s->list);
+    }
+    return s->list[s->count++] = memory;
+}
+
+char *scratch_take(struct scratch *s, struct buf *b)
+{
+    return scratch_keep(s, buf_take(b));
+}
+
+char *scratch_dup(struct scratch *s, const char *text, size_t length)
+{
+    return scratch_keep(s, xstrndup(text, length));
+}
+
+char *scratch_printf(struct scratch *s, const char *format, ...)
+{
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    return scratch_take(s, &b);
+}
+
+void scratch_release(struct scratch *s)
+{
+    for (size_t i = 0; i < s->count; i++) free(s->list[i]);
+    free(s->list);
+    *s = (struct scratch){ 0 };
+}

@@ -1,0 +1,26 @@
+// core/base/scratch.h -- small memory that is freed together: the texts made while one answer is
+// scored or one record read.
+//
+//   struct scratch s = { 0 };
+//   const char *path = scratch_printf(&s, "%s/%s", folder, name);
+//   scratch_release(&s);
+#ifndef CORE_BASE_SCRATCH_H
+#define CORE_BASE_SCRATCH_H
+
+#include "core/base/mem.h"
+
+// Zero-initialised is empty.
+struct scratch {
+    void **list;
+    size_t count, capacity;
+};
+
+void *scratch_keep(struct scratch *s, void *memory); // from malloc; returns it
+char *scratch_take(struct scratch *s,
+                   struct buf *b); // the buffer's text, never NULL; b is empty again
+char *scratch_dup(struct scratch *s, const char *text, size_t length); // as xstrndup
+char *scratch_printf(struct scratch *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void scratch_release(struct scratch *s);
+
+#endif
