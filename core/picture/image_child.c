@@ -263,7 +263,7 @@ static int decoder_ask(struct image_decoder *d, struct image *image, const struc
 }
 
 // Decodes in a child of its own, with limits for this picture.
-static int decode_once(struct image *image, const struct image_header *h, const void *bytes,
+int image_decode_child(struct image *image, const struct image_header *h, const void *bytes,
                        size_t size, const char *name, struct err *err)
 {
     struct image_decoder d = { .area = (size_t)(h->width * h->height) };
@@ -279,7 +279,7 @@ int image_decode(struct image *image, const void *bytes, size_t size, const char
     struct image_header h;
     *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    return decode_once(image, &h, bytes, size, name, err);
+    return image_decode_child(image, &h, bytes, size, name, err);
 }
 
 struct image_decoder *image_decoder_new(void)
@@ -306,6 +306,6 @@ int image_decoder_run(struct image_decoder *d, struct image *image, const void *
     if (d->child && d->served >= SERVED) decoder_stop(d, true);
     if ((size_t)(h.width * h.height) > SERVED_AREA || size > SERVED_BYTES ||
         (!d->child && decoder_start(d, SERVED_BYTES, name, NULL) < 0))
-        return decode_once(image, &h, bytes, size, name, err);
+        return image_decode_child(image, &h, bytes, size, name, err);
     return decoder_ask(d, image, &h, bytes, size, name, err);
 }

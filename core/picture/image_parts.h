@@ -65,6 +65,10 @@ static inline uint32_t image_big(const uint8_t *p, int bytes)
     return value;
 }
 
+// image_child.c: image_decode_here in a forked child with limits for this picture.
+int image_decode_child(struct image *image, const struct image_header *h, const void *bytes,
+                       size_t size, const char *name, struct err *err);
+
 // image_exif.c. The orientation (1..8) in a TIFF block, as EXIF stores it; 0: none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
 // The same in the XML of XMP, where photo programs and macOS write it; found as Pillow does.
