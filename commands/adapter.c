@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_write.h"
@@ -14,11 +13,6 @@
 #include "core/new/new_model.h"
 #include "core/train/out.h"
 #include "core/train/roles.h"
-
-struct adapter_words {
-    const char *action, *argument, *type; // NULL: not given
-    bool once;
-};
 
 // What methods did in the training that made it, by its record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
@@ -122,51 +116,48 @@ static void notice_loaded(const struct shell *shell, struct adapter *a)
     notice_methods(shell, a);
 }
 
-static int load_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *folder = w->argument;
-    if (!folder) return err_set(err, "FOLDER is missing: /adapter load FOLDER");
-    if (engine_adapter_load(shell->engine, folder, err) < 0) return -1;
+    if (engine_adapter_load(shell->engine, argv[0], err) < 0) return -1;
     notice_loaded(shell, engine_adapters(shell->engine)->active);
     return 0;
 }
 
-static int unload_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int unload(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    return engine_adapter_unload(shell->engine, w->argument, err);
+    return engine_adapter_unload(shell->engine, argc ? argv[0] : NULL, err);
 }
 
-static int list_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "name", "active", "holds", "parameters", "folder" };
-    static const bool numeric[] = { false, false, false, true, false };
     const struct adapters *s = engine_adapters(shell->engine);
     struct table_builder t;
-    if (w->argument) return err_set(err, "/adapter list takes no arguments");
-    table_begin(&t, "adapters", 5, columns, numeric);
+    table_begin(&t, "adapters", "name|active|holds|parameters#|folder");
     for (size_t i = 0; i < s->count; i++) {
         const struct adapter *a = s->list[i];
         char *kinds = adapter_kinds(a);
-        table_add(&t, "%s", a->name);
-        table_add(&t, "%s", a == s->active ? "yes" : "no");
-        table_add(&t, "%s", kinds);
-        table_add(&t, "%" PRId64, adapter_parameters(a));
-        table_add(&t, "%s", a->folder);
+        table_row(&t, "%s|%s|%s|%" PRId64 "|%s", a->name, a == s->active ? "yes" : "no", kinds,
+                  adapter_parameters(a), a->folder);
         free(kinds);
     }
     table_emit(&t, shell->sinks);
     return 0;
 }
 
-// --- show ----------------------------------------------------------------------------------------
-
-static int show_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+// The adapter in use; NULL with a message.
+static const struct adapter *need_active(const struct shell *shell, struct err *err)
 {
-    const char *name = w->argument;
+    const struct adapter *a = engine_adapters(shell->engine)->active;
+    if (!a) err_set(err, "no adapter is applied: /adapter load FOLDER");
+    return a;
+}
+
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
+{
     const struct adapters *s = engine_adapters(shell->engine);
-    const struct adapter *a = name ? adapters_find(s, name) : s->active;
-    if (!a && name) return err_set(err, "no adapter '%s' is loaded (/adapter list)", name);
-    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    const struct adapter *a = argc ? adapters_find(s, argv[0]) : need_active(shell, err);
+    if (!a && argc) return err_set(err, "no adapter '%s' is loaded (/adapter list)", argv[0]);
+    if (!a) return -1;
     enum method_role role[METHODS_MAX];
     read_roles(a, role);
     char *kinds = adapter_kinds(a), *acting = roles_text(role);
@@ -183,18 +174,37 @@ static int show_run(struct shell *shell, const struct adapter_words *w, struct e
     return 0;
 }
 
-// --- scale, merge, save --------------------------------------------------------------------------
-
-static int scale_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int scale(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *factor = w->argument;
-    const struct adapter *a = engine_adapters(shell->engine)->active;
-    if (!factor) return err_set(err, "X is missing: /adapter scale X");
-    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    const struct adapter *a = need_active(shell, err);
+    if (!a) return -1;
     if (!adapter_has(a, ADAPTER_LORA))
         return err_set(err, "adapter '%s' has no LoRA: only LoRA can be scaled", a->name);
-    return engine_set(shell->engine, "adapter.scale", factor, err);
+    return engine_set(shell->engine, "adapter.scale", argv[0], err);
 }
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct output {
+    const char *folder, *type;
+    bool once;
+};
+
+static const struct option_row merge_options[] = {
+    { "FOLDER", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct output, folder) },
+    { "--once", NULL, "does nothing if FOLDER already holds a model", OPTION_FLAG,
+      .at = offsetof(struct output, once) },
+    { 0 },
+};
+
+static const struct option_row save_options[] = {
+    { "FOLDER", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct output, folder) },
+    { "--type", "TYPE", "type of its numbers: f32, bf16 (half the size) or f16; f32 if not given",
+      OPTION_TEXT, .at = offsetof(struct output, type) },
+    { "--once", NULL, "does nothing if FOLDER already holds an adapter", OPTION_FLAG,
+      .at = offsetof(struct output, once) },
+    { 0 },
+};
 
 static int say_once(struct shell *shell, const char *folder, const char *what)
 {
@@ -202,12 +212,13 @@ static int say_once(struct shell *shell, const char *folder, const char *what)
     return 0;
 }
 
-static int merge_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *folder = w->argument;
+    struct output o = { 0 };
     struct merge_report r;
-    if (!folder) return err_set(err, "FOLDER is missing: /adapter merge FOLDER");
-    if (w->once && new_model_written(folder)) return say_once(shell, folder, "a model");
+    if (options_parse(merge_options, &o, argc, argv, err) < 0) return -1;
+    const char *folder = o.folder;
+    if (o.once && new_model_written(folder)) return say_once(shell, folder, "a model");
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
     sinks_written(shell->sinks, "model", folder, NULL);
     sinks_notice(shell->sinks,
@@ -222,80 +233,42 @@ static int merge_run(struct shell *shell, const struct adapter_words *w, struct 
     return 0;
 }
 
-static int save_run(struct shell *shell, const struct adapter_words *w, struct err *err)
+static int save(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const struct adapter *a = engine_adapters(shell->engine)->active;
-    if (!w->argument) return err_set(err, "FOLDER is missing: /adapter save FOLDER");
-    if (w->once && adapter_is(w->argument)) return say_once(shell, w->argument, "an adapter");
-    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    if (adapter_save(a, w->type, w->argument, err) < 0) return -1;
-    sinks_written(shell->sinks, "adapter", w->argument, NULL);
-    sinks_notice(shell->sinks, "adapter '%s' saved in '%s' in %s", a->name, w->argument, w->type);
+    struct output o = { .type = "f32" };
+    if (options_parse(save_options, &o, argc, argv, err) < 0) return -1;
+    if (o.once && adapter_is(o.folder)) return say_once(shell, o.folder, "an adapter");
+    const struct adapter *a = need_active(shell, err);
+    if (!a || adapter_save(a, o.type, o.folder, err) < 0) return -1;
+    sinks_written(shell->sinks, "adapter", o.folder, NULL);
+    sinks_notice(shell->sinks, "adapter '%s' saved in '%s' in %s", a->name, o.folder, o.type);
     return 0;
 }
 
-// --- the command line ----------------------------------------------------------------------------
+// --- the command ---------------------------------------------------------------------------------
 
-static const struct action {
-    const char *name;
-    int (*run)(struct shell *shell, const struct adapter_words *w, struct err *err);
-    bool type, once; // takes these options
-} actions[] = {
-    { "load", load_run, false, false },   { "unload", unload_run, false, false },
-    { "list", list_run, false, false },   { "show", show_run, false, false },
-    { "scale", scale_run, false, false }, { "save", save_run, true, true },
-    { "merge", merge_run, false, true },
-};
-
-static int take_type(void *self, const char *value, struct err *err)
-{
-    (void)err;
-    ((struct adapter_words *)self)->type = value;
-    return 0;
-}
-
-static int take_once(void *self, const char *value, struct err *err)
-{
-    (void)value, (void)err;
-    ((struct adapter_words *)self)->once = true;
-    return 0;
-}
-
-static int take_word(void *self, const char *value, struct err *err)
-{
-    struct adapter_words *w = self;
-    if (w->argument)
-        return err_set(err, "give one argument only: '%s' or '%s'", w->argument, value);
-    *(w->action ? &w->argument : &w->action) = value;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--type", "TYPE", "type of the numbers: f32, bf16 or f16", take_type },
-    { "--once", NULL, "does nothing if FOLDER already holds one", take_once },
+static const struct command_action actions[] = {
+    { "list", NULL, "the loaded adapters; shown if no action is given", 0, 0, .run = list },
+    { "load", "FOLDER",
+      "reads the folder and applies the adapter; the setting adapter.when says whether it is used "
+      "in conversations without a picture",
+      1, 1, .run = load },
+    { "unload", "[NAME]", "removes the adapter; unload NAME also forgets a loaded one", 0, 1,
+      .run = unload },
+    { "show", "[NAME]", "ranks, tensor counts and norms", 0, 1, .run = show },
+    { "scale", "X",
+      "multiplies the LoRA scale (the setting adapter.scale); weights that the adapter replaces "
+      "are not scaled",
+      1, 1, .run = scale },
+    { "save", "FOLDER [--type TYPE] [--once]",
+      "writes the adapter in use again, its LoRA at the scale it has now", 1, -1, .run = save,
+      .options = save_options },
+    { "merge", "FOLDER [--once]",
+      "writes a merged model with the original tensor names and types, and compares logits before "
+      "and after on a fixed prompt",
+      1, -1, .run = merge, .options = merge_options },
     { 0 },
 };
-static const struct option_table table = { rows, take_word };
-
-static const char *const words[] = { "load",  "unload", "list",  "show",
-                                     "scale", "save",   "merge", NULL };
-
-static int adapter_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    struct adapter_words w = { 0 };
-    int at = 0;
-    if (option_table_read(&table, &w, argc, argv, &at, err) < 0) return -1;
-    if (!w.action) w.action = "list";
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        const struct action *one = &actions[i];
-        if (strcmp(w.action, one->name) != 0) continue;
-        if (w.type && !one->type) return err_set(err, "/adapter %s takes no --type", one->name);
-        if (w.once && !one->once) return err_set(err, "/adapter %s takes no --once", one->name);
-        if (!w.type) w.type = "f32";
-        return one->run(shell, &w, err);
-    }
-    BUG("/adapter has no action '%s'", w.action);
-}
 
 const struct command command_adapter = {
     .name = "adapter",
@@ -307,24 +280,12 @@ const struct command command_adapter = {
     .details =
         "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
         "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
-        "setting `adapter` names the adapter in use; /set adapter none removes it.\n"
-        "load           reads the folder and applies the adapter; the setting adapter.when says\n"
-        "               whether it is used in conversations without a picture\n"
-        "unload         removes the adapter; unload NAME also forgets a loaded one\n"
-        "show           ranks, tensor counts and norms\n"
-        "scale X        multiplies the LoRA scale (the setting adapter.scale); weights that the\n"
-        "               adapter replaces are not scaled\n"
-        "save FOLDER    writes the adapter in use again, its LoRA at the scale it has now\n"
-        "--type TYPE    type of its numbers: f32, bf16 (half the size) or f16; f32 if not given\n"
-        "merge FOLDER   writes a merged model with the original tensor names and types, and\n"
-        "               compares logits before and after on a fixed prompt\n"
-        "--once         does nothing if FOLDER already holds an adapter or, to merge, a model",
-    .max = 5,
+        "setting `adapter` names the adapter in use; /set adapter none removes it.",
+    .max = -1,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",
     .complete = COMPLETE_WORDS,
-    .words = words,
+    .actions = actions,
     .action_at = 1,
     .usual = "load",
-    .run = adapter_run,
 };

@@ -114,29 +114,13 @@ const struct command command_ask = {
     .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
              "[--system TEXT] [--again] [--job [--ranks N]]",
     .help = "Asks the model: TEXT, or every question of a data file.",
-    .details =
-        "--data FILE    JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"},\n"
-        "               {\"id\", \"image\", \"conversations\": [{\"from\", \"value\"}]} or\n"
-        "               {\"messages\"}\n"
-        "--out FILE     one JSON line per sample: id, question, answer, ids, tokens, times, or\n"
-        "               error, SHA-256 of the pictures, and the model, adapter and settings.\n"
-        "               Samples already in FILE are skipped, so an interrupted run can be\n"
-        "               repeated with the same model and settings; changing a setting ends the\n"
-        "               run\n"
-        "--again        answers all samples again; the new answers replace FILE once all are\n"
-        "               done\n"
-        "--images DIR   base folder of relative picture paths (default: the folder of the data)\n"
-        "--limit N      stops after N new samples\n"
-        "--system TEXT  system message of samples without one (default: the current one)\n"
-        "--job          answers in the background, as a job; without --out, questions.json gives\n"
-        "               questions.answers.jsonl in the current folder\n"
-        "--ranks N      the job's samples are shared by N processes (job.ranks)\n"
-        "Each sample is a separate conversation, with the current system message and\n"
-        "settings. Your own conversation is restored afterwards.",
+    .details = "Each sample is a separate conversation, with the current system message and\n"
+               "settings. Your own conversation is restored afterwards.",
+    .options = ask_rows,
     .min = 1,
     .max = 1,
     .rest = true,
-    .options = true,
+    .split = true,
     .needs = NEEDS_MODEL,
     .run = ask_run_command,
 };

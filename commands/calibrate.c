@@ -16,33 +16,31 @@
 
 static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (argc < 3) return err_set(err, "files are missing: /calibrate merge OUT FILE...");
-    if (access(argv[1], F_OK) == 0)
-        return err_set(err, "'%s' already exists: choose another name", argv[1]);
-    if (calibration_merge((const char *const *)argv + 2, (size_t)argc - 2, argv[1], err) < 0)
-        return -1;
-    sinks_written(shell->sinks, "calibration", argv[1], NULL);
-    sinks_notice(shell->sinks, "merged %d calibrations into '%s'", argc - 2, argv[1]);
+    const char *out = argv[0];
+    if (access(out, F_OK) == 0)
+        return err_set(err, "'%s' already exists: choose another name", out);
+    if (calibration_merge((const char *const *)argv + 1, (size_t)argc - 1, out, err) < 0) return -1;
+    sinks_written(shell->sinks, "calibration", out, NULL);
+    sinks_notice(shell->sinks, "merged %d calibrations into '%s'", argc - 1, out);
     return 0;
-}
-
-// With --once a file that is there is enough; the word is not the job's.
-static int calibrate_once(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    if (argc > 2 && access(argv[2], F_OK) == 0) {
-        sinks_notice(shell->sinks, "'%s' already exists: nothing to do", argv[2]);
-        return 0;
-    }
-    return shell_start_job(shell, "calibrate", argc, argv, err);
 }
 
 static int calibrate_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (!strcmp(argv[0], "merge")) return merge(shell, argc, argv, err);
+    const bool once = !strcmp(argv[argc - 1], "--once"); // which is not the job's
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
-    if (!strcmp(argv[argc - 1], "--once")) return calibrate_once(shell, argc - 1, argv, err);
-    return shell_start_job(shell, "calibrate", argc, argv, err);
+    if (once && argc > 3 && access(argv[2], F_OK) == 0) {
+        sinks_notice(shell->sinks, "'%s' already exists: nothing to do", argv[2]);
+        return 0;
+    }
+    return shell_start_job(shell, "calibrate", argc - once, argv, err);
 }
+
+static const struct command_action calibrate_actions[] = {
+    { "merge", "OUT FILE...", "combines the sums of several workers into one calibration", 2, -1,
+      .run = merge },
+    { 0 },
+};
 
 const struct command command_calibrate = {
     .name = "calibrate",
@@ -57,7 +55,6 @@ const struct command command_calibrate = {
         "norms        norms of visual and text tokens by layer; /norms shows them for\n"
         "             comparison\n"
         "sinks        the first token's largest dimensions by layer, for /sinks\n"
-        "merge        combines the sums of several workers into one calibration\n"
         "--limit N    number of samples (default 500); only the prompt up to the last question\n"
         "             of each is computed\n"
         "--once       does nothing if OUT already exists\n"
@@ -65,6 +62,7 @@ const struct command command_calibrate = {
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,
+    .actions = calibrate_actions,
     .run = calibrate_run,
 };
 
@@ -103,10 +101,10 @@ static int use(struct shell *shell, const struct calibration *c, char *path, str
     return 0;
 }
 
-static int load_run(struct shell *shell, const char *file, struct err *err)
+static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    const char *file = argv[0];
     struct calibration c;
-    if (!file) return err_set(err, "FILE is missing: /calibration load FILE");
     char *path = realpath(file, NULL); // sessions may go on in another folder
     if (!path) return err_set(err, "cannot read '%s': %s", file, strerror(errno));
     int status = calibration_open(&c, path, err);
@@ -118,19 +116,15 @@ static int load_run(struct shell *shell, const char *file, struct err *err)
     return status;
 }
 
-static int list_run(struct shell *shell, const char *file, struct err *err)
+static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "kind", "samples", "model", "in use", "file" };
-    static const bool numeric[] = { false, true, false, false, false };
     struct calibration_row *rows;
     struct table_builder t;
     size_t count;
-    if (command_check_needs(shell, NEEDS_STORE, err) < 0 ||
-        store_calibrations(shell->store, &rows, &count, err) < 0)
-        return -1;
+    if (store_calibrations(shell->store, &rows, &count, err) < 0) return -1;
     if (!count)
         sinks_text(shell->sinks, "no calibration has been used yet: /calibration load FILE");
-    table_begin(&t, "calibrations", 5, columns, numeric);
+    table_begin(&t, "calibrations", "kind|samples#|model|in use|file");
     for (size_t i = 0; i < count; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s.calibration", rows[i].kind);
@@ -138,9 +132,7 @@ static int list_run(struct shell *shell, const char *file, struct err *err)
                           !strcmp(settings_text(engine_settings(shell->engine), key), rows[i].path);
         table_add(&t, "%s", rows[i].kind);
         table_add(&t, rows[i].count < 0 ? "?" : "%" PRId64, rows[i].count);
-        table_add(&t, "%.12s", rows[i].model);
-        table_add(&t, "%s", used ? "yes" : "");
-        table_add(&t, "%s", rows[i].path);
+        table_row(&t, "%.12s|%s|%s", rows[i].model, used ? "yes" : "", rows[i].path);
     }
     table_emit(&t, shell->sinks);
     calibration_rows_free(rows, count);
@@ -161,11 +153,11 @@ static int show_file(struct shell *shell, const char *path, struct err *err)
 }
 
 // Without FILE those in use.
-static int show_run(struct shell *shell, const char *file, struct err *err)
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct calibration_kind *kind;
     int shown = 0, status = 0;
-    if (file) return show_file(shell, file, err);
+    if (argc) return show_file(shell, argv[0], err);
     for (int i = 0; (kind = calibration_kind_at(i)) && status == 0; i++) {
         char *key = xasprintf("%s.calibration", kind->name);
         const char *path = settings_text(engine_settings(shell->engine), key);
@@ -180,20 +172,13 @@ static int show_run(struct shell *shell, const char *file, struct err *err)
                    "no calibration is in use: /calibration load FILE, or /calibration show FILE");
 }
 
-static const struct {
-    const char *name;
-    int (*run)(struct shell *shell, const char *file, struct err *err);
-} actions[] = { { "load", load_run }, { "list", list_run }, { "show", show_run } };
-
-static const char *const words[] = { "load", "list", "show", NULL };
-
-static int calibration_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        if (!strcmp(argc ? argv[0] : "list", actions[i].name))
-            return actions[i].run(shell, argc > 1 ? argv[1] : NULL, err);
-    BUG("/calibration has no action '%s'", argv[0]);
-}
+static const struct command_action actions[] = {
+    { "list", NULL, "the calibrations that were used", 0, 0, .needs = NEEDS_STORE, .run = list },
+    { "load", "FILE", "uses a file", 1, 1, .run = load },
+    { "show", "[FILE]", "what a file holds; without FILE, the calibrations in use", 0, 1,
+      .run = show },
+    { 0 },
+};
 
 const struct command command_calibration = {
     .name = "calibration",
@@ -202,11 +187,10 @@ const struct command command_calibration = {
     .details =
         "A file that /calibrate made with other weights is rejected; a file without metadata\n"
         "loads with a notice. The setting KIND.calibration holds the path: /set ffn.calibration\n"
-        "none stops using it. show without FILE shows the calibrations in use.",
+        "none stops using it.",
     .max = 2,
     .complete = COMPLETE_WORDS,
-    .words = words,
+    .actions = actions,
     .action_at = 1,
     .usual = "load",
-    .run = calibration_run,
 };

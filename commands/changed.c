@@ -215,35 +215,36 @@ struct wanted {
     int64_t number, job;
 };
 
-static int read_words(struct wanted *w, int argc, char **argv, struct err *err)
+static int take_job(void *self, const char *value, struct err *err)
 {
-    bool numbered = false;
-    *w = (struct wanted){ .which = changed_which[CHANGED_ALL], .number = 1 };
-    for (int i = 0; i < argc; i++) {
-        char *end;
-        if (!strcmp(argv[i], "--job")) {
-            if (i + 1 == argc) return err_set(err, "--job needs a job number");
-            if (job_number(argv[++i], &w->job, err) < 0) return -1;
-        } else if (!strcmp(argv[i], "--worse") || !strcmp(argv[i], "--better")) {
-            w->which = changed_which[argv[i][2] == 'w' ? CHANGED_WORSE : CHANGED_BETTER];
-        } else if (!strncmp(argv[i], "--", 2)) {
-            return err_set(err, "unknown option '%s'", argv[i]);
-        } else if (numbered) {
-            return err_set(err, "give one question number only: unexpected '%s'", argv[i]);
-        } else {
-            w->number = strtoll(argv[i], &end, 10);
-            if (end == argv[i] || *end || w->number < 1)
-                return err_set(err, "'%s' is not a question number (1, 2, ...)", argv[i]);
-            numbered = true;
-        }
-    }
+    return job_number(value, &((struct wanted *)self)->job, err);
+}
+
+static int take_worse(void *self, const char *value, struct err *err)
+{
+    ((struct wanted *)self)->which = changed_which[CHANGED_WORSE];
     return 0;
 }
 
+static int take_better(void *self, const char *value, struct err *err)
+{
+    ((struct wanted *)self)->which = changed_which[CHANGED_BETTER];
+    return 0;
+}
+
+static const struct option_row options[] = {
+    { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct wanted, number), 1, INT64_MAX,
+      .optional = true },
+    { "--worse", NULL, "only those that B answers worse", .take = take_worse },
+    { "--better", NULL, "only those that B answers better", .take = take_better },
+    { "--job", "JOB", "those of a job (/compare --job), also while it runs", .take = take_job },
+    { 0 },
+};
+
 static int changed_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct wanted w;
-    if (read_words(&w, argc, argv, err) < 0) return -1;
+    struct wanted w = { .which = changed_which[CHANGED_ALL], .number = 1 };
+    if (options_parse(options, &w, argc, argv, err) < 0) return -1;
     if (w.job && read_job(shell, w.job, err) < 0) return -1;
     if (!shell->changed)
         return err_set(err, "nothing has been compared yet: /compare off | @fastv --data FILE, or "
@@ -268,10 +269,8 @@ const struct command command_changed = {
     .help = "Shows a question that changed sides in the last comparison, with its picture.",
     .details =
         "Questions of the last /compare --data that one side answers better than the other;\n"
-        "N is its number, from 1. In the full screen, arrow keys step through them (Alt-s).\n"
-        "--worse    only those that B answers worse\n"
-        "--better   only those that B answers better\n"
-        "--job JOB  those of a job (/compare --job), also while it runs",
+        "N is its number, from 1. In the full screen, arrow keys step through them (Alt-s).",
+    .options = options,
     .min = 0,
     .max = -1,
     .run = changed_run,

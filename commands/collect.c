@@ -347,7 +347,7 @@ static int run_command(struct shell *shell, int argc, char **argv, struct err *e
 {
     const struct command *command = command_find(argv[0] + 1);
     if (!command) return err_set(err, "unknown command '%s': /help lists the commands", argv[0]);
-    if (!command->rest || (argc > 1 && command->options && !strncmp(argv[1], "--", 2)))
+    if (!command->rest || (argc > 1 && command->split && !strncmp(argv[1], "--", 2)))
         return command_execute(command, shell, argc - 1, argv + 1, err);
     struct buf rest = { 0 };
     for (int i = 1; i < argc; i++) buf_printf(&rest, "%s%s", i > 1 ? " " : "", argv[i]);

@@ -8,6 +8,7 @@
 
 #include "core/base/event.h"
 #include "core/base/mem.h"
+#include "core/base/options.h"
 #include "core/engine/engine.h"
 #include "sessions/store.h"
 
@@ -80,6 +81,17 @@ enum completion {
     COMPLETE_WORDS
 };
 
+// A word that says what a command does: "/session rename".
+struct command_action {
+    const char *name;
+    const char *arguments; // "[OLD] NEW", for usage and help; NULL: none
+    const char *help;      // an item of help
+    int min, max;          // number of arguments; max -1 = any
+    unsigned needs;        // besides the command's
+    int (*run)(struct shell *shell, int argc, char **argv, struct err *err); // without the action
+    const struct option_row *options;
+};
+
 struct command {
     const char *name;    // without the slash
     const char *also;    // other words for what it does, for Ctrl-P; may be NULL
@@ -89,22 +101,25 @@ struct command {
     const char *details; // further lines for `/help NAME`, or NULL
     int min, max;        // number of arguments; max -1 = any
     bool rest;           // one argument: the rest of the line as typed (or one quoted string)
-    bool options;        // with `rest`: a line that begins with "--word" is split as usual
-    bool page;           // what it tells is long and read as a page
-    bool writes;         // replaces files by name: takes --force (core/base/file_out.h)
-    unsigned needs;      // enum command_needs
-    const char *live;    // only tells or changes settings: may run between two tokens of an answer.
-                         // "": always; "load scale": with these first arguments; NULL: never
+    bool split;          // with `rest`: a line that begins with "--word" is split as usual
+    const struct option_row *options; // for help and completion; run() reads them
+    bool page;                        // what it tells is long and read as a page
+    bool writes;      // replaces files by name: takes --force (core/base/file_out.h)
+    unsigned needs;   // enum command_needs
+    const char *live; // only tells or changes settings: may run between two tokens of an answer.
+                      // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
-    const char *const *words; // COMPLETE_WORDS, COMPLETE_JOB: subcommands
-    // Not 0: `words` are actions. A person may type one anywhere; run() gets it as argument number
-    // `action_at`, counted from 1. `usual`: the action if none is typed.
+    const char *const *words; // COMPLETE_WORDS: the first argument
+    // Ended by a row without a name. action_at 0: an action may be the first argument. Otherwise
+    // each line has one, which a person may type anywhere: argument number `action_at`, counted
+    // from 1. `usual`: the action if none is typed.
+    const struct command_action *actions;
     int action_at;
     const char *usual;
     // Checks the form of the arguments, before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
-    int (*run)(struct shell *shell, int argc, char **argv,
-               struct err *err);    // argv[0] = first argument
+    // argv[0]: the first argument. Of lines without an action; NULL: these run the first action.
+    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct probe *probe;      // set if the command is a probe (commands/probe.c)
     const struct setting *settings; // its own, ended by a row without a key; NULL: none
 };
@@ -112,8 +127,12 @@ struct command {
 // Adds commands to those of commands/list.h, ended by NULL (or NULL), and the settings of all to
 // the table of settings. Call it after lists_hand_over and before any other function.
 void commands_hand_over(const struct command *const *more);
-const struct command *command_at(int index);          // NULL past the end
-const char *command_group(int index);                 // its group in /help
+const struct command *command_at(int index); // NULL past the end
+const char *command_group(int index);        // its group in /help
+// Its details, actions and options as text of help (commands/help_text.h); "" if there are none.
+// The caller frees it.
+char *command_details(const struct command *command);
+void action_details(struct buf *b, const struct command_action *action); // the items of one action
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // The command that a line means which begins with an action: "/pause 3", "/delete session X". NULL:

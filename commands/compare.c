@@ -9,7 +9,6 @@
 
 #include "commands/changed.h"
 #include "commands/jobs.h"
-#include "commands/option_table.h"
 #include "commands/presets.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
@@ -36,58 +35,14 @@ struct asking {
 
 // --- what is typed -------------------------------------------------------------------------------
 
-static int take_csv(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->csv = value;
-    return file_out_check(value, err);
-}
-
-static int take_data(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->data.set.data = value;
-    return 0;
-}
-
 static int take_set(void *self, const char *value, struct err *err)
 {
     return (((struct asking *)self)->data.set.kind = eval_set_need(value, err)) ? 0 : -1;
 }
 
-static int take_suite(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->data.suite = value;
-    return 0;
-}
-
-static int take_images(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->data.set.images = value;
-    return 0;
-}
-
 static int take_metric(void *self, const char *value, struct err *err)
 {
     return (((struct asking *)self)->data.metric = metric_need(value, err)) ? 0 : -1;
-}
-
-static int take_limit(void *self, const char *value, struct err *err)
-{
-    long long n;
-    if (option_integer(value, 1, INT64_MAX, &n, "--limit", err) < 0) return -1;
-    ((struct asking *)self)->data.limit = n;
-    return 0;
-}
-
-static int take_steps(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->all_steps = true;
-    return 0;
-}
-
-static int take_job(void *self, const char *value, struct err *err)
-{
-    ((struct asking *)self)->job = true;
-    return 0;
 }
 
 // A word of the question: it begins here.
@@ -97,19 +52,30 @@ static int take_word(void *self, const char *value, struct err *err)
     return 1;
 }
 
-static const struct option_row option_rows[] = {
-    { "--data", "FILE", "a data set", take_data },
-    { "--set", "NAME", "the data is an evaluation set", take_set },
-    { "--as", "SUITE", "as this suite asks and scores it", take_suite },
-    { "--csv", "FILE", "CSV file: every step, or every question of a data set", take_csv },
-    { "--limit", "N", "number of samples", take_limit },
-    { "--metric", "M", "metric of all samples", take_metric },
-    { "--images", "DIR", "base folder of relative picture paths", take_images },
-    { "--steps", NULL, "shows all steps", take_steps },
-    { "--job", NULL, "runs as a job", take_job },
+static const struct option_row options[] = {
+    { "TEXT", NULL, "a question", .take = take_word, .optional = true },
+    { "--data", "FILE",
+      "questions as for /eval, decoded greedily; reports the paired difference with a 95% "
+      "bootstrap "
+      "interval over questions (2000 resamples, fixed seed), for shares also McNemar's exact test; "
+      "/changed shows questions that changed sides",
+      OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
+    { "--set", "NAME",
+      "FILE is an evaluation set, asked and scored as --as SUITE does (/help sets)",
+      .take = take_set },
+    { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
+    { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct asking, data.limit), 1, INT64_MAX },
+    { "--metric", "M", NULL, .take = take_metric },
+    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.set.images) },
+    { "--job", NULL,
+      "runs as a job (/jobs, /wait, /job N resume); /results compare shows the result", OPTION_FLAG,
+      .at = offsetof(struct asking, job) },
+    { "--csv", "FILE", "writes every step; with --data every question", OPTION_TEXT,
+      .at = offsetof(struct asking, csv), .check = file_out_check },
+    { "--steps", NULL, "shows all steps, not only the first 20", OPTION_FLAG,
+      .at = offsetof(struct asking, all_steps) },
     { 0 },
 };
-static const struct option_table options = { option_rows, take_word };
 
 // The settings of a side, from its words; *argc of them are taken.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
@@ -132,8 +98,8 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
 {
     struct buf text = { 0 };
     struct grid_set *set = &a->data.set;
-    int at = 0;
-    if (option_table_read(&options, a, argc, argv, &at, err) < 0) return -1;
+    int at = options_parse(options, a, argc, argv, err);
+    if (at < 0) return -1;
     if (at > 0 && a->text_begins) at--; // the word at which the question begins was read
     if (at < argc && preset_find(argv[at]))
         sinks_notice(a->shell->sinks,
@@ -178,18 +144,6 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     return read_question(a, argc - used, argv + used, err);
 }
 
-// --- what comes out ------------------------------------------------------------------------------
-
-// To the session database.
-static void keep(const struct asking *a, const struct results *r)
-{
-    struct buf json = { 0 };
-    results_json(r, &json);
-    sinks_emit(a->shell->sinks,
-               &(struct event){ .kind = EVENT_MEASURED, .key = "compare", .text = json.data });
-    buf_release(&json);
-}
-
 // --- one question --------------------------------------------------------------------------------
 
 // Without a question the last one is asked again.
@@ -215,14 +169,11 @@ static char *token_text(const struct asking *a, int64_t id)
 
 static void show_steps(const struct asking *a, const struct comparison *c)
 {
-    static const char *const columns[] = { "step", "hellinger", "A", "B" };
-    static const bool numeric[] = { true, true, false, false };
     struct table_builder t;
     int64_t step = 0;
-    table_begin(&t, "compare.steps", 4, columns, numeric);
+    table_begin(&t, "compare.steps", "step#|hellinger#|A|B");
     for (; step < c->steps && (a->all_steps || step < SHOWN); step++) {
-        table_add(&t, "%" PRId64, step);
-        table_add(&t, "%.6f", c->hellinger[step]);
+        table_row(&t, "%" PRId64 "|%.6f", step, c->hellinger[step]);
         for (int k = 0; k < 2; k++) {
             char *text = token_text(a, c->best[k][step]);
             table_add(&t, "%s", text);
@@ -268,7 +219,7 @@ static int compare_question(struct asking *a, struct err *err)
     results_show(&r, a->shell->sinks);
     show_steps(a, &c);
     compare_results_steps(&r, &c);
-    keep(a, &r);
+    results_emit(&r, "compare", a->shell->sinks);
     const int status = a->csv ? write_steps(a, &c, err) : 0;
     results_release(&r);
     comparison_release(&c);
@@ -282,22 +233,16 @@ enum { CHANGED = 20 };
 // The questions that one side scores better than the other.
 static void show_changed(const struct asking *a, const struct compared_data *d)
 {
-    static const char *const columns[] = { "id",       "kind",     "A",         "B",
-                                           "answer A", "answer B", "reference", "question" };
-    enum { COLUMNS = sizeof columns / sizeof *columns };
-    static const bool numeric[COLUMNS] = { false, false, true, true };
     struct table_builder t;
     size_t changed = 0;
-    table_begin(&t, "compare.changed", COLUMNS, columns, numeric);
+    table_begin(&t, "compare.changed", "id|kind|A#|B#|answer A|answer B|reference|question");
     for (size_t i = 0; i < d->count; i++) {
         const struct compared_question *q = &d->list[i];
         if (q->score[0] == q->score[1] || changed++ >= CHANGED) continue;
-        table_add(&t, "%s", q->id);
-        table_add(&t, "%s", q->kind);
+        table_row(&t, "%s|%s", q->id, q->kind);
         for (int k = 0; k < 2; k++) table_add(&t, "%.4g", q->score[k]);
         for (int k = 0; k < 2; k++) table_add(&t, "%s", q->answer[k]);
-        table_add(&t, "%s", q->reference);
-        table_add(&t, "%s", q->prompt);
+        table_row(&t, "%s|%s", q->reference, q->prompt);
     }
     t.titled = true;
     if (changed) table_emit(&t, a->shell->sinks);
@@ -314,7 +259,7 @@ static void show_data(const struct asking *a, const struct compared_data *d)
     results_show(&r, a->shell->sinks);
     show_changed(a, d);
     compare_data_results_questions(&r, d);
-    keep(a, &r);
+    results_emit(&r, "compare", a->shell->sinks);
     results_release(&r);
 }
 
@@ -439,18 +384,8 @@ const struct command command_compare = {
         "forcing): the Hellinger distance at step t is between the next-token distributions of\n"
         "A and B after the same t tokens, over the whole vocabulary (0 identical, 1 disjoint).\n"
         "GFLOP: 2 per multiply-add, counted in the language model's passes; norms, softmax and\n"
-        "the vision encoder are not counted.\n"
-        "--data FILE    questions as for /eval, decoded greedily; reports the paired difference\n"
-        "               with a 95% bootstrap interval over questions (2000 resamples, fixed\n"
-        "               seed), for shares also McNemar's exact test; /changed shows questions "
-        "that\n"
-        "               changed sides\n"
-        "--set NAME     FILE is an evaluation set, asked and scored as --as SUITE does (/help "
-        "sets)\n"
-        "--job          runs as a job (/jobs, /wait, /job N resume); /results compare shows the\n"
-        "               result\n"
-        "--csv FILE     writes every step; with --data every question\n"
-        "--steps        shows all steps, not only the first 20",
+        "the vision encoder are not counted.",
+    .options = options,
     .writes = true,
     .min = 1,
     .max = -1,

@@ -5,21 +5,14 @@
 
 static int context_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "text",  "visual", "waiting", "cached",
-                                           "limit", "left",   "percent" };
-    static const bool numeric[] = { true, true, true, true, true, true, true };
     struct engine_context c;
     struct table_builder t;
     if (engine_context(shell->engine, &c, err) < 0) return -1;
     const int64_t used = c.text + c.visual + c.waiting_visual;
-    table_begin(&t, "context", 7, columns, numeric);
-    table_add(&t, "%" PRId64, c.text);
-    table_add(&t, "%" PRId64, c.visual);
-    table_add(&t, "%" PRId64, c.waiting_visual);
-    table_add(&t, "%" PRId64, c.cached);
-    table_add(&t, "%" PRId64, c.limit);
-    table_add(&t, "%" PRId64, c.limit - used);
-    table_add(&t, "%.1f", c.limit > 0 ? 100.0 * (double)used / (double)c.limit : 0.0);
+    table_begin(&t, "context", "text#|visual#|waiting#|cached#|limit#|left#|percent#");
+    table_row(&t, "%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.1f",
+              c.text, c.visual, c.waiting_visual, c.cached, c.limit, c.limit - used,
+              c.limit > 0 ? 100.0 * (double)used / (double)c.limit : 0.0);
     table_emit(&t, shell->sinks);
     return 0;
 }

@@ -1,73 +1,41 @@
-// commands/data.c -- /data: counts and checks the samples of a data set; mixing is in data_mix.c.
+// commands/data.c -- /data: counts and checks the samples of a data set; mixes several.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/command.h"
-#include "commands/data_mix.h"
 #include "core/base/clock.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/names.h"
 #include "core/base/pace.h"
 #include "core/data/dataset.h"
+#include "core/data/mix.h"
 #include "core/train/data_check.h"
 
-enum { SHOWN = 20, KINDS_MAX = 64 };
+enum { SHOWN = 20, SOURCES_MAX = 32 };
 
 struct data_options {
     const char *file, *images, *out;
-    char *kind_list; // cut into kinds
-    const char *kinds[KINDS_MAX];
-    size_t kind_count;
-    bool decode;
+    struct names kinds;
+    bool headers;
 };
 
-// --- options -------------------------------------------------------------------------------------
-
-static int read_kinds(struct data_options *o, const char *list, struct err *err)
-{
-    char *rest = NULL;
-    free(o->kind_list);
-    o->kind_list = xstrdup(list);
-    o->kind_count = 0;
-    for (char *kind = strtok_r(o->kind_list, ",", &rest); kind; kind = strtok_r(NULL, ",", &rest)) {
-        if (o->kind_count == KINDS_MAX)
-            return err_set(err, "--kind takes at most %d kinds", KINDS_MAX);
-        o->kinds[o->kind_count++] = kind;
-    }
-    return o->kind_count ? 0 : err_set(err, "--kind needs a kind: --kind detail,reasoning");
-}
-
-static int read_options(struct data_options *o, int argc, char **argv, struct err *err)
-{
-    for (int i = 0; i < argc; i++) {
-        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(word, "--no-decode")) {
-            o->decode = false;
-            continue;
-        }
-        if (strncmp(word, "--", 2)) {
-            if (o->file) return err_set(err, "give one FILE only: unexpected '%s'", word);
-            o->file = word;
-            continue;
-        }
-        const char **place = !strcmp(word, "--images") ? &o->images
-                             : !strcmp(word, "--out")  ? &o->out
-                                                       : NULL;
-        if (!place && strcmp(word, "--kind"))
-            return err_set(err, "/data check has no option '%s' (/help data)", word);
-        if (!value) return err_set(err, "'%s' needs a value (/help data)", word);
-        if (place)
-            *place = value;
-        else if (read_kinds(o, value, err) < 0)
-            return -1;
-        i++;
-    }
-    if (!o->file) return err_set(err, "FILE is missing: /data check FILE");
-    return o->out ? file_out_check(o->out, err) : 0;
-}
+static const struct option_row check_options[] = {
+    { "FILE", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct data_options, file) },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of FILE)",
+      OPTION_TEXT, .at = offsetof(struct data_options, images) },
+    { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
+      OPTION_NAMES, .at = offsetof(struct data_options, kinds) },
+    { "--no-decode", NULL, "reads picture headers only: faster", OPTION_FLAG,
+      .at = offsetof(struct data_options, headers) },
+    { "--out", "FILE.csv", "writes all reported samples; the screen shows 20 per problem",
+      OPTION_TEXT, .at = offsetof(struct data_options, out), .check = file_out_check },
+    { 0 },
+};
 
 // --- tables --------------------------------------------------------------------------------------
 
@@ -107,13 +75,8 @@ static void add_lengths(struct table_builder *t, const struct data_check *c, int
                 sum += values[n++] = length_of(&c->samples[i], w);
         if (!n) return;
         qsort(values, (size_t)n, sizeof *values, compare_number);
-        table_add(t, "%s", name);
-        table_add(t, "%s", what[w]);
-        table_add(t, "%d", values[0]);
-        table_add(t, "%d", quantile(values, n, 0.5));
-        table_add(t, "%.1f", sum / (double)n);
-        table_add(t, "%d", quantile(values, n, 0.95));
-        table_add(t, "%d", values[n - 1]);
+        table_row(t, "%s|%s|%d|%d|%.1f|%d|%d", name, what[w], values[0], quantile(values, n, 0.5),
+                  sum / (double)n, quantile(values, n, 0.95), values[n - 1]);
     }
 }
 
@@ -132,33 +95,23 @@ static void add_counts(struct table_builder *t, const struct data_check *c, int3
         trained += s->trained;
     }
     if (!samples) return;
-    table_add(t, "%s", name);
-    table_add(t, "%" PRId64, samples);
-    table_add(t, "%" PRId64, usable);
-    table_add(t, "%" PRId64, answers);
-    table_add(t, "%" PRId64, pictures);
-    table_add(t, "%" PRId64, tokens);
-    table_add(t, "%.1f", tokens ? 100.0 * (double)trained / (double)tokens : 0.0);
+    table_row(t, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.1f", name,
+              samples, usable, answers, pictures, tokens,
+              tokens ? 100.0 * (double)trained / (double)tokens : 0.0);
 }
 
 // Kinds one after another, then all of them together.
 static void show_counts(const struct shell *shell, const struct data_check *c)
 {
-    static const char *const columns[] = { "kind",     "samples", "usable",   "answers",
-                                           "pictures", "tokens",  "trained %" };
-    static const char *const length_columns[] = { "kind", "tokens", "min", "median",
-                                                  "mean", "p95",    "max" };
-    static const bool numeric[] = { false, true, true, true, true, true, true };
-    static const bool length_numeric[] = { false, false, true, true, true, true, true };
     int32_t *values = xreallocarray(NULL, (size_t)c->count + 1, sizeof *values);
     const int32_t kinds = c->kinds.count > 1 || *c->kinds.list[0] ? (int32_t)c->kinds.count : 0;
     struct table_builder t;
-    table_begin(&t, "data", 7, columns, numeric);
+    table_begin(&t, "data", "kind|samples#|usable#|answers#|pictures#|tokens#|trained %#");
     for (int32_t k = 0; k < kinds; k++)
         add_counts(&t, c, k, *c->kinds.list[k] ? c->kinds.list[k] : "(none)");
     add_counts(&t, c, -1, "all");
     table_emit(&t, shell->sinks);
-    table_begin(&t, "data tokens", 7, length_columns, length_numeric);
+    table_begin(&t, "data tokens", "kind|tokens|min#|median#|mean#|p95#|max#");
     for (int32_t k = 0; k < kinds; k++)
         add_lengths(&t, c, k, *c->kinds.list[k] ? c->kinds.list[k] : "(none)", values);
     add_lengths(&t, c, -1, "all", values);
@@ -179,21 +132,16 @@ static void add_problem(struct table_builder *t, const struct data_check *c, int
     for (size_t i = 0; i < c->finding_count && shown < SHOWN; i++) {
         const struct data_finding *f = &c->findings[i];
         if ((int)f->problem != problem) continue;
-        table_add(t, "%s", data_problem_name(f->problem));
-        table_add(t, "%s", f->id);
-        table_add(t, "%" PRId64, f->line);
-        table_add(t, "%s", f->why);
+        table_row(t, "%s|%s|%" PRId64 "|%s", data_problem_name(f->problem), f->id, f->line, f->why);
         shown++;
     }
 }
 
 static void show_problems(const struct shell *shell, const struct data_check *c)
 {
-    static const char *const columns[] = { "problem", "id", "line", "why" };
-    static const bool numeric[] = { false, false, true, false };
     struct table_builder t;
     if (!c->finding_count) return;
-    table_begin(&t, "data problems", 4, columns, numeric);
+    table_begin(&t, "data problems", "problem|id|line#|why");
     for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i);
     table_emit(&t, shell->sinks);
     for (int i = 0; i < DATA_PROBLEMS; i++) {
@@ -223,7 +171,7 @@ static int write_findings(const struct data_check *c, const char *path, struct e
     return file_out_close(f, path, err);
 }
 
-// --- the command ---------------------------------------------------------------------------------
+// --- /data check ---------------------------------------------------------------------------------
 
 struct progress {
     struct engine *engine;
@@ -256,7 +204,7 @@ static void show(const struct shell *shell, const struct data_check *c,
         shell->sinks,
         "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture files%s",
         o->file, c->usable, c->chosen, c->chosen < d->count ? " (the rest are of other kinds)" : "",
-        c->picture_files, o->decode ? "" : ", headers only");
+        c->picture_files, o->headers ? ", headers only" : "");
 }
 
 // Pictures that are all looked for in the wrong folder are the usual reason.
@@ -273,7 +221,7 @@ static int refuse_unusable(const struct data_check *c, const struct data_options
                    o->file, missing, o->images ? o->images : "the folder of the data file");
 }
 
-static int check(struct shell *shell, const struct data_options *o, struct err *err)
+static int check_samples(struct shell *shell, const struct data_options *o, struct err *err)
 {
     struct engine *e = shell->engine;
     struct dataset d;
@@ -281,9 +229,9 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     if (dataset_open(&d, o->file, o->images, err) < 0) return -1;
     struct progress p = { .engine = e, .pace = pace_from(0), .told = clock_seconds() };
     const struct data_check_options options = {
-        .kinds = o->kinds,
-        .kind_count = o->kind_count,
-        .decode = o->decode,
+        .kinds = (const char *const *)o->kinds.list,
+        .kind_count = o->kinds.count,
+        .decode = !o->headers,
         .limit = engine_limit(e),
         .report = report,
         .self = &p,
@@ -303,17 +251,116 @@ static int check(struct shell *shell, const struct data_options *o, struct err *
     return status;
 }
 
-static int data_run(struct shell *shell, int argc, char **argv, struct err *err)
+static int check(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct data_options o = { .decode = true };
-    if (!strcmp(argv[0], "mix")) return data_mix(shell, argc - 1, argv + 1, err);
-    int status = read_options(&o, argc - 1, argv + 1, err);
-    if (status == 0) status = check(shell, &o, err);
-    free(o.kind_list);
+    struct data_options o = { 0 };
+    int status =
+        options_parse(check_options, &o, argc, argv, err) < 0 ? -1 : check_samples(shell, &o, err);
+    names_release(&o.kinds);
     return status;
 }
 
-static const char *const words[] = { "check", "mix", NULL };
+// --- /data mix -----------------------------------------------------------------------------------
+
+struct mix_request {
+    const char *out;
+    struct mix_source sources[SOURCES_MAX];
+    char *paths[SOURCES_MAX]; // of the sources
+    size_t count;
+    struct names kinds;
+    int64_t samples, seed;
+    bool once;
+};
+
+// FILE=SHARE; the name of a file may hold a "=".
+static int take_source(void *self, const char *value, struct err *err)
+{
+    struct mix_request *r = self;
+    const char *equals = strrchr(value, '=');
+    if (!equals || equals == value)
+        return err_set(err, "'%s' is not FILE=SHARE: lessons.json=0.8", value);
+    if (r->count == SOURCES_MAX) return err_set(err, "at most %d files", SOURCES_MAX);
+    struct mix_source *s = &r->sources[r->count];
+    if (option_real(equals + 1, 1e-9, 1e9, &s->share, "the share", err) < 0)
+        return err_in(err, "'%s'", value);
+    s->path = r->paths[r->count++] = xasprintf("%.*s", (int)(equals - value), value);
+    return 0;
+}
+
+static const struct option_row mix_options[] = {
+    { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct mix_request, out) },
+    { "FILE=SHARE", NULL, NULL, .take = take_source, .optional = true, .many = true },
+    { "--count", "N",
+      "samples of OUT (default: as many as the files give without repeating one). More than a "
+      "file's share has: its samples repeat",
+      OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
+    { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
+      .at = offsetof(struct mix_request, kinds) },
+    { "--seed", "N", "of choice and order (default 42)", OPTION_WHOLE,
+      .at = offsetof(struct mix_request, seed), 0, INT64_MAX },
+    { "--once", NULL, "does nothing if OUT already exists", OPTION_FLAG,
+      .at = offsetof(struct mix_request, once) },
+    { 0 },
+};
+
+static void show_written(const struct shell *shell, const struct mix_request *r,
+                         const int64_t *written)
+{
+    struct table_builder t;
+    int64_t total = 0;
+    double shares = 0;
+    for (size_t i = 0; i < r->count; i++) shares += r->sources[i].share;
+    table_begin(&t, "data mix", "file|share#|samples#");
+    for (size_t i = 0; i < r->count; i++) {
+        table_row(&t, "%s|%.4g|%" PRId64, r->sources[i].path, r->sources[i].share / shares,
+                  written[i]);
+        total += written[i];
+    }
+    table_emit(&t, shell->sinks);
+    sinks_notice(shell->sinks, "'%s': %" PRId64 " samples", r->out, total);
+}
+
+static int write_mix(struct shell *shell, struct mix_request *r, struct err *err)
+{
+    int64_t written[SOURCES_MAX] = { 0 };
+    const struct mix_options options = { .count = r->samples,
+                                         .seed = (uint64_t)r->seed,
+                                         .kinds = (const char *const *)r->kinds.list,
+                                         .kind_count = r->kinds.count };
+    if (!r->count) return err_set(err, "files are missing: /data mix OUT.jsonl FILE=SHARE ...");
+    if (access(r->out, F_OK) == 0) {
+        if (!r->once) return err_set(err, "'%s' already exists: choose another name", r->out);
+        sinks_notice(shell->sinks, "'%s' already exists: nothing to do", r->out);
+        return 0;
+    }
+    if (mix_write(r->sources, r->count, &options, r->out, written, err) < 0) return -1;
+    sinks_written(shell->sinks, "data", r->out, NULL);
+    show_written(shell, r, written);
+    return 0;
+}
+
+static int mix(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct mix_request r = { .seed = 42 };
+    int status =
+        options_parse(mix_options, &r, argc, argv, err) < 0 ? -1 : write_mix(shell, &r, err);
+    for (size_t i = 0; i < r.count; i++) free(r.paths[i]);
+    names_release(&r.kinds);
+    return status;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static const struct command_action actions[] = {
+    { "check", "FILE", "counts the samples of a data set and lists errors", 0, -1, .run = check,
+      .options = check_options },
+    { "mix", "OUT.jsonl FILE=SHARE...",
+      "writes one data set of several, in random order, with the given share of samples of each: "
+      "text.jsonl=0.2 lessons.json=0.8. Pictures' paths become absolute. Ids begin with the number "
+      "of their file. OUT must not exist",
+      0, -1, .run = mix, .options = mix_options },
+    { 0 },
+};
 
 const struct command command_data = {
     .name = "data",
@@ -331,27 +378,13 @@ const struct command command_data = {
         "missing or broken pictures, longer than ctx.max (samples are never truncated), no\n"
         "answer, duplicate ids. Answers marked as not to be trained (\"weight\": 0, \"loss\",\n"
         "\"train\" or \"training\": false) are context; keys that nothing reads are named.\n"
-        "Samples without an id are called #INDEX, counted from 0.\n"
-        "--images DIR   base folder of relative picture paths (default: the folder of FILE)\n"
-        "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "--no-decode    reads picture headers only: faster\n"
-        "--out FILE.csv  writes all reported samples; the screen shows 20 per problem\n"
-        "\n"
-        "/data mix writes one data set of several, in random order, with the given share of\n"
-        "samples of each: text.jsonl=0.2 lessons.json=0.8. Pictures' paths become absolute.\n"
-        "Ids begin with the number of their file. OUT must not exist.\n"
-        "--count N      samples of OUT (default: as many as the files give without repeating\n"
-        "               one). More than a file's share has: its samples repeat\n"
-        "--kind K,...   only samples of these kinds\n"
-        "--seed N       of choice and order (default 42)\n"
-        "--once         does nothing if OUT already exists",
+        "Samples without an id are called #INDEX, counted from 0.",
     .writes = true,
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_WORDS,
-    .words = words,
+    .actions = actions,
     .action_at = 1,
     .usual = "check",
-    .run = data_run,
 };

@@ -14,19 +14,16 @@ static void add_memory(struct table_builder *t, size_t bytes)
 static void add_device(void *self, const struct device_row *row)
 {
     struct table_builder *t = self;
-    table_add(t, "%s", row->name);
-    table_add(t, "%s", row->text);
+    table_row(t, "%s|%s", row->name, row->text);
     add_memory(t, row->unused);
     add_memory(t, row->total);
 }
 
 static int devices_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "device", "what it is", "MB free", "MB" };
-    static const bool numeric[] = { false, false, true, true };
     struct table_builder t;
     struct err why;
-    table_begin(&t, "devices", 4, columns, numeric);
+    table_begin(&t, "devices", "device|what it is|MB free#|MB#");
     device_each(add_device, &t, &why);
     table_emit(&t, shell->sinks);
     if (why.text[0]) sinks_text(shell->sinks, "no GPU: %s", why.text);

@@ -18,12 +18,10 @@ enum { SHOWN = 20 };
 
 static void show_results(const struct shell *shell, const struct job_result *results, size_t count)
 {
-    static const char *const columns[] = { "what", "value" };
     struct table_builder t;
-    table_begin(&t, "evaluation", 2, columns, NULL);
+    table_begin(&t, "evaluation", "what|value");
     for (size_t i = 0; i < count; i++) {
-        table_add(&t, "%s", results[i].key);
-        table_add(&t, "%s", results[i].value);
+        table_row(&t, "%s|%s", results[i].key, results[i].value);
     }
     if (count) table_emit(&t, shell->sinks);
 }
@@ -39,11 +37,7 @@ struct answers {
 
 static void begin_answers(struct answers *a)
 {
-    static const char *const columns[] = { "number", "id",        "kind",    "score",
-                                           "answer", "reference", "question" };
-    enum { ANSWER_COLUMNS = sizeof columns / sizeof *columns };
-    static const bool numeric[ANSWER_COLUMNS] = { true, false, false, true };
-    table_begin(&a->table, "answers", ANSWER_COLUMNS, columns, numeric);
+    table_begin(&a->table, "answers", "number#|id|kind|score#|answer|reference|question");
 }
 
 static const char *or_empty(const char *text)
@@ -67,10 +61,8 @@ static int add_answer(void *self, const struct event_score *s, struct err *err)
         for (int i = 0; i < 3; i++) csv_text(a->csv, texts[i], i < 2 ? ',' : '\n');
     } else if (a->shown < SHOWN) {
         a->shown++;
-        table_add(&a->table, "%" PRId64, s->index);
-        table_add(&a->table, "%s", or_empty(s->id));
-        table_add(&a->table, "%s", or_empty(s->group));
-        table_add(&a->table, "%.4g", s->score);
+        table_row(&a->table, "%" PRId64 "|%s|%s|%.4g", s->index, or_empty(s->id),
+                  or_empty(s->group), s->score);
         for (int i = 0; i < 3; i++) table_add(&a->table, "%s", texts[i]);
     }
     return 0;
@@ -100,28 +92,27 @@ static const char *job_words(int64_t job, char words[32])
     return words;
 }
 
-static int read_show(struct show_options *o, int argc, char **argv, struct err *err)
+static int take_show_job(void *self, const char *value, struct err *err)
 {
-    *o = (struct show_options){ .job = -1 };
-    for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--wrong")) {
-            o->wrong = true;
-        } else if (!strcmp(argv[i], "--force")) {
-            file_out_force(true); // command_execute resets it
-        } else if (!strcmp(argv[i], "--csv")) {
-            if (i + 1 == argc) return err_set(err, "--csv needs a file: --csv answers.csv");
-            o->csv = argv[++i];
-        } else if (!strncmp(argv[i], "--", 2) || o->job >= 0) {
-            return err_set(err,
-                           "/eval show has no option '%s': /eval show [JOB] [--csv FILE [--force]] "
-                           "[--wrong]",
-                           argv[i]);
-        } else if (job_number(argv[i], &o->job, err) < 0) {
-            return -1;
-        }
-    }
+    return job_number(value, &((struct show_options *)self)->job, err);
+}
+
+static int take_force(void *self, const char *value, struct err *err)
+{
+    file_out_force(true); // command_execute resets it
     return 0;
 }
+
+static const struct option_row show_options[] = {
+    { "JOB", NULL, NULL, .take = take_show_job, .optional = true },
+    { "--wrong", NULL, "only answers that score 0", OPTION_FLAG,
+      .at = offsetof(struct show_options, wrong) },
+    { "--csv", "FILE", "writes all answers", OPTION_TEXT,
+      .at = offsetof(struct show_options, csv) },
+    { "--force", NULL, "lets --csv FILE replace a file that vlmsh did not write",
+      .take = take_force },
+    { 0 },
+};
 
 static int last_evaluation(struct store *store, int64_t *id, struct err *err)
 {
@@ -197,10 +188,9 @@ static int write_csv(const struct shell *shell, const struct show_options *o, st
 
 static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct show_options o;
+    struct show_options o = { .job = -1 };
     struct job_row row;
-    if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
-    if (read_show(&o, argc, argv, err) < 0) return -1;
+    if (options_parse(show_options, &o, argc, argv, err) < 0) return -1;
     if (o.job < 0 && last_evaluation(shell->store, &o.job, err) < 0) return -1;
     if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
     const bool evaluation = !strcmp(row.kind, "evaluate");
@@ -330,7 +320,6 @@ static bool take_here(int *argc, char **argv)
 static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct evaluate_options o = { 0 };
-    if (!strcmp(argv[0], "show")) return show(shell, argc - 1, argv + 1, err);
     char **words = xreallocarray(NULL, (size_t)argc + 1, sizeof *words);
     char **plain = xreallocarray(NULL, (size_t)argc + 1, sizeof *plain);
     memcpy(words, argv, (size_t)argc * sizeof *words);
@@ -353,7 +342,11 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-static const char *const words[] = { "show", NULL };
+static const struct command_action actions[] = {
+    { "show", "[JOB]", "totals and answers of the latest evaluation (job or --here), or of JOB", 0,
+      -1, NEEDS_STORE, show, show_options },
+    { 0 },
+};
 
 const struct command command_eval = {
     .name = "eval",
@@ -367,33 +360,11 @@ const struct command command_eval = {
         "\"answer\", \"answers\", \"references\", \"captions\" or \"label\" of the sample for\n"
         "its last question, otherwise the answers of its turns. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.\n"
-        "--here         runs in this process instead of a job\n"
-        "--metric M     metric of all samples (default: each sample's \"metric\", otherwise\n"
-        "               loss); /help metrics lists them. loglik: if the answer names one of the\n"
-        "               \"choices\" by number or letter, they are listed as \"A. ...\" followed\n"
-        "               by \"Answer:\", and the letters are ranked (MMLU)\n"
-        "--set NAME     DATA is an evaluation set as it is downloaded (/help sets): its prompt,\n"
-        "               answer length, rule and totals apply; --as SUITE (llava, lmms-eval,\n"
-        "               vlmevalkit) says whose\n"
-        "--submit FILE  writes the answers as the set's server takes them (--set vqav2: JSON;\n"
-        "               mmbench: a table; others: LLaVA's JSON lines). Without FILE it hands\n"
-        "               the job to Slurm, as with other jobs\n"
-        "--force        lets --submit FILE and --csv FILE replace a file that vlmsh did not write\n"
-        "--limit N      only the first N samples\n"
-        "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
-        "--answers FILE  scores answers of a file instead of asking the model: JSON lines or a "
-        "list\n"
-        "               with \"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write "
-        "them;\n"
-        "               \"prompt\" tells questions with the same id apart\n"
-        "--thinking keep|strip  scores answers with their thinking (<think>, <answer>, boxes), or\n"
-        "               always without it (default: as the rule's suite does)\n"
-        "--kind K,...   only samples whose \"kind\" (or \"type\", \"category\") is one of these\n"
-        "show           the latest evaluation (job or --here), or that of JOB; --wrong shows\n"
-        "               only answers that score 0, --csv FILE writes all answers",
+        "--here  runs in this process instead of a job",
+    .options = evaluate_rows,
     .min = 1,
     .max = -1,
     .complete = COMPLETE_WORDS,
-    .words = words,
+    .actions = actions,
     .run = eval_run,
 };

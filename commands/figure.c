@@ -9,12 +9,6 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
 
-int figure_take(const char **to, const char *value, struct err *err)
-{
-    *to = value;
-    return figure_check(value, err);
-}
-
 void figure_check_font(const struct shell *shell)
 {
     static bool said;

@@ -5,8 +5,6 @@
 #include "commands/command.h"
 #include "core/probes/results.h"
 
-// The file of --figure FILE: refused at once when its ending says no kind of figure.
-int figure_take(const char **to, const char *value, struct err *err);
 // Says once that the machine has no fonts, or not that of plot.font.
 void figure_check_font(const struct shell *shell);
 // "loss written to 'loss.pdf'", and figure_check_font.

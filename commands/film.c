@@ -14,10 +14,9 @@
 #include "core/template/message.h"
 #include "core/tokenizer/tokenizer.h"
 
-int film_take(const char **to, const char *value, struct err *err)
+int film_check(const char *value, struct err *err)
 {
     const size_t n = strlen(value);
-    *to = value;
     if (n > 4 && !strcasecmp(value + n - 4, ".gif")) return file_out_check(value, err);
     return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
 }

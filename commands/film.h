@@ -5,7 +5,7 @@
 #include "commands/command.h"
 #include "core/probes/measure_data.h"
 
-int film_take(const char **to, const char *value, struct err *err); // its name ends in .gif
+int film_check(const char *path, struct err *err); // its name ends in .gif, and it can be written
 // Measures the tokens of the last answer with these options, and writes the maps as a film.
 int film_of_answer(const struct shell *shell, const struct measure_request *request,
                    const char *path, struct err *err);

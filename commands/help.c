@@ -13,18 +13,15 @@
 // The commands of a group, or all (NULL). False: there is no such group.
 static bool list_commands(const struct shell *shell, const char *group)
 {
-    static const char *const columns[] = { "command", "help" };
-    static const bool numeric[] = { false, false };
     const struct command *c;
     bool any = false;
     struct table_builder t;
     for (int i = 0; !any && command_at(i); i++) any = !group || !strcmp(command_group(i), group);
     if (!any) return false;
-    table_begin(&t, "commands", 2, columns, numeric);
+    table_begin(&t, "commands", "command|help");
     for (int i = 0; (c = command_at(i)); i++) {
         if (group && strcmp(command_group(i), group) != 0) continue;
-        table_add(&t, "/%s", c->name);
-        table_add(&t, "%s", c->help);
+        table_row(&t, "/%s|%s", c->name, c->help);
     }
     table_emit(&t, shell->sinks);
     return true;
@@ -38,17 +35,15 @@ static void help_commands(const struct shell *shell)
 // The names alone, by group.
 static void help_groups(const struct shell *shell)
 {
-    static const char *const columns[] = { "group", "commands" };
     const struct command *c;
     struct table_builder t;
     struct buf names = { 0 };
-    table_begin(&t, "groups", 2, columns, NULL);
+    table_begin(&t, "groups", "group|commands");
     for (int i = 0; (c = command_at(i)); i++) {
         buf_printf(&names, names.length ? " /%s" : "/%s", c->name);
         const char *next = command_group(i + 1);
         if (next && !strcmp(next, command_group(i))) continue;
-        table_add(&t, "%s", command_group(i));
-        table_add(&t, "%s", names.data);
+        table_row(&t, "%s|%s", command_group(i), names.data);
         buf_clear(&names);
     }
     buf_release(&names);
@@ -61,45 +56,33 @@ static void help_groups(const struct shell *shell)
 static void help_command(const struct shell *shell, const struct command *c)
 {
     struct buf b = { 0 };
+    char *details = command_details(c);
     buf_printf(&b, "%s\n\n%s\n", c->usage, c->help);
-    if (c->details) buf_printf(&b, "\n%s\n", c->details);
-    if (c->writes && !(c->details && strstr(c->details, "\n--force ")))
+    if (*details) buf_printf(&b, "\n%s\n", details);
+    if (c->writes && !strstr(details, "\n--force "))
         buf_puts(&b, "\n--force  replaces an existing file that vlmsh did not write\n");
     if (c->alias) buf_printf(&b, "\nAliases: %s\n", c->alias);
     b.data[--b.length] = '\0'; // the last line end
     sinks_text(shell->sinks, "%s", b.data);
     buf_release(&b);
+    free(details);
 }
 
-// The end of a text's first paragraph.
-static const char *paragraph_end(const char *text)
-{
-    const char *end = strstr(text, "\n\n");
-    return end ? end : text + strlen(text);
-}
-
-// What the details of a command say of one of its forms, "/train plan": paragraphs that name it;
-// all, if only the usage does.
+// One form of a command: that of an action; or all, if the usage names the word.
 static int help_form(const struct shell *shell, const struct command *c, const char *word,
                      struct err *err)
 {
     struct buf b = { 0 };
-    char *form = xasprintf("/%s %s", c->name, word);
-    for (const char *at = c->details; at && *at;) {
-        const char *end = paragraph_end(at), *found = strstr(at, form);
-        if (found && found < end) buf_printf(&b, "\n%.*s", (int)(end - at), at);
-        at = end + strspn(end, "\n");
-    }
-    int status = 0;
+    for (const struct command_action *a = c->actions; a && a->name; a++)
+        if (!strcmp(a->name, word)) action_details(&b, a);
     if (b.length)
-        sinks_text(shell->sinks, "%s\n%s", c->usage, b.data);
+        sinks_text(shell->sinks, "%s\n\n%.*s", c->usage, (int)b.length - 1, b.data);
     else if (strstr(c->usage, word))
         help_command(shell, c);
     else
-        status = err_set(err, "no help on '%s %s': /help %s", c->name, word, c->name);
-    free(form);
+        return err_set(err, "no help on '%s %s': /help %s", c->name, word, c->name);
     buf_release(&b);
-    return status;
+    return 0;
 }
 
 static const char *stale_text(enum setting_stale stale)
@@ -152,21 +135,16 @@ static void topic_lines(const struct shell *shell)
 
 static void topic_metrics(const struct shell *shell)
 {
-    static const char *const columns[] = { "metric", "score", "how" };
     struct table_builder t;
-    table_begin(&t, "metrics", 3, columns, NULL);
+    table_begin(&t, "metrics", "metric|score|how");
     for (int i = 0; metrics[i]; i++) {
-        table_add(&t, "%s", metrics[i]->name);
-        table_add(&t, "%s", metrics[i]->help);
-        table_add(&t, "%s", metrics[i]->rule);
+        table_row(&t, "%s|%s|%s", metrics[i]->name, metrics[i]->help, metrics[i]->rule);
     }
     table_emit(&t, shell->sinks);
 }
 
 static void topic_sets(const struct shell *shell)
 {
-    static const char *const columns[] = { "set",  "as",    "prompt", "tokens",
-                                           "rule", "total", "source" };
     struct table_builder t;
     struct buf b = { 0 };
     for (const struct eval_set *s = eval_sets; s->name; s++)
@@ -174,27 +152,20 @@ static void topic_sets(const struct shell *shell)
     sinks_text(shell->sinks, "%s", b.data ? b.data : "");
     buf_release(&b);
     sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
-    table_begin(&t, "sets", sizeof columns / sizeof *columns, columns, NULL);
+    table_begin(&t, "sets", "set|as|prompt|tokens|rule|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++) {
-            table_add(&t, "%s", s->name);
-            table_add(&t, "%s", w->suite);
-            table_add(&t, "%s", w->prompt);
-            table_add(&t, "%d", w->max_tokens);
-            table_add(&t, "%s", w->metric);
-            table_add(&t, "%s", w->total ? w->total->name : "");
-            table_add(&t, "%s", w->source);
+            table_row(&t, "%s|%s|%s|%d|%s|%s|%s", s->name, w->suite, w->prompt, w->max_tokens,
+                      w->metric, w->total ? w->total->name : "", w->source);
         }
     table_emit(&t, shell->sinks);
 }
 
 static void topic_taps(const struct shell *shell)
 {
-    static const char *const columns[] = { "tap", "help" };
-    static const bool numeric[] = { false, false };
     const struct tap *tap;
     struct table_builder t;
-    table_begin(&t, "taps", 2, columns, numeric);
+    table_begin(&t, "taps", "tap|help");
     for (int i = 0; (tap = tap_at(i)); i++) {
         struct buf name = { 0 };
         for (const char *p = tap->name; *p; p++) {
@@ -202,8 +173,7 @@ static void topic_taps(const struct shell *shell)
             if (place) p++;
             buf_putc(&name, place && *p == 'L' ? 'K' : *p);
         }
-        table_add(&t, "%s", name.data ? name.data : "");
-        table_add(&t, "%s", tap->help);
+        table_row(&t, "%s|%s", name.data ? name.data : "", tap->help);
         buf_release(&name);
     }
     table_emit(&t, shell->sinks);

@@ -37,28 +37,22 @@ static bool is_waiting(const struct engine_talk *c, int picture)
 
 static int images_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "picture", "width", "height", "tokens",
-                                           "where",   "file",  "sha256" };
-    static const bool numeric[] = { true, true, true, true, false, false, false };
     const struct engine_talk c = engine_talk(shell->engine);
     struct table_builder t;
-    table_begin(&t, "images", 7, columns, numeric);
+    table_begin(&t, "images", "picture#|width#|height#|tokens#|where|file|sha256");
     for (size_t i = 0; i < c.picture_count; i++) {
         const struct picture *p = &c.pictures[i];
         const int64_t message = message_with(&c, (int)i);
         if (!p->path) continue; // taken back
-        table_add(&t, "%zu", i);
-        table_add(&t, "%" PRId64, p->image.width);
-        table_add(&t, "%" PRId64, p->image.height);
-        table_add(&t, "%" PRId64, p->tokens);
+        table_row(&t, "%zu|%" PRId64 "|%" PRId64 "|%" PRId64, i, p->image.width, p->image.height,
+                  p->tokens);
         if (is_waiting(&c, (int)i))
             table_add(&t, "next message");
         else if (message >= 0)
             table_add(&t, "message %" PRId64, message);
         else
             table_add(&t, "not used");
-        table_add(&t, "%s", picture_name(p));
-        table_add(&t, "%.12s", p->sha256);
+        table_row(&t, "%s|%.12s", picture_name(p), p->sha256);
     }
     table_emit(&t, shell->sinks);
     return 0;

@@ -11,8 +11,7 @@
 static void pair(struct table_builder *t, const char *key, char *value)
 {
     if (*value) {
-        table_add(t, "%s", key);
-        table_add(t, "%s", value);
+        table_row(t, "%s|%s", key, value);
     }
     free(value);
 }
@@ -60,37 +59,37 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
 // What each rank does, or did last.
 static void show_ranks(const struct shell *shell, const struct job_row *row)
 {
-    static const char *const columns[] = { "rank",    "host",      "state",
-                                           "samples", "samples/s", "waited %" };
-    static const bool numeric[] = { true, false, false, true, true, true };
     struct job_rank *ranks;
     struct table_builder t;
     const size_t count = store_job_ranks(shell->store, row->id, &ranks);
-    table_begin(&t, "ranks", 6, columns, numeric);
+    table_begin(&t, "ranks", "rank#|host|state|samples#|samples/s#|waited %#");
     for (size_t k = 0; k < count; k++) {
         const struct job_rank *r = &ranks[k];
         const double seconds = r->seconds > 0 ? r->seconds : 1;
-        table_add(&t, "%zu", k);
-        table_add(&t, "%s", r->host);
-        table_add(&t, "%s",
+        table_row(&t, "%zu|%s|%s|%" PRId64 "|%.3g|%.1f", k, r->host,
                   row->state != STATE_RUNNING ? job_state_name(row->state)
                   : r->waiting                ? "waits"
-                                              : "works");
-        table_add(&t, "%" PRId64, r->done);
-        table_add(&t, "%.3g", (double)r->done / seconds);
-        table_add(&t, "%.1f", 100 * r->waited / seconds);
+                                              : "works",
+                  r->done, (double)r->done / seconds, 100 * r->waited / seconds);
     }
     if (count) table_emit(&t, shell->sinks);
     free(ranks);
 }
 
-static int show(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                struct err *err)
+// The job of argv[0].
+static int read_job(const struct shell *shell, char **argv, struct job_row *row, struct err *err)
 {
-    static const char *const columns[] = { "what", "value" };
-    static const bool numeric[] = { false, false };
+    int64_t id;
+    return job_named(shell, argv[0], &id, err) < 0 ? -1
+                                                   : store_job_read(shell->store, id, row, err);
+}
+
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct job_row job, *row = &job;
+    if (read_job(shell, argv, row, err) < 0) return -1;
     struct table_builder t;
-    table_begin(&t, "job", 2, columns, numeric);
+    table_begin(&t, "job", "what|value");
     pair(&t, "job", xasprintf("%" PRId64, row->id));
     pair(&t, "kind", xstrdup(row->kind));
     pair(&t, "state", xstrdup(job_state_name(row->state)));
@@ -109,47 +108,52 @@ static int show(struct shell *shell, const struct job_row *row, int argc, char *
     pair(&t, "in the queue",
          *row->queue ? xasprintf("Slurm job %s: %s", row->queue, row->queued) : xstrdup(""));
     if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
-    const int status = show_results(shell, row->id, &t, err);
+    int status = show_results(shell, row->id, &t, err);
     table_emit(&t, shell->sinks);
     job_tell(shell, row, "shown");
     show_ranks(shell, row);
-    return status < 0 ? -1 : show_loss(shell, row->id, err);
+    if (status == 0) status = show_loss(shell, row->id, err);
+    job_row_release(row);
+    return status;
 }
 
-static int show_log(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                    struct err *err)
+static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct buf b = { 0 };
-    char *end;
-    const long lines = argc ? strtol(argv[0], &end, 10) : 20;
-    if (argc && (*end || lines < 1)) return err_set(err, "'%s' is not a number of lines", argv[0]);
-    if (store_job_log(shell->store, row->id, lines, &b, err) < 0) return -1;
-    sinks_text(shell->sinks, "%s", b.length ? b.data : "the log is empty");
+    struct job_row row;
+    int64_t lines = 20;
+    if (argc > 1 && option_integer(argv[1], 1, INT32_MAX, &lines, "LINES", err) < 0) return -1;
+    if (read_job(shell, argv, &row, err) < 0) return -1;
+    const int status = store_job_log(shell->store, row.id, lines, &b, err);
+    if (status == 0) sinks_text(shell->sinks, "%s", b.length ? b.data : "the log is empty");
     buf_release(&b);
-    return 0;
+    job_row_release(&row);
+    return status;
 }
 
 // The process ends once it has handled the request; a job without a process is cancelled at once.
-static int ask(struct shell *shell, const struct job_row *row, enum job_stop what, struct err *err)
+static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
-    if (store_job_ask(shell->store, row->id, what, err) < 0) return -1;
-    job_tell_now(shell, row->id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
-    if (!job_state_ended(row->state))
-        sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row->id,
+    struct job_row row;
+    if (read_job(shell, argv, &row, err) < 0) return -1;
+    const int status = store_job_ask(shell->store, row.id, what, err);
+    if (status == 0)
+        job_tell_now(shell, row.id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
+    if (status == 0 && !job_state_ended(row.state))
+        sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row.id,
                      what == JOB_PAUSE ? "pause" : "end");
-    return 0;
+    job_row_release(&row);
+    return status;
 }
 
-static int pause_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                     struct err *err)
+static int pause_job(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    return ask(shell, row, JOB_PAUSE, err);
+    return ask(shell, argv, JOB_PAUSE, err);
 }
 
-static int cancel_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                      struct err *err)
+static int cancel_job(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    return ask(shell, row, JOB_CANCEL, err);
+    return ask(shell, argv, JOB_CANCEL, err);
 }
 
 // Can its kind run in so many?
@@ -163,78 +167,72 @@ static int check_new_ranks(const struct job_row *row, const char *ranks, struct 
     return status;
 }
 
-static int resume_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                      struct err *err)
+static int resume_job(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct job_where where;
-    if (shell_take_where(NULL, &argc, argv, &where, err) < 0) return -1;
-    const char *ranks = where.ranks;
-    if (argc || where.script || where.submit)
-        return err_set(err, "unexpected '%s': /job N resume [--ranks M]",
-                       argc ? argv[0] : "--sbatch");
-    if (ranks && check_new_ranks(row, ranks, err) < 0) return -1;
-    if (store_job_start_ranks(shell->store, row->id, ranks, err) < 0) return -1;
-    job_forget(shell, row->id);
-    job_remember(shell, row->id);
-    job_tell_now(shell, row->id, "continued");
-    sinks_notice(shell->sinks, "job %" PRId64 " continues", row->id);
-    return 0;
-}
-
-static int submit_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                      struct err *err)
-{
-    if (!*row->script)
-        return err_set(
-            err, "job %" PRId64 " has no script for a queue: start it with --sbatch FILE", row->id);
-    return job_submit(shell, row->id, err);
-}
-
-static int delete_job(struct shell *shell, const struct job_row *row, int argc, char **argv,
-                      struct err *err)
-{
-    if (store_job_delete(shell->store, row->id, err) < 0) return -1;
-    job_forget(shell, row->id);
-    job_tell(shell, row, "deleted");
-    sinks_notice(shell->sinks, "deleted job %" PRId64, row->id);
-    return 0;
-}
-
-static const struct action {
-    const char *name;
-    int max; // arguments after the name
-    int (*run)(struct shell *shell, const struct job_row *row, int argc, char **argv,
-               struct err *err);
-} actions[] = {
-    { "show", 0, show },         { "log", 1, show_log },      { "pause", 0, pause_job },
-    { "resume", 2, resume_job }, { "cancel", 0, cancel_job }, { "delete", 0, delete_job },
-    { "submit", 0, submit_job },
-};
-
-static const char *const words[] = { "show",   "log",    "pause",  "resume",
-                                     "cancel", "delete", "submit", NULL };
-
-static const struct action *find_action(const char *name)
-{
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        if (!strcmp(actions[i].name, name)) return &actions[i];
-    return NULL;
-}
-
-static int job_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    int64_t id = 0;
     struct job_row row;
-    const char *name = argc > 1 ? argv[1] : "show";
-    const struct action *a = find_action(name); // one of `words`
-    if (job_named(shell, argv[0], &id, err) < 0) return -1;
-    if (argc - 2 > a->max)
-        return err_set(err, "too many arguments for '/job N %s': /help job", name);
-    if (store_job_read(shell->store, id, &row, err) < 0) return -1;
-    const int status = a->run(shell, &row, argc > 2 ? argc - 2 : 0, argv + 2, err);
+    if (shell_take_where(NULL, &argc, argv, &where, err) < 0) return -1;
+    if (argc > 1 || where.script || where.submit)
+        return err_set(err, "unexpected '%s': /job N resume [--ranks M]",
+                       argc > 1 ? argv[1] : "--sbatch");
+    if (read_job(shell, argv, &row, err) < 0) return -1;
+    const int64_t id = row.id;
+    int status = where.ranks ? check_new_ranks(&row, where.ranks, err) : 0;
+    job_row_release(&row);
+    if (status == 0) status = store_job_start_ranks(shell->store, id, where.ranks, err);
+    if (status < 0) return -1;
+    job_forget(shell, id);
+    job_remember(shell, id);
+    job_tell_now(shell, id, "continued");
+    sinks_notice(shell->sinks, "job %" PRId64 " continues", id);
+    return 0;
+}
+
+static int submit_job(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct job_row row;
+    if (read_job(shell, argv, &row, err) < 0) return -1;
+    const int status =
+        *row.script
+            ? job_submit(shell, row.id, err)
+            : err_set(err, "job %" PRId64 " has no script for a queue: start it with --sbatch FILE",
+                      row.id);
     job_row_release(&row);
     return status;
 }
+
+static int delete_job(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct job_row row;
+    if (read_job(shell, argv, &row, err) < 0) return -1;
+    const int status = store_job_delete(shell->store, row.id, err);
+    if (status == 0) {
+        job_forget(shell, row.id);
+        job_tell(shell, &row, "deleted");
+        sinks_notice(shell->sinks, "deleted job %" PRId64, row.id);
+    }
+    job_row_release(&row);
+    return status;
+}
+
+static const struct command_action actions[] = {
+    { "show", NULL, "kind, state, progress, results and loss; shown if no action is given", 1, 1,
+      .run = show },
+    { "log", "[LINES]", "the log (default: its last 20 lines)", 1, 2, .run = show_log },
+    { "pause", NULL, "writes a checkpoint and ends the process", 1, 1, .run = pause_job },
+    { "resume", "[--ranks M]",
+      "continues a paused, interrupted, failed or cancelled job; --ranks M: in so many processes "
+      "(job.ranks)",
+      1, 3, .run = resume_job },
+    { "cancel", NULL, "ends it; the last checkpoint stays", 1, 1, .run = cancel_job },
+    { "delete", NULL, "deletes the job and its curves; files in OUT stay", 1, 1,
+      .run = delete_job },
+    { "submit", NULL,
+      "hands the script of a job that has one (--sbatch) to Slurm. Such a job is followed, paused, "
+      "resumed and cancelled there like any other",
+      1, 1, .run = submit_job },
+    { 0 },
+};
 
 const struct command command_job = {
     .name = "job",
@@ -242,23 +240,13 @@ const struct command command_job = {
     .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
     .details =
-        "/job N              kind, state, progress, results and loss\n"
-        "/job N log [LINES]  the log (default: its last 20 lines)\n"
-        "/job N pause        writes a checkpoint and ends the process\n"
-        "/job N resume       continues a paused, interrupted, failed or cancelled job; --ranks M:\n"
-        "                    in so many processes (job.ranks)\n"
-        "/job N cancel       ends it; the last checkpoint stays\n"
-        "/job N delete       deletes the job and its curves; files in OUT stay\n"
-        "/job N submit       hands the script of a job that has one (--sbatch) to Slurm. Such a "
-        "job\n"
-        "                    is followed, paused, resumed and cancelled there like any other\n"
         "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
         "N.",
     .min = 1,
     .max = 4,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
-    .words = words,
+    .actions = actions,
     .action_at = 2,
-    .run = job_run,
+    .run = show,
 };

@@ -13,19 +13,14 @@ static void cell(struct table_builder *t, char *text)
 
 static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "job",  "kind", "state",   "steps",
-                                           "loss", "left", "created", "arguments" };
-    static const bool numeric[] = { true, false, false, false, true, false, false, false };
     struct job_row *rows;
     size_t count;
     struct table_builder t;
     if (store_jobs_read(shell->store, &rows, &count, err) < 0) return -1;
-    table_begin(&t, "jobs", 8, columns, numeric);
+    table_begin(&t, "jobs", "job#|kind|state|steps|loss#|left|created|arguments");
     for (size_t i = 0; i < count; i++) {
         const struct job_row *row = &rows[i];
-        table_add(&t, "%" PRId64, row->id);
-        table_add(&t, "%s", row->kind);
-        table_add(&t, "%s", job_state_name(row->state));
+        table_row(&t, "%" PRId64 "|%s|%s", row->id, row->kind, job_state_name(row->state));
         cell(&t, job_text_steps(row));
         cell(&t, job_text_real(row->loss, "%.4f"));
         cell(&t, job_text_left(row));

@@ -44,18 +44,14 @@ static void add_key(void *self, const char *context, const char *key, const char
                     const char *note)
 {
     struct table_builder *t = self;
-    table_add(t, "%s", context);
-    table_add(t, "%s", key);
-    table_add(t, "%s", command);
-    table_add(t, "%s", note);
+    table_row(t, "%s|%s|%s|%s", context, key, command, note);
 }
 
 static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "where", "key", "does", "note" };
     struct table_builder t;
     if (need_keys(shell, err) < 0) return -1;
-    table_begin(&t, "keys", 4, columns, NULL);
+    table_begin(&t, "keys", "where|key|does|note");
     shell->keys->each(shell->keys->self, add_key, &t);
     table_emit(&t, shell->sinks);
     return 0;

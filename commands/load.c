@@ -1,30 +1,30 @@
 // commands/load.c -- /load and /unload: loads and unloads the model.
 #include <stdlib.h>
-#include <string.h>
 
 #include "commands/command.h"
 #include "core/base/clock.h"
 #include "core/files/checkpoint.h"
 
+struct load_options {
+    const char *model, *encoder;
+    bool ignore;
+};
+
+static const struct option_row options[] = {
+    { "MODEL", NULL, "a folder, GGUF file or name in the hub cache", OPTION_TEXT,
+      .at = offsetof(struct load_options, model) },
+    { "--mmproj", "FILE", NULL, OPTION_TEXT, .at = offsetof(struct load_options, encoder) },
+    { "--ignore-weights", NULL, NULL, OPTION_FLAG, .at = offsetof(struct load_options, ignore) },
+    { 0 },
+};
+
 // MODEL and its options as one name; the caller frees it.
 static char *model_name(int argc, char **argv, struct err *err)
 {
-    const char *model = NULL, *encoder = NULL;
-    bool ignore = false, right = true;
-    for (int i = 0; i < argc && right; i++) {
-        if (!strcmp(argv[i], "--mmproj") && i + 1 < argc)
-            encoder = argv[++i];
-        else if (!strcmp(argv[i], "--ignore-weights"))
-            ignore = true;
-        else if ((right = !model && strncmp(argv[i], "--", 2) != 0))
-            model = argv[i];
-    }
-    if (!right || !model) {
-        err_set(err, "give a MODEL, and for a GGUF file perhaps --mmproj FILE.gguf");
-        return NULL;
-    }
-    char *name = encoder ? checkpoint_with_encoder(model, encoder) : xstrdup(model);
-    if (!ignore) return name;
+    struct load_options o = { 0 };
+    if (options_parse(options, &o, argc, argv, err) < 0) return NULL;
+    char *name = o.encoder ? checkpoint_with_encoder(o.model, o.encoder) : xstrdup(o.model);
+    if (!o.ignore) return name;
     char *joined = engine_ignoring(name);
     free(name);
     return joined;
@@ -68,6 +68,7 @@ const struct command command_load = {
         "/info.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
+    .options = options,
     .min = 1,
     .max = 4,
     .complete = COMPLETE_MODEL,

@@ -1,29 +1,28 @@
 // commands/memory.c -- /memory: memory of model and conversation, layer by layer.
-#include <string.h>
-
 #include "commands/command.h"
 #include "core/probes/results.h"
 
+struct memory_options {
+    const char *csv;
+};
+
+static const struct option_row options[] = {
+    { "--csv", "FILE", "writes each table to FILE-TABLE.csv", OPTION_TEXT,
+      .at = offsetof(struct memory_options, csv) },
+    { 0 },
+};
+
 static int memory_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    struct memory_options o = { 0 };
     struct results r = { 0 };
-    struct buf json = { 0 };
+    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
     engine_memory(shell->engine, &r);
     results_show(&r, shell->sinks);
-    results_json(&r, &json);
-    sinks_emit(shell->sinks,
-               &(struct event){ .kind = EVENT_MEASURED, .key = "memory", .text = json.data });
-    buf_release(&json);
-    const int status = argc == 2 ? results_write_csv(&r, argv[1], shell->sinks, err) : 0;
+    results_emit(&r, "memory", shell->sinks);
+    const int status = o.csv ? results_write_csv(&r, o.csv, shell->sinks, err) : 0;
     results_release(&r);
     return status;
-}
-
-static int memory_check(int argc, char **argv, struct err *err)
-{
-    if (argc && (argc != 2 || strcmp(argv[0], "--csv") != 0))
-        return err_set(err, "/memory takes no arguments but --csv FILE");
-    return 0;
 }
 
 const struct command command_memory = {
@@ -34,11 +33,11 @@ const struct command command_memory = {
     .details =
         "Weights are memory-mapped: the system can reclaim their resident pages at any time.\n"
         "Pruned layers hold fewer rows; with kv.dtype bf16, keys and values take half the\n"
-        "memory of f32. --csv FILE writes each table to FILE-TABLE.csv.",
+        "memory of f32.",
+    .options = options,
     .writes = true,
-    .max = 2,
+    .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,
-    .check = memory_check,
     .run = memory_run,
 };

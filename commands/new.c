@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/files/content.h"
 #include "core/new/join.h"
 #include "core/new/new_model.h"
@@ -14,46 +13,13 @@ enum { TEXTS_MAX = 16 };
 struct new_options {
     const char *shape, *encoder, *decoder, *folder, *texts[TEXTS_MAX];
     int text_count;
-    long long seed;
-    double scale;    // of the projector's second layer
-    long long merge; // features a side that become one visual token
+    int64_t seed;
+    double scale; // of the projector's second layer
+    int merge;    // features a side that become one visual token
     bool dry, once, zeros;
 };
 
 // --- options -------------------------------------------------------------------------------------
-
-static int take_shape(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->shape = value;
-    return 0;
-}
-
-static int take_encoder(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->encoder = value;
-    return 0;
-}
-
-static int take_decoder(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->decoder = value;
-    return 0;
-}
-
-static int take_scale(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    return option_real(value, 0, 100, &o->scale, "--scale", err);
-}
-
-static int take_merge(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    return option_integer(value, 1, 64, &o->merge, "--merge", err);
-}
 
 static int take_text(void *self, const char *value, struct err *err)
 {
@@ -63,55 +29,34 @@ static int take_text(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static int take_seed(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    return option_integer(value, 0, INT64_MAX, &o->seed, "--seed", err);
-}
-
-static int take_dry(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->dry = true;
-    return 0;
-}
-
-static int take_once(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->once = true;
-    return 0;
-}
-
-static int take_zeros(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    o->zeros = true;
-    return 0;
-}
-
-static int take_folder(void *self, const char *value, struct err *err)
-{
-    struct new_options *o = self;
-    if (o->folder) return err_set(err, "give one folder only: '%s' or '%s'", o->folder, value);
-    o->folder = value;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--like", "SHAPE", "model shape", take_shape },
-    { "--encoder", "MODEL", "model whose picture encoder is taken", take_encoder },
-    { "--decoder", "MODEL", "model whose language model is taken", take_decoder },
-    { "--scale", "S", "factor of the projector's second layer (default 1)", take_scale },
-    { "--merge", "N", "N x N features become one visual token (default 1)", take_merge },
-    { "--text", "FILE", "text from which the tokenizer learns words", take_text },
-    { "--seed", "N", "random seed of the weights (default 42)", take_seed },
-    { "--dry", NULL, "counts only, writes nothing", take_dry },
-    { "--zeros", NULL, "all-zero weights, which take no disk space", take_zeros },
-    { "--once", NULL, "does nothing if DIR already holds a model", take_once },
+#define AT(field) .at = offsetof(struct new_options, field)
+static const struct option_row options[] = {
+    { "DIR", NULL, "the output folder", OPTION_TEXT, AT(folder), .optional = true },
+    { "--like", "SHAPE", NULL, OPTION_TEXT, AT(shape) },
+    { "--encoder", "MODEL", NULL, OPTION_TEXT, AT(encoder) },
+    { "--decoder", "MODEL", NULL, OPTION_TEXT, AT(decoder) },
+    { "--scale", "S", "the projector's second layer starts S times as large (default 1)",
+      OPTION_REAL, AT(scale), 0, 100 },
+    { "--merge", "N",
+      "the projector reads N x N neighbouring features together: a visual token for each N x N "
+      "patches (CLIP, SigLIP; default 1). For N > 1 transformers has no such model",
+      OPTION_INT, AT(merge), 1, 64 },
+    { "--text", "FILE",
+      "the tokenizer learns words from it, besides common ones: a data set (.json, .jsonl: its "
+      "texts) or plain text; may be repeated",
+      .take = take_text },
+    { "--seed", "N", "random seed of the weights (default 42)", OPTION_WHOLE, AT(seed), 0,
+      INT64_MAX },
+    { "--zeros", NULL,
+      "all-zero weights in a sparse file that takes no disk space, to test whether a model fits "
+      "into memory",
+      OPTION_FLAG, AT(zeros) },
+    { "--dry", NULL, "counts only, writes nothing", OPTION_FLAG, AT(dry) },
+    { "--once", NULL, "does nothing if DIR already holds a model, for scripts that run repeatedly",
+      OPTION_FLAG, AT(once) },
     { 0 },
 };
-static const struct option_table table = { rows, take_folder };
+#undef AT
 
 static int name_shapes(const char *problem, struct err *err)
 {
@@ -131,9 +76,8 @@ static bool is_shape(const char *name)
 
 static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
 {
-    int at = 0;
     *o = (struct new_options){ .seed = 42, .scale = 1, .merge = 1 };
-    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
+    if (options_parse(options, o, argc, argv, err) < 0) return -1;
     const bool joins = o->encoder || o->decoder;
     if (joins && (o->shape || o->text_count || o->zeros))
         return err_set(err, "--like, --text and --zeros do not go with --encoder and --decoder");
@@ -151,18 +95,14 @@ static int read_options(struct new_options *o, int argc, char **argv, struct err
 
 static void show_counts(const struct sinks *sinks, const struct new_model_counts *n)
 {
-    static const char *const columns[] = { "part", "parameters" };
-    static const bool numeric[] = { false, true };
     const bool large = n->bytes >= 100000000;
     struct table_builder t;
-    table_begin(&t, "parameters", 2, columns, numeric);
+    table_begin(&t, "parameters", "part|parameters#");
     for (int i = 0; i < MODEL_PARTS; i++) {
         if (!n->parts[i].parameters) continue;
-        table_add(&t, "%s", n->parts[i].name);
-        table_add(&t, "%lld", (long long)n->parts[i].parameters);
+        table_row(&t, "%s|%lld", n->parts[i].name, (long long)n->parts[i].parameters);
     }
-    table_add(&t, "total");
-    table_add(&t, "%lld", (long long)n->total);
+    table_row(&t, "total|%lld", (long long)n->total);
     table_emit(&t, sinks);
     sinks_text(sinks, large ? "%.2f GB of bf16 weights" : "%.2f MB of bf16 weights",
                (double)n->bytes / (large ? 1e9 : 1e6));
@@ -239,19 +179,8 @@ const struct command command_new = {
         "--encoder MODEL --decoder MODEL  joins the picture encoder of one (CLIP, SigLIP, MoonViT) "
         "and the language\n"
         "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
-        "              GGUF files or names in the hub cache. <image> becomes one more token\n"
-        "--scale S     the projector's second layer starts S times as large (default 1)\n"
-        "--merge N     the projector reads N x N neighbouring features together: a visual\n"
-        "              token for each N x N patches (CLIP, SigLIP; default 1). For N > 1\n"
-        "              transformers has no such model\n"
-        "--text FILE   the tokenizer learns words from it, besides common ones: a data set\n"
-        "              (.json, .jsonl: its texts) or plain text; may be repeated\n"
-        "--seed N      random seed of the weights (default 42)\n"
-        "--zeros       all-zero weights in a sparse file that takes no disk space, to test\n"
-        "              whether a model fits into memory\n"
-        "--dry         counts only, writes nothing\n"
-        "--once        does nothing if DIR already holds a model, for scripts that run\n"
-        "              repeatedly",
+        "              GGUF files or names in the hub cache. <image> becomes one more token",
+    .options = options,
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

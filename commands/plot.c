@@ -8,7 +8,6 @@
 
 #include "commands/figure.h"
 #include "commands/jobs.h"
-#include "commands/option_table.h"
 #include "commands/plot.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
@@ -34,35 +33,6 @@ struct plot {
 
 // --- arguments -----------------------------------------------------------------------------------
 
-#define TAKE(name)                                                         \
-    static int take_##name(void *self, const char *value, struct err *err) \
-    {                                                                      \
-        ((struct plot_options *)self)->name = value;                       \
-        return 0;                                                          \
-    }
-TAKE(title)
-TAKE(y)
-TAKE(interval)
-
-static int take_csv(void *self, const char *value, struct err *err)
-{
-    ((struct plot_options *)self)->csv = value;
-    return file_out_check(value, err);
-}
-
-static int take_figure(void *self, const char *value, struct err *err)
-{
-    return figure_take(&((struct plot_options *)self)->figure, value, err);
-}
-
-static int take_smooth(void *self, const char *value, struct err *err)
-{
-    long long window;
-    if (option_integer(value, 1, 1000000, &window, "--smooth", err) < 0) return -1;
-    ((struct plot_options *)self)->smooth = (size_t)window;
-    return 0;
-}
-
 static int take_by(void *self, const char *value, struct err *err)
 {
     struct plot_options *o = self;
@@ -78,12 +48,6 @@ static int take_log(void *self, const char *value, struct err *err)
     o->log_y = strchr(value, 'y') != NULL;
     return value[strspn(value, "xy")] ? err_set(err, "--log must be x, y or xy, not '%s'", value)
                                       : 0;
-}
-
-static int take_points(void *self, const char *value, struct err *err)
-{
-    ((struct plot_options *)self)->points = true;
-    return 0;
 }
 
 static int take_where(void *self, const char *value, struct err *err)
@@ -104,21 +68,29 @@ static int take_word(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static const struct option_row rows[] = {
-    { "--smooth", "N", "means over N steps", take_smooth },
-    { "--csv", "FILE", "writes a CSV file", take_csv },
-    { "--figure", "FILE", "writes a PNG, SVG or PDF", take_figure },
-    { "--png", "FILE", "the former name of --figure", take_figure },
-    { "--title", "TEXT", "title of the picture", take_title },
-    { "--y", "TEXT", "label of the y axis", take_y },
-    { "--log", "x|y|xy", "logarithmic axes", take_log },
-    { "--by", "COLUMN[,COLUMN]", "one line for each value of COLUMN", take_by },
-    { "--where", "COLUMN=VALUE", "only rows with this value", take_where },
-    { "--interval", "LOW,HIGH", "columns with the bounds of an interval around Y", take_interval },
-    { "--points", NULL, "points without lines", take_points },
+#define AT(field) .at = offsetof(struct plot_options, field)
+static const struct option_row options[] = {
+    { "JOB", NULL, "a job, series or column", .take = take_word, .optional = true, .many = true },
+    { "--figure", "FILE",
+      "writes a PNG, SVG or PDF, by its ending; its looks: /help plot.theme, plot.font, plot.scale",
+      OPTION_TEXT, AT(figure), .check = figure_check },
+    { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
+    { "--title", "TEXT", "title of the figure", OPTION_TEXT, AT(title) },
+    { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
+    { "--smooth", "N", "means over N points", OPTION_INT, AT(smooth), 1, 1000000 },
+    { "--log", "x|y|xy", "logarithmic axes", .take = take_log },
+    { "--points", NULL, "points without lines", OPTION_FLAG, AT(points) },
+    { "--csv", "FILE", "writes the series of jobs as a table", OPTION_TEXT, AT(csv),
+      .check = file_out_check },
+    { "--by", "COLUMN[,COLUMN]", "of a CSV file: a line or bar for each value", .take = take_by },
+    { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
+      .take = take_where },
+    { "--interval", "LOW,HIGH",
+      "columns with the bounds of an interval (95%: /eval, /compare) around each value",
+      OPTION_TEXT, AT(interval) },
     { 0 },
 };
-static const struct option_table options = { rows, take_word };
+#undef AT
 
 // --- which jobs ----------------------------------------------------------------------------------
 
@@ -230,11 +202,8 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
         struct curve c;
         status = store_curve(shell->store, job->id, names[i], &c, err);
         if (status < 0) break;
-        table_add(t, "%" PRId64, job->id);
-        table_add(t, "%s", names[i]);
-        table_add(t, "%zu", c.count);
-        table_add(t, "%" PRId64, c.count ? c.steps[c.count - 1] : 0);
-        table_add(t, "%.6g", c.count ? c.values[c.count - 1] : NAN);
+        table_row(t, "%" PRId64 "|%s|%zu|%" PRId64 "|%.6g", job->id, names[i], c.count,
+                  c.count ? c.steps[c.count - 1] : 0, c.count ? c.values[c.count - 1] : NAN);
         curve_release(&c);
     }
     series_free(names, count);
@@ -254,11 +223,9 @@ static int no_series(const struct shell *shell, const struct named *job, struct 
 
 static int list_series(const struct shell *shell, const struct plot *p, struct err *err)
 {
-    static const char *const columns[] = { "job", "series", "points", "last step", "last" };
-    static const bool numeric[] = { true, false, true, true, true };
     struct table_builder t;
     int status = 0;
-    table_begin(&t, "series", 5, columns, numeric);
+    table_begin(&t, "series", "job#|series|points#|last step#|last#");
     for (size_t i = 0; i < p->job_count && status == 0; i++)
         status = list_job(shell, &p->jobs[i], &t, err);
     if (!t.count && status == 0 && p->jobs)
@@ -404,7 +371,7 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
     if (!p->drawn_count)
         return err_set(err, "no series '%s': /plot %s lists them", p->series[0], p->o->words[0]);
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
-        plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, p->o->smooth);
+        plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, (size_t)p->o->smooth);
     if (p->o->csv && write_csv(p, err) < 0) return -1;
     if (p->o->csv) {
         char *what = xasprintf("%zu series", p->drawn_count);
@@ -435,8 +402,7 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
 static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct plot_options o = { 0 };
-    int at = 0;
-    if (option_table_read(&options, &o, argc, argv, &at, err) < 0) return -1;
+    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
     const char *first = o.word_count ? o.words[0] : "";
     const size_t n = strlen(first);
     const bool table = n > 4 && !strcmp(first + n - 4, ".csv");
@@ -451,22 +417,15 @@ const struct command command_plot = {
              "TEXT] "
              "[--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
-    .details =
-        "/plot 3               lists the series of job 3\n"
-        "/plot 3 --figure loss.png   writes a figure; without a series, of the loss\n"
-        "/plot 3 loss lr       plots two of them\n"
-        "/plot 3 4 loss        compares two jobs\n"
-        "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
-        "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
-        "/plot keep.csv keep score --by method    one line per method\n"
-        "\n"
-        "--figure FILE writes a PNG, SVG or PDF, by its ending, with --title above it and --y as\n"
-        "label of the y axis; its looks: /help plot.theme, plot.font, plot.scale.\n"
-        "--smooth N averages N points, --log x, y or xy makes axes logarithmic, --points leaves\n"
-        "out the lines. For a CSV file, a text column X gives bars; --by COLUMN[,COLUMN] makes\n"
-        "a line or bar per value; --where keeps matching rows (may be repeated; VALUE|VALUE\n"
-        "matches any of them); --interval LOW,HIGH names the columns with the bounds of an\n"
-        "interval (95%: /eval, /compare) around each value.",
+    .details = "/plot 3               lists the series of job 3\n"
+               "/plot 3 --figure loss.png   writes a figure; without a series, of the loss\n"
+               "/plot 3 loss lr       plots two of them\n"
+               "/plot 3 4 loss        compares two jobs\n"
+               "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
+               "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
+               "/plot keep.csv keep score --by method    one line per method\n"
+               "A text column X of a CSV file gives bars.",
+    .options = options,
     .writes = true,
     .min = 1,
     .max = -1,

@@ -14,7 +14,7 @@ struct plot_options {
     const char *csv, *figure, *title, *by, *y, *interval;
     const char *where[PLOT_WORDS]; // COLUMN=VALUE
     size_t where_count;
-    size_t smooth;
+    int smooth;
     bool points, log_x, log_y;
 };
 

@@ -219,7 +219,7 @@ static int make_lines(struct drawing *d, struct err *err)
     for (size_t i = 0; i < d->line_names.count; i++) {
         struct plot_line *l = &d->lines[i];
         if (!l->points) sort_points(l);
-        if (d->o->smooth > 1) plot_smooth(l->y, l->count, d->o->smooth);
+        if (d->o->smooth > 1) plot_smooth(l->y, l->count, (size_t)d->o->smooth);
     }
     return 0;
 }

@@ -6,55 +6,30 @@
 #include <unistd.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/scenes/pope.h"
 #include "core/sets/annotated.h"
 
 struct pope_options {
     const char *file, *folder;
-    long long seed, pictures, each;
+    int64_t seed, pictures, each;
 };
 
-static int take_seed(void *self, const char *value, struct err *err)
-{
-    return option_integer(value, 0, INT64_MAX, &((struct pope_options *)self)->seed, "--seed", err);
-}
-
-static int take_pictures(void *self, const char *value, struct err *err)
-{
-    return option_integer(value, 1, 1000000, &((struct pope_options *)self)->pictures, "--pictures",
-                          err);
-}
-
-static int take_each(void *self, const char *value, struct err *err)
-{
-    return option_integer(value, 1, 100, &((struct pope_options *)self)->each, "--each", err);
-}
-
-static int take_word(void *self, const char *value, struct err *err)
-{
-    struct pope_options *o = self;
-    if (o->folder) return err_set(err, "give one folder only: '%s' or '%s'", o->folder, value);
-    *(o->file ? &o->folder : &o->file) = value;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--seed", "S", "random seed (default 42)", take_seed },
-    { "--pictures", "N", "number of pictures to sample (default 500)", take_pictures },
-    { "--each", "N", "present and absent objects asked per picture (default 3)", take_each },
+static const struct option_row options[] = {
+    { "FILE", NULL, "the annotations", OPTION_TEXT, .at = offsetof(struct pope_options, file) },
+    { "DIR", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct pope_options, folder) },
+    { "--seed", "S", "random seed (default 42)", OPTION_WHOLE,
+      .at = offsetof(struct pope_options, seed), 0, INT64_MAX },
+    { "--pictures", "N", "number of pictures to sample (default 500)", OPTION_WHOLE,
+      .at = offsetof(struct pope_options, pictures), 1, 1000000 },
+    { "--each", "N", "present and absent objects asked per picture, N of each (default 3)",
+      OPTION_WHOLE, .at = offsetof(struct pope_options, each), 1, 100 },
     { 0 },
 };
-static const struct option_table table = { rows, take_word };
 
 static int read_options(struct pope_options *o, int argc, char **argv, struct err *err)
 {
-    int at = 0;
     *o = (struct pope_options){ .seed = 42, .pictures = 500, .each = 3 };
-    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
-    if (o->folder) return 0;
-    return err_set(err, o->file ? "DIR, the output folder, is missing"
-                                : "FILE, the annotations, and DIR, the output folder, are missing");
+    return options_parse(options, o, argc, argv, err) < 0 ? -1 : 0;
 }
 
 static int pope_check(int argc, char **argv, struct err *err)
@@ -65,14 +40,11 @@ static int pope_check(int argc, char **argv, struct err *err)
 
 static void show_report(const struct sinks *sinks, const struct pope_report *r)
 {
-    static const char *const columns[] = { "split", "pictures", "questions" };
-    static const bool numeric[] = { false, true, true };
     struct table_builder t;
-    table_begin(&t, "pope", 3, columns, numeric);
+    table_begin(&t, "pope", "split|pictures#|questions#");
     for (int i = 0; i < POPE_WAYS; i++) {
-        table_add(&t, "%s", pope_ways[i]);
-        table_add(&t, "%lld", (long long)r->pictures);
-        table_add(&t, "%lld", (long long)r->questions[i]);
+        table_row(&t, "%s|%lld|%lld", pope_ways[i], (long long)r->pictures,
+                  (long long)r->questions[i]);
     }
     table_emit(&t, sinks);
 }
@@ -116,10 +88,8 @@ const struct command command_pope = {
     .details =
         "FILE is objects.jsonl of /scenes, or COCO's instances (instances_val2014.json). Writes\n"
         "pope_random.json, pope_popular.json and pope_adversarial.json to DIR, for\n"
-        "/eval DIR/pope_random.json --set pope --images PICTURES.\n"
-        "--seed S      random seed (default 42)\n"
-        "--pictures N  number of pictures to sample (default 500)\n"
-        "--each N      present and absent objects asked per picture, N of each (default 3)",
+        "/eval DIR/pope_random.json --set pope --images PICTURES.",
+    .options = options,
     .writes = true,
     .min = 0,
     .max = -1,

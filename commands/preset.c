@@ -149,25 +149,20 @@ static void add_own(const struct shell *shell, struct table_builder *t, const ch
     if (store_preset_read(shell->store, name, &v, NULL) == 0)
         for (size_t i = 0; i < v.count; i++)
             buf_printf(&b, "%s%s=%s", i ? " " : "", v.list[i].key, v.list[i].value);
-    table_add(t, "%s", name);
-    table_add(t, "own");
-    table_add(t, "%s", b.data ? b.data : "");
+    table_row(t, "%s|own|%s", name, b.data ? b.data : "");
     buf_release(&b);
     preset_values_release(&v);
 }
 
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "preset", "help", "settings" };
     struct table_builder t;
     struct names own = { 0 };
     const struct preset *p;
     if (shell->store && store_presets(shell->store, &own, err) < 0) return -1;
-    table_begin(&t, "presets", 3, columns, NULL);
+    table_begin(&t, "presets", "preset|help|settings");
     for (int i = 0; (p = preset_at(i)); i++) {
-        table_add(&t, "%s", p->name);
-        table_add(&t, "%s", p->help);
-        table_add(&t, "%s", *p->set ? p->set : "(defaults)");
+        table_row(&t, "%s|%s|%s", p->name, p->help, *p->set ? p->set : "(defaults)");
     }
     for (size_t i = 0; i < own.count; i++) add_own(shell, &t, own.list[i]);
     table_emit(&t, shell->sinks);
@@ -177,7 +172,6 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
 
 static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "key", "value", "now" };
     const struct settings *s = engine_settings(shell->engine);
     struct preset_values v = { 0 };
     struct table_builder t;
@@ -185,12 +179,11 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
         preset_values_release(&v);
         return -1;
     }
-    table_begin(&t, "preset", 3, columns, NULL);
+    table_begin(&t, "preset", "key|value|now");
     for (size_t i = 0; i < v.count; i++) {
         const bool known = settings_find(v.list[i].key) != NULL;
-        table_add(&t, "%s", v.list[i].key);
-        table_add(&t, "%s", v.list[i].value);
-        table_add(&t, "%s", known ? settings_text(s, v.list[i].key) : "(unknown setting)");
+        table_row(&t, "%s|%s|%s", v.list[i].key, v.list[i].value,
+                  known ? settings_text(s, v.list[i].key) : "(unknown setting)");
     }
     table_emit(&t, shell->sinks);
     preset_values_release(&v);
@@ -206,33 +199,17 @@ static int delete (struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
-static const struct action {
-    const char *name;
-    int min, max; // arguments after the name; max -1 = any
-    unsigned needs;
-    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
-} actions[] = {
-    { "list", 0, 0, NEEDS_NOTHING, list },   { "show", 1, 1, NEEDS_NOTHING, show },
-    { "load", 1, 1, NEEDS_NOTHING, load },   { "save", 1, -1, NEEDS_STORE, save },
-    { "delete", 1, 1, NEEDS_STORE, delete },
+static const struct command_action actions[] = {
+    { "list", NULL, "lists all presets; shown if no action is given", 0, 0, .run = list },
+    { "show", "NAME", "lists all values that it sets", 1, 1, .run = show },
+    { "load", "NAME", "sets all values, or none if one is invalid", 1, 1, .run = load },
+    { "save", "NAME [KEY...]",
+      "saves the settings of methods, those that recipes set, and all other non-default ones; or "
+      "the named ones only: prune.*",
+      1, -1, .needs = NEEDS_STORE, .run = save },
+    { "delete", "NAME", "deletes one of your own", 1, 1, .needs = NEEDS_STORE, .run = delete },
+    { 0 },
 };
-
-static const char *const words[] = { "list", "show", "load", "save", "delete", NULL };
-
-static int preset_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    if (!argc) return list(shell, argc, argv, err);
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        const struct action *a = &actions[i];
-        if (strcmp(a->name, argv[0]) != 0) continue;
-        if (argc - 1 < a->min || (a->max >= 0 && argc - 1 > a->max))
-            return err_set(err, "wrong number of arguments for '/preset %s': /help preset",
-                           a->name);
-        if (command_check_needs(shell, a->needs, err) < 0) return -1;
-        return a->run(shell, argc - 1, argv + 1, err);
-    }
-    BUG("/preset has no action '%s'", argv[0]);
-}
 
 const struct command command_preset = {
     .name = "preset",
@@ -240,11 +217,6 @@ const struct command command_preset = {
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details =
-        "/preset load NAME            sets all values, or none if one is invalid\n"
-        "/preset show NAME            lists all values that it sets\n"
-        "/preset save NAME            saves the settings of methods, those that recipes set,\n"
-        "                             and all other non-default ones\n"
-        "/preset save NAME prune.*    saves these settings only\n"
         "A recipe sets all that any recipe sets, to its own values or to the defaults (/preset\n"
         "list shows its own): what was loaded before leaves no trace. One that sets nothing of\n"
         "training leaves those settings alone. To combine methods, add /capa, /align, /ira or\n"
@@ -258,8 +230,7 @@ const struct command command_preset = {
     .max = -1,
     .live = "load",
     .complete = COMPLETE_PRESET,
-    .words = words,
+    .actions = actions,
     .action_at = 1,
     .usual = "load",
-    .run = preset_run,
 };

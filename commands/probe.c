@@ -13,9 +13,9 @@
 #include "commands/command.h"
 #include "commands/figure.h"
 #include "commands/film.h"
-#include "commands/option_table.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/draw/figure.h"
 #include "core/picture/image.h"
 #include "core/probes/measure_data.h"
 #include "core/template/message.h"
@@ -33,7 +33,7 @@ struct wish {
 static int take_layer(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    long long n = PROBE_LAYER_ALL;
+    int64_t n = PROBE_LAYER_ALL;
     if (strcmp(value, "all") != 0 && option_integer(value, 0, 100000, &n, "--layer", err) < 0)
         return err_set(err, "--layer takes a layer, counted from 0, or all, not '%s'", value);
     w->request.options.layer = (int)n;
@@ -43,7 +43,7 @@ static int take_layer(void *self, const char *value, struct err *err)
 static int take_head(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
-    long long n = -1;
+    int64_t n = -1;
     if (strcmp(value, "mean") != 0 && option_integer(value, 0, 100000, &n, "--head", err) < 0)
         return err_set(err,
                        "--head takes one head, counted from 0, or mean (the average over all "
@@ -58,7 +58,7 @@ static int take_token(void *self, const char *value, struct err *err)
     struct wish *w = self;
     struct probe_options *o = &w->request.options;
     const bool row = !strncmp(value, "row:", 4);
-    long long n;
+    int64_t n;
     if (!strcmp(value, "answer")) {
         o->token = PROBE_TOKEN_ANSWER;
     } else if (!strcmp(value, "each")) {
@@ -74,21 +74,6 @@ static int take_token(void *self, const char *value, struct err *err)
         o->number = n;
     }
     return 0;
-}
-
-static int take_picture(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    long long n;
-    if (option_integer(value, 0, 100000, &n, "--picture", err) < 0) return -1;
-    w->request.options.picture = (int)n;
-    return 0;
-}
-
-static int take_threshold(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    return option_real(value, 0, 1, &w->request.options.threshold, "--threshold", err);
 }
 
 static int take_dims(void *self, const char *value, struct err *err)
@@ -126,89 +111,6 @@ static int take_box(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static int take_limit(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    long long n;
-    if (option_integer(value, 1, INT32_MAX, &n, "--limit", err) < 0) return -1;
-    w->request.limit = n;
-    return 0;
-}
-
-#define TAKE(name, where)                                                  \
-    static int take_##name(void *self, const char *value, struct err *err) \
-    {                                                                      \
-        struct wish *w = self;                                             \
-        w->where = value;                                                  \
-        return 0;                                                          \
-    }
-TAKE(mask, mask)
-TAKE(data, request.data)
-TAKE(images, request.images)
-TAKE(objects, request.objects)
-
-static int take_csv(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    w->csv = value;
-    return file_out_check(value, err);
-}
-
-static int take_figure(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    return figure_take(&w->figure, value, err);
-}
-
-static int take_film(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    return film_take(&w->film, value, err);
-}
-
-static int take_given(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    w->request.given = true;
-    return 0;
-}
-
-static int take_pixels(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    w->request.options.pixels = true;
-    return 0;
-}
-
-static int take_boxes(void *self, const char *value, struct err *err)
-{
-    struct wish *w = self;
-    w->request.boxes = true;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--layer", "K|all", "", take_layer },
-    { "--head", "H|mean", "", take_head },
-    { "--token", "answer|last|N|row:N", "", take_token },
-    { "--picture", "I", "", take_picture },
-    { "--threshold", "X", "", take_threshold },
-    { "--dims", "K,K", "", take_dims },
-    { "--box", "LEFT,TOP,WIDTH,HEIGHT", "", take_box },
-    { "--mask", "FILE", "", take_mask },
-    { "--pixels", NULL, "", take_pixels },
-    { "--data", "FILE", "", take_data },
-    { "--images", "DIR", "", take_images },
-    { "--objects", "FILE", "", take_objects },
-    { "--boxes", NULL, "", take_boxes },
-    { "--limit", "N", "", take_limit },
-    { "--given", NULL, "", take_given },
-    { "--csv", "FILE", "", take_csv },
-    { "--figure", "FILE", "", take_figure },
-    { "--film", "FILE.gif", "", take_film },
-    { 0 },
-};
-
 static int take_word(void *self, const char *value, struct err *err)
 {
     struct wish *w = self;
@@ -225,29 +127,50 @@ static int take_word(void *self, const char *value, struct err *err)
     return 0;
 }
 
-// The former name of --figure, in scripts.
-static const struct option_row png_row = { "--png", "FILE", "", take_figure };
+#define AT(field) .at = offsetof(struct wish, field)
+static const struct option_row rows[] = {
+    { "FOLDER", NULL, NULL, .take = take_word, .optional = true, .many = true },
+    { "--layer", "K|all", NULL, .take = take_layer },
+    { "--head", "H|mean", NULL, .take = take_head },
+    { "--token", "answer|last|N|row:N", NULL, .take = take_token },
+    { "--picture", "I", NULL, OPTION_INT, AT(request.options.picture), 0, 100000 },
+    { "--threshold", "X", NULL, OPTION_REAL, AT(request.options.threshold), 0, 1 },
+    { "--dims", "K,K", NULL, .take = take_dims },
+    { "--box", "LEFT,TOP,WIDTH,HEIGHT", NULL, .take = take_box },
+    { "--mask", "FILE", NULL, OPTION_TEXT, AT(mask) },
+    { "--pixels", NULL, NULL, OPTION_FLAG, AT(request.options.pixels) },
+    { "--data", "FILE", NULL, OPTION_TEXT, AT(request.data) },
+    { "--images", "DIR", NULL, OPTION_TEXT, AT(request.images) },
+    { "--objects", "FILE", NULL, OPTION_TEXT, AT(request.objects) },
+    { "--boxes", NULL, NULL, OPTION_FLAG, AT(request.boxes) },
+    { "--limit", "N", NULL, OPTION_WHOLE, AT(request.limit), 1, INT32_MAX },
+    { "--given", NULL, NULL, OPTION_FLAG, AT(request.given) },
+    { "--csv", "FILE", NULL, OPTION_TEXT, AT(csv), .check = file_out_check },
+    { "--figure", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check },
+    { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
+    { "--film", "FILE.gif", NULL, OPTION_TEXT, AT(film), .check = film_check },
+    { 0 },
+};
+#undef AT
 
-// The options that the command's usage names.
+// The options that the command's usage names; and former names.
 static void rows_of(const char *usage, struct option_row *some)
 {
     for (const struct option_row *row = rows; row->name; row++) {
         const char *found = strstr(usage, row->name);
-        if (found && strchr(" ]", found[strlen(row->name)])) *some++ = *row;
+        const bool named = found && strchr(" ]", found[strlen(row->name)]);
+        if (named || row == rows || row->former) *some++ = *row;
     }
-    *some++ = png_row;
     *some = (struct option_row){ 0 };
 }
 
 static int read_request(struct wish *w, int argc, char **argv, struct err *err)
 {
-    struct option_row some[sizeof rows / sizeof *rows + 1];
-    const struct option_table table = { some, take_word };
-    int at = 0;
+    struct option_row some[sizeof rows / sizeof *rows];
     rows_of(w->request.probe->usage, some);
     w->request.options = probe_defaults;
     w->request.limit = 100;
-    if (option_table_read(&table, w, argc, argv, &at, err) < 0) return -1;
+    if (options_parse(some, w, argc, argv, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
     if (w->film && w->request.data)
@@ -306,13 +229,8 @@ static void show(const struct shell *shell, const struct wish *w, const struct r
 static int give(const struct shell *shell, const struct wish *w, const struct results *r,
                 struct err *err)
 {
-    struct buf json = { 0 };
     show(shell, w, r);
-    results_json(r, &json);
-    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_MEASURED,
-                                              .key = w->request.probe->name,
-                                              .text = json.data });
-    buf_release(&json);
+    results_emit(r, w->request.probe->name, shell->sinks);
     if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
     if (w->figure && write_figures(shell, w, r, err) < 0) return -1;
     return w->film ? film_of_answer(shell, &w->request, w->film, err) : 0;

@@ -1,11 +1,11 @@
 // commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
 // smaller weights, reads it again, and says how much was lost.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/adapter/model_gguf.h"
 #include "core/adapter/model_mmproj.h"
 #include "core/base/file_in.h"
@@ -25,57 +25,23 @@ struct quantize_options {
 
 // --- options -------------------------------------------------------------------------------------
 
-static int take_type(void *self, const char *value, struct err *err)
-{
-    struct quantize_options *o = self;
-    o->type = value;
-    return 0;
-}
-
-static int take_encoder(void *self, const char *value, struct err *err)
-{
-    struct quantize_options *o = self;
-    o->encoder = value;
-    return model_mmproj_type(value, err);
-}
-
-static int take_text(void *self, const char *value, struct err *err)
-{
-    struct quantize_options *o = self;
-    o->text = value;
-    return 0;
-}
-
-static int take_no_compare(void *self, const char *value, struct err *err)
-{
-    struct quantize_options *o = self;
-    o->write_only = true;
-    return 0;
-}
-
-static int take_path(void *self, const char *value, struct err *err)
-{
-    struct quantize_options *o = self;
-    if (o->path) return err_set(err, "give one file only: '%s' or '%s'", o->path, value);
-    o->path = value;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--type", "TYPE", "type of the weights", take_type },
-    { "--encoder", "TYPE", "type of the picture encoder's weights", take_encoder },
-    { "--text", "FILE", "text on which both forms are compared", take_text },
-    { "--no-compare", NULL, "does not compare both forms", take_no_compare },
+static const struct option_row options[] = {
+    { "OUT.gguf", NULL, "the file to write", OPTION_TEXT,
+      .at = offsetof(struct quantize_options, path) },
+    { "--type", "TYPE", NULL, OPTION_TEXT, .at = offsetof(struct quantize_options, type) },
+    { "--encoder", "TYPE", "type of the encoder's weights: q8_0, f16 or bf16", OPTION_TEXT,
+      .at = offsetof(struct quantize_options, encoder), .check = model_mmproj_type },
+    { "--text", "FILE", "text to compare on (default: a short one that comes with vlmsh)",
+      OPTION_TEXT, .at = offsetof(struct quantize_options, text) },
+    { "--no-compare", NULL, "skips the comparison, which computes the text with both forms",
+      OPTION_FLAG, .at = offsetof(struct quantize_options, write_only) },
     { 0 },
 };
-static const struct option_table table = { rows, take_path };
 
 static int read_options(struct quantize_options *o, int argc, char **argv, struct err *err)
 {
-    int at = 0;
     *o = (struct quantize_options){ 0 };
-    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
-    if (!o->path) return err_set(err, "OUT.gguf, the file to write, is missing");
+    if (options_parse(options, o, argc, argv, err) < 0) return -1;
     const size_t n = strlen(o->path);
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
@@ -97,23 +63,6 @@ static void say_written(const struct shell *shell, const char *path, const char 
 {
     sinks_text(shell->sinks, "%s: %s, %.2f MB; matrices: %s", path, what, (double)s->bytes / 1e6,
                s->types);
-}
-
-// The encoder's file beside the model's. Both get their names together, when both are complete, and
-// only then anything is said of them.
-static int write_encoder(struct shell *shell, const struct quantize_options *o, const char *path,
-                         struct whole_file **file, struct gguf_summary *s, struct err *err)
-{
-    const struct load_progress progress = engine_progress(shell->engine, "writing");
-    return model_write_mmproj(engine_model(shell->engine), o->encoder, o->type, path, &progress, s,
-                              file, err);
-}
-
-static int write_model(struct shell *shell, const struct quantize_options *o,
-                       struct whole_file **file, struct gguf_summary *s, struct err *err)
-{
-    const struct load_progress progress = engine_progress(shell->engine, "writing");
-    return model_write_gguf(engine_model(shell->engine), o->type, o->path, &progress, s, file, err);
 }
 
 static void say_model(const struct shell *shell, const struct quantize_options *o,
@@ -151,7 +100,8 @@ static int name_files(struct whole_file *encoder, const char *path, struct whole
     return status;
 }
 
-// An encoder that cannot be written is left out, with a notice.
+// An encoder that cannot be written is left out, with a notice. Both files get their names
+// together, when both are complete, and only then are reported.
 static int write_files(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
@@ -162,8 +112,15 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
     struct gguf_summary of_encoder, of_model;
     int status = check_free(o->path, err);
     if (status == 0 && sees) status = check_free(path, err);
-    if (status == 0 && sees) status = write_encoder(shell, o, path, &encoder, &of_encoder, err);
-    if (status == 0) status = write_model(shell, o, &model, &of_model, err);
+    if (status == 0 && sees) {
+        const struct load_progress progress = engine_progress(shell->engine, "writing");
+        status =
+            model_write_mmproj(m, o->encoder, o->type, path, &progress, &of_encoder, &encoder, err);
+    }
+    if (status == 0) {
+        const struct load_progress progress = engine_progress(shell->engine, "writing");
+        status = model_write_gguf(m, o->type, o->path, &progress, &of_model, &model, err);
+    }
     if (status == 0)
         status = name_files(encoder, path, model, err);
     else
@@ -186,22 +143,14 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 static void show(const struct shell *shell, const struct text_difference *d)
 {
-    static const char *const columns[] = { "what", "value" };
-    static const bool numeric[] = { false, true };
     struct table_builder t;
-    table_begin(&t, "quantize", 2, columns, numeric);
-    table_add(&t, "tokens of the text");
-    table_add(&t, "%lld", (long long)d->tokens);
-    table_add(&t, "KL divergence, mean");
-    table_add(&t, "%.6f", d->kl);
-    table_add(&t, "KL divergence, largest");
-    table_add(&t, "%.6f", d->kl_most);
-    table_add(&t, "same likeliest token");
-    table_add(&t, "%.2f%%", 100 * d->same);
-    table_add(&t, "perplexity before");
-    table_add(&t, "%.4f", d->perplexity[0]);
-    table_add(&t, "perplexity after");
-    table_add(&t, "%.4f", d->perplexity[1]);
+    table_begin(&t, "quantize", "what|value#");
+    table_row(&t, "tokens of the text|%" PRId64, d->tokens);
+    table_row(&t, "KL divergence, mean|%.6f", d->kl);
+    table_row(&t, "KL divergence, largest|%.6f", d->kl_most);
+    table_row(&t, "same likeliest token|%.2f%%", 100 * d->same);
+    table_row(&t, "perplexity before|%.4f", d->perplexity[0]);
+    table_row(&t, "perplexity after|%.4f", d->perplexity[1]);
     table_emit(&t, shell->sinks);
 }
 
@@ -254,12 +203,10 @@ const struct command command_quantize = {
         "An applied adapter is part of what is written. Then the file is read again, and both\n"
         "forms predict each token of a text: the divergence of their distributions, how often\n"
         "they agree on the likeliest token, and the perplexity of the text.\n"
-        "--encoder TYPE  type of the encoder's weights: q8_0, f16 or bf16\n"
-        "--text FILE     that text; without it a short one that comes with vlmsh\n"
-        "--no-compare    skips this comparison, which computes the text with both forms\n"
         "A process that was killed leaves OUT.gguf.part-XXXXXX; the next one that writes OUT.gguf\n"
         "removes it.\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
+    .options = options,
     .min = 0,
     .max = -1,
     .needs = NEEDS_MODEL,

@@ -109,11 +109,12 @@ static void man_command(struct buf *out, const struct command *c)
         add_roff(out, c->alias);
         buf_puts(out, ".\n");
     }
-    if (!c->details) return;
-    buf_puts(out, ".RS\n");
-    for (const char *at = c->details; help_part_next(&at, &part); help_part_release(&part))
+    char *details = command_details(c);
+    if (*details) buf_puts(out, ".RS\n");
+    for (const char *at = details; help_part_next(&at, &part); help_part_release(&part))
         man_part(out, &part);
-    buf_puts(out, ".RE\n");
+    if (*details) buf_puts(out, ".RE\n");
+    free(details);
 }
 
 static void man_setting(struct buf *out, const struct setting *row, const char *allowed)

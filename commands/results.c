@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/probes/results.h"
 #include "sessions/results.h"
 
@@ -11,18 +10,15 @@ enum { SHOWN = 50 };
 
 static int list(struct shell *shell, const char *name, struct err *err)
 {
-    static const char *const columns[] = { "result", "time", "session", "what" };
-    static const bool numeric[] = { true, false, true, false };
     struct result_entry *entries;
     struct table_builder t;
     size_t count;
     if (store_results(shell->store, name, 0, &entries, &count, err) < 0) return -1;
     if (!count)
         sinks_text(shell->sinks, "no results%s%s yet", name ? " of " : "", name ? name : "");
-    table_begin(&t, "results", 4, columns, numeric);
+    table_begin(&t, "results", "result#|time|session#|what");
     for (size_t i = 0; i < count && i < SHOWN; i++) {
-        table_add(&t, "%" PRId64, entries[i].id);
-        table_add(&t, "%s", entries[i].time);
+        table_row(&t, "%" PRId64 "|%s", entries[i].id, entries[i].time);
         table_add(&t, entries[i].session ? "%" PRId64 : "", entries[i].session);
         table_add(&t, "%s", entries[i].name);
     }
@@ -52,18 +48,29 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     return status;
 }
 
+struct results_options {
+    const char *what, *csv;
+};
+
+static const struct option_row options[] = {
+    { "NAME", NULL, "the result", OPTION_TEXT, .at = offsetof(struct results_options, what),
+      .optional = true },
+    { "--csv", "FILE", "writes one table; several go to FILE-TABLE.csv each", OPTION_TEXT,
+      .at = offsetof(struct results_options, csv) },
+    { 0 },
+};
+
 static int results_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    long long id;
-    if (!argc || argv[0][0] < '0' || argv[0][0] > '9') {
-        if (argc > 1) return err_set(err, "unexpected '%s': see /help results", argv[1]);
-        return list(shell, argc ? argv[0] : NULL, err);
-    }
-    if (option_integer(argv[0], 1, INT64_MAX, &id, "a result", err) < 0) return -1;
-    if (argc == 1) return show(shell, id, NULL, err);
-    if (argc != 3 || strcmp(argv[1], "--csv") != 0)
-        return err_set(err, "/results N takes no arguments but --csv FILE");
-    return show(shell, id, argv[2], err);
+    struct results_options o = { 0 };
+    int64_t id;
+    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
+    if (o.what && o.what[0] >= '0' && o.what[0] <= '9')
+        return option_integer(o.what, 1, INT64_MAX, &id, "a result", err) < 0
+                   ? -1
+                   : show(shell, id, o.csv, err);
+    if (o.csv) return err_set(err, "--csv needs the number of a result: /results N --csv FILE");
+    return list(shell, o.what, err);
 }
 
 const struct command command_results = {
@@ -72,10 +79,10 @@ const struct command command_results = {
     .help = "Shows saved measurements, newest first.",
     .details =
         "Every measuring command stores its results in the session database. NAME is that of a\n"
-        "command: /results norms. --csv FILE writes one table; several go to FILE-TABLE.csv\n"
-        "each.",
+        "command: /results norms.",
+    .options = options,
     .writes = true,
-    .max = 3,
+    .max = -1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
     .run = results_run,

@@ -1,37 +1,20 @@
 // commands/scenes.c -- /scenes and `vlmsh scenes`: writes a demo world (core/scenes/scenes.h).
+#include <inttypes.h>
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 #include "core/files/content.h"
 #include "core/scenes/scenes.h"
 
 struct scenes_options {
     const char *folder;
-    long long count, seed, size, most;
+    int64_t count, seed;
+    int size, most;
     unsigned parts;
     bool once;
 };
 
 // --- options -------------------------------------------------------------------------------------
-
-static int take_seed(void *self, const char *value, struct err *err)
-{
-    struct scenes_options *o = self;
-    return option_integer(value, 0, INT64_MAX, &o->seed, "--seed", err);
-}
-
-static int take_size(void *self, const char *value, struct err *err)
-{
-    struct scenes_options *o = self;
-    return option_integer(value, SCENES_SIZE_MIN, SCENES_SIZE_MAX, &o->size, "--size", err);
-}
-
-static int take_most(void *self, const char *value, struct err *err)
-{
-    struct scenes_options *o = self;
-    return option_integer(value, 1, SCENES_OBJECTS_MAX, &o->most, "--objects", err);
-}
 
 static int take_kind(void *self, const char *value, struct err *err)
 {
@@ -56,42 +39,32 @@ static int take_kind(void *self, const char *value, struct err *err)
         value);
 }
 
-static int take_once(void *self, const char *value, struct err *err)
-{
-    struct scenes_options *o = self;
-    o->once = true;
-    return 0;
-}
-
-static int take_word(void *self, const char *value, struct err *err)
-{
-    struct scenes_options *o = self;
-    if (!o->count) return option_integer(value, 1, SCENES_COUNT_MAX, &o->count, "N", err);
-    if (o->folder) return err_set(err, "give one folder only: '%s' or '%s'", o->folder, value);
-    o->folder = value;
-    return 0;
-}
-
-static const struct option_row rows[] = {
-    { "--seed", "S", "random seed of the world (default 42)", take_seed },
-    { "--size", "PIXELS", "side of a picture in pixels (default 96)", take_size },
-    { "--objects", "N", "maximum number of objects in a picture (default 7)", take_most },
+static const struct option_row options[] = {
+    { "N", NULL, "the number of scenes", OPTION_WHOLE, .at = offsetof(struct scenes_options, count),
+      1, SCENES_COUNT_MAX },
+    { "DIR", NULL, "the output folder", OPTION_TEXT,
+      .at = offsetof(struct scenes_options, folder) },
+    { "--seed", "S",
+      "random seed (default 42); seeds that differ modulo 16 share no scene: train on one, test on "
+      "another",
+      OPTION_WHOLE, .at = offsetof(struct scenes_options, seed), 0, INT64_MAX },
+    { "--size", "PIXELS", "side of a picture (default 96)", OPTION_INT,
+      .at = offsetof(struct scenes_options, size), SCENES_SIZE_MIN, SCENES_SIZE_MAX },
+    { "--objects", "N", "maximum number of objects in a picture (1 to 7, default 7)", OPTION_INT,
+      .at = offsetof(struct scenes_options, most), 1, SCENES_OBJECTS_MAX },
     { "--kind", "KIND",
-      "captions, questions, yesno, lessons, finds, listed or all; may be repeated", take_kind },
-    { "--once", NULL, "does nothing if DIR already holds this world", take_once },
+      "captions, questions, yesno, lessons, finds, listed or all (default); may be repeated",
+      .take = take_kind },
+    { "--once", NULL,
+      "does nothing if DIR already holds these files, for scripts that run repeatedly", OPTION_FLAG,
+      .at = offsetof(struct scenes_options, once) },
     { 0 },
 };
-static const struct option_table table = { rows, take_word };
 
 static int read_options(struct scenes_options *o, int argc, char **argv, struct err *err)
 {
-    int at = 0;
     *o = (struct scenes_options){ .seed = 42, .size = 96, .most = SCENES_OBJECTS_MAX };
-    if (option_table_read(&table, o, argc, argv, &at, err) < 0) return -1;
-    if (!o->folder)
-        return err_set(
-            err, o->count ? "DIR, the output folder, is missing"
-                          : "N, the number of scenes, and DIR, the output folder, are missing");
+    if (options_parse(options, o, argc, argv, err) < 0) return -1;
     if (!o->parts) o->parts = SCENES_ALL;
     return 0;
 }
@@ -101,20 +74,17 @@ static int read_options(struct scenes_options *o, int argc, char **argv, struct 
 static void show_report(const struct sinks *sinks, const struct scenes_options *o,
                         const struct scenes_report *r)
 {
-    static const char *const columns[] = { "file", "samples" };
-    static const bool numeric[] = { false, true };
     struct table_builder t;
-    table_begin(&t, "files", 2, columns, numeric);
+    table_begin(&t, "files", "file|samples#");
     for (int i = 0; i < SCENES_FILES; i++) {
         if (!r->files[i].name) continue;
-        table_add(&t, "%s", r->files[i].name);
-        table_add(&t, "%lld", (long long)r->files[i].samples);
+        table_row(&t, "%s|%lld", r->files[i].name, (long long)r->files[i].samples);
     }
     table_emit(&t, sinks);
-    sinks_text(
-        sinks,
-        "%lld pictures with %lld objects in %s; world %lld of %d: different worlds share no scene",
-        o->count, (long long)r->objects, o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS);
+    sinks_text(sinks,
+               "%" PRId64 " pictures with %" PRId64 " objects in %s; world %" PRId64
+               " of %d: different worlds share no scene",
+               o->count, r->objects, o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS);
 }
 
 static int scenes_check(int argc, char **argv, struct err *err)
@@ -130,8 +100,8 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
     const struct scenes_request request = { .folder = o.folder,
                                             .count = o.count,
                                             .seed = (uint64_t)o.seed,
-                                            .size = (int)o.size,
-                                            .most = (int)o.most,
+                                            .size = o.size,
+                                            .most = o.most,
                                             .parts = o.parts };
     const struct load_progress progress = engine_progress(shell->engine, "drawing");
     struct scenes_report written;
@@ -152,15 +122,8 @@ const struct command command_scenes = {
     .details =
         "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in\n"
         "LLaVA format to DIR, which must be new or empty and gets its name when it is complete.\n"
-        "`vlmsh scenes` does the same.\n"
-        "--seed S       random seed (default 42); seeds that differ modulo 16 share no scene:\n"
-        "               train on one, test on another\n"
-        "--size PIXELS  side of a picture (default 96)\n"
-        "--objects N    maximum number of objects in a picture (1 to 7, default 7)\n"
-        "--kind KIND    captions, questions, yesno, lessons, finds, listed or all (default);\n"
-        "               may be repeated\n"
-        "--once         does nothing if DIR already holds these files, for scripts that run\n"
-        "               repeatedly",
+        "`vlmsh scenes` does the same.",
+    .options = options,
     .min = 0,
     .max = -1,
     .complete = COMPLETE_PATH,

@@ -133,7 +133,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
             text_parse(&args, name, shell, err) < 0 ? -1 : words_parse(&args, rest, shell, err);
     } else if (!command)
         status = unknown_command(name, &several, err);
-    else if (command->rest && !(command->options && !strncmp(rest, "--", 2)))
+    else if (command->rest && !(command->split && !strncmp(rest, "--", 2)))
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);

@@ -80,22 +80,17 @@ static void add_time(struct table_builder *t, int64_t seconds)
 
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "name",  "model",    "began", "ended",
-                                           "turns", "pictures", "title" };
-    static const bool numeric[] = { false, false, false, false, true, true, false };
     struct session_row *rows = NULL;
     size_t count = 0;
     struct table_builder t;
     if (store_list(shell->store, &rows, &count, err) < 0) return -1;
-    table_begin(&t, "sessions", 7, columns, numeric);
+    table_begin(&t, "sessions", "name|model|began|ended|turns#|pictures#|title");
     for (size_t i = 0; i < count; i++) {
-        table_add(&t, "%s", text_or_empty(rows[i].name));
-        table_add(&t, "%s", text_or_empty(rows[i].model));
+        table_row(&t, "%s|%s", text_or_empty(rows[i].name), text_or_empty(rows[i].model));
         add_time(&t, rows[i].began);
         add_time(&t, rows[i].ended);
-        table_add(&t, "%" PRId64, rows[i].turns);
-        table_add(&t, "%" PRId64, rows[i].pictures);
-        table_add(&t, "%s", text_or_empty(rows[i].title));
+        table_row(&t, "%" PRId64 "|%" PRId64 "|%s", rows[i].turns, rows[i].pictures,
+                  text_or_empty(rows[i].title));
     }
     table_emit(&t, shell->sinks);
     for (size_t i = 0; i < count; i++) tell_row(shell, &rows[i]);
@@ -177,36 +172,20 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
-static const struct action {
-    const char *name;
-    int min, max; // arguments after the name
-    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
-} actions[] = {
-    { "list", 0, 0, list },
-    { "new", 0, 1, begin },
-    { "resume", 1, 1, resume },
-    { "fork", 0, 1, fork_session },
-    { "rename", 1, 2, rename_session },
-    { "delete", 1, 1, delete_session },
-    { "export", 1, 2, export },
+static const struct command_action actions[] = {
+    { "list", NULL, "lists all sessions", 0, 0, .run = list },
+    { "new", "[NAME]", "starts a new session with an empty conversation", 0, 1, .run = begin },
+    { "resume", "NAME", "restores model, settings, pictures and conversation", 1, 1,
+      .run = resume },
+    { "fork", "[NAME]", "continues in a copy; the original is unchanged", 0, 1,
+      .run = fork_session },
+    { "rename", "[OLD] NEW", "renames a session (default: the current one)", 1, 2,
+      .run = rename_session },
+    { "delete", "NAME", "deletes it permanently", 1, 1, .run = delete_session },
+    { "export", "FILE [NAME]", "FILE.md: a transcript; otherwise a script that replays it", 1, 2,
+      .run = export },
+    { 0 },
 };
-
-static const char *const words[] = { "list",   "new",    "resume", "fork",
-                                     "rename", "delete", "export", NULL };
-
-static int session_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    if (!argc) return show_current(shell, argc, argv, err);
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        const struct action *a = &actions[i];
-        if (strcmp(a->name, argv[0])) continue;
-        if (argc - 1 < a->min || argc - 1 > a->max)
-            return err_set(err, "wrong number of arguments for '/session %s': /help session",
-                           a->name);
-        return a->run(shell, argc - 1, argv + 1, err);
-    }
-    BUG("/session has no action '%s'", argv[0]);
-}
 
 const struct command command_session = {
     .name = "session",
@@ -214,22 +193,14 @@ const struct command command_session = {
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
-    .details =
-        "/session                    shows the current session\n"
-        "/session list               lists all sessions\n"
-        "/session new [NAME]         starts a new session with an empty conversation\n"
-        "/session resume NAME        restores model, settings, pictures and conversation\n"
-        "/session fork [NAME]        continues in a copy; the original is unchanged\n"
-        "/session rename [OLD] NEW   renames a session (default: the current one)\n"
-        "/session delete NAME        deletes it permanently\n"
-        "/session export FILE [NAME]  FILE.md: a transcript; otherwise a script that replays it\n"
-        "Each turn is saved when its answer ends.",
+    .details = "Without an action, shows the current session. Each turn is saved when its answer "
+               "ends.",
     .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
-    .words = words,
+    .actions = actions,
     .action_at = 1,
-    .run = session_run,
+    .run = show_current,
 };
 
 const struct command command_save = {

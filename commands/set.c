@@ -235,20 +235,15 @@ static bool in_group(const char *key, const char *group)
 
 static int settings_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const columns[] = { "key", "value", "default", "allowed", "help" };
-    static const bool numeric[] = { false, false, false, false, false };
     const struct settings *s = engine_settings(shell->engine);
     const struct setting *row;
     struct table_builder t;
-    table_begin(&t, "settings", 5, columns, numeric);
+    table_begin(&t, "settings", "key|value|default|allowed|help");
     for (int i = 0; (row = settings_row(i)); i++) {
         if (argc && !in_group(row->key, argv[0])) continue;
         char *allowed = setting_allowed(row);
-        table_add(&t, "%s", row->key);
-        table_add(&t, "%s", settings_text(s, row->key));
-        table_add(&t, "%s", row->def);
-        table_add(&t, "%s", allowed);
-        table_add(&t, "%s", row->help);
+        table_row(&t, "%s|%s|%s|%s|%s", row->key, settings_text(s, row->key), row->def, allowed,
+                  row->help);
         free(allowed);
     }
     if (argc && !t.count) return settings_unknown(argv[0], err);

@@ -80,6 +80,35 @@ const char *command_group(int index)
     return command_at(index) ? groups[index] : NULL;
 }
 
+static void put_options(struct buf *b, const struct option_row *row)
+{
+    for (; row && row->name; row++)
+        if (row->help && row->name[0] == '-')
+            buf_printf(b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
+                       row->argument ? row->argument : "", row->help);
+}
+
+void action_details(struct buf *b, const struct command_action *a)
+{
+    if (a->help)
+        buf_printf(b, "%s%s%s  %s\n", a->name, a->arguments ? " " : "",
+                   a->arguments ? a->arguments : "", a->help);
+    put_options(b, a->options);
+}
+
+char *command_details(const struct command *command)
+{
+    struct buf b = { 0 };
+    if (command->details) buf_printf(&b, "%s\n", command->details);
+    put_options(&b, command->options);
+    for (const struct command_action *a = command->actions; a && a->name; a++) {
+        if (b.length && a->options) buf_putc(&b, '\n');
+        action_details(&b, a);
+    }
+    if (b.length) b.data[--b.length] = 0; // the last line end
+    return b.data ? buf_take(&b) : xstrdup("");
+}
+
 bool word_among(const char *words, const char *word, size_t length)
 {
     for (const char *p = words; p && *p;) {
@@ -154,18 +183,23 @@ static bool take_force(int *argc, char **argv)
 
 // --- actions -------------------------------------------------------------------------------------
 
+static const struct command_action *find_row(const struct command *command, const char *word)
+{
+    for (const struct command_action *a = command->actions; a && a->name; a++)
+        if (!strcmp(a->name, word)) return a;
+    return NULL;
+}
+
 static bool has_action(const struct command *command, const char *word)
 {
-    for (int i = 0; command->action_at && command->words[i]; i++)
-        if (!strcmp(command->words[i], word)) return true;
-    return false;
+    return command->action_at && find_row(command, word);
 }
 
 // The action that differs from the word by one letter; NULL: none.
 static const char *near_action(const struct command *command, const char *word)
 {
-    for (int i = 0; command->words[i]; i++)
-        if (text_distance(word, command->words[i]) < 2) return command->words[i];
+    for (const struct command_action *a = command->actions; a->name; a++)
+        if (text_distance(word, a->name) < 2) return a->name;
     return NULL;
 }
 
@@ -176,8 +210,8 @@ static int unknown_action(const struct command *command, const char *word, struc
     if (near)
         return err_set(err, "/%s has no action '%s': did you mean '%s'?", command->name, word,
                        near);
-    for (int i = 0; command->words[i]; i++)
-        buf_printf(&b, "%s%s", !i ? "" : command->words[i + 1] ? ", " : " or ", command->words[i]);
+    for (const struct command_action *a = command->actions; a->name; a++)
+        buf_printf(&b, "%s%s", a == command->actions ? "" : a[1].name ? ", " : " or ", a->name);
     if (command->usual) // a file would have been enough
         err_set(err, "there is no file '%s', and /%s has no such action: use %s", word,
                 command->name, b.data);
@@ -257,6 +291,30 @@ const struct command *command_of_action(const char *action, const char *first, b
     return many == 1 ? found : NULL;
 }
 
+// The action of a line whose action is in its place; NULL: run().
+static const struct command_action *action_of(const struct command *command, int argc, char **argv)
+{
+    const int place = command->action_at > 0 ? command->action_at - 1 : 0;
+    if (argc > place) return find_row(command, argv[place]);
+    return command->run ? NULL : command->actions;
+}
+
+static int run_action(const struct command *command, const struct command_action *a,
+                      struct shell *shell, int argc, char **argv, struct err *err)
+{
+    const int place = command->action_at > 0 ? command->action_at - 1 : 0;
+    if (argc > place) {
+        for (int i = place; i > 0; i--) argv[i] = argv[i - 1]; // what precedes the action
+        argv++;
+        argc--;
+    }
+    if (argc < a->min || (a->max >= 0 && argc > a->max))
+        return err_set(err, "usage: /%s%s %s%s%s", command->name, place ? " N" : "", a->name,
+                       a->arguments ? " " : "", a->arguments ? a->arguments : "");
+    if (command_check_needs(shell, a->needs, err) < 0) return -1;
+    return a->run(shell, argc, argv, err);
+}
+
 static void page_begin(const struct command *command, const struct shell *shell, int argc,
                        char **argv)
 {
@@ -270,16 +328,18 @@ static void page_begin(const struct command *command, const struct shell *shell,
 static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
                    struct err *err)
 {
-    const bool split = command->options && argc > 1; // the command checks its options itself
+    const bool split = command->split && argc > 1; // the command checks its options itself
     if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
         return err_set(err, "usage: %s", command->usage);
     if (check_action(command, argc, argv, err) < 0) return -1;
+    const struct command_action *action = action_of(command, argc, argv);
     if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs, err) < 0) return -1;
     const struct command *outer = shell->running; // of /run
     shell->running = command;
     if (command->page) page_begin(command, shell, argc, argv);
-    const int status = command->run(shell, argc, argv, err);
+    const int status = action ? run_action(command, action, shell, argc, argv, err)
+                              : command->run(shell, argc, argv, err);
     if (command->page) sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE });
     shell->running = outer;
     return status;

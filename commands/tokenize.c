@@ -33,44 +33,45 @@ const struct command command_tokenizer = {
 
 static void show_tokens(const struct shell *shell, const struct tokenizer *t, const struct ids *ids)
 {
-    static const char *const columns[] = { "place", "id", "token", "special" };
-    static const bool numeric[] = { true, true, false, false };
     struct table_builder table;
-    table_begin(&table, "tokens", 4, columns, numeric);
+    table_begin(&table, "tokens", "place#|id#|token|special");
     for (size_t i = 0; i < ids->count; i++) {
         const char *token = tokenizer_token(t, ids->data[i]);
-        table_add(&table, "%zu", i);
-        table_add(&table, "%d", (int)ids->data[i]);
-        table_add(&table, "%s", token ? token : "");
-        table_add(&table, "%s", tokenizer_is_special(t, ids->data[i]) ? "yes" : "");
+        table_row(&table, "%zu|%d|%s|%s", i, (int)ids->data[i], token ? token : "",
+                  tokenizer_is_special(t, ids->data[i]) ? "yes" : "");
     }
     table_emit(&table, shell->sinks);
 }
 
+struct tokenize_options {
+    const char *text;
+    bool table, plain;
+};
+
+static const struct option_row options[] = {
+    { "TEXT", NULL, "a text", OPTION_TEXT, .at = offsetof(struct tokenize_options, text) },
+    { "--no-special", NULL, "leaves out the special tokens that the tokenizer adds (BOS)",
+      OPTION_FLAG, .at = offsetof(struct tokenize_options, plain) },
+    { "--table", NULL, "shows the text of each token", OPTION_FLAG,
+      .at = offsetof(struct tokenize_options, table) },
+    { 0 },
+};
+
 static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct tokenizer *t = engine_tokenizer(shell->engine);
-    const char *text = argv[argc - 1];
-    bool table = false;
-    int flags = TOKENIZE_SPECIAL;
+    const bool quoted = argc == 1; // a text alone may begin with "--"
+    struct tokenize_options o = { .text = argv[0] };
     struct ids ids = { 0 };
-    for (int i = 0; i < argc - 1; i++) {
-        if (!strcmp(argv[i], "--table"))
-            table = true;
-        else if (!strcmp(argv[i], "--no-special"))
-            flags &= ~TOKENIZE_SPECIAL;
-        else
-            return err_set(err,
-                           "/tokenize has no option '%s' (--table, --no-special); put a text that "
-                           "begins with '--' in double quotes",
-                           argv[i]);
-    }
-    const int status = tokenizer_encode(t, text, strlen(text), flags, &ids, err);
+    if (!quoted && options_parse(options, &o, argc, argv, err) < 0)
+        return err_in(err, "put a text that begins with '--' in double quotes");
+    const int flags = o.plain ? 0 : TOKENIZE_SPECIAL;
+    const int status = tokenizer_encode(t, o.text, strlen(o.text), flags, &ids, err);
     if (status == 0)
         sinks_emit(
             shell->sinks,
             &(struct event){ .kind = EVENT_IDS, .ids = ids.data, .count = (int64_t)ids.count });
-    if (status == 0 && table) show_tokens(shell, t, &ids);
+    if (status == 0 && o.table) show_tokens(shell, t, &ids);
     ids_release(&ids);
     return status;
 }
@@ -80,13 +81,13 @@ const struct command command_tokenize = {
     .usage = "/tokenize [--no-special] [--table] TEXT",
     .help = "Shows the token ids of a text.",
     .details =
-        "Includes the special tokens that the tokenizer adds (BOS); --no-special leaves them\n"
-        "out. Special tokens spelled in TEXT are recognised. --table shows the text of each\n"
-        "token. After an option, TEXT must be in double quotes.",
+        "Special tokens spelled in TEXT are recognised. After an option, TEXT must be in double\n"
+        "quotes.",
+    .options = options,
     .min = 1,
     .max = 1,
     .rest = true,
-    .options = true,
+    .split = true,
     .needs = NEEDS_TOKENIZER,
     .run = tokenize_run,
 };

@@ -1,79 +1,43 @@
 // commands/train.c -- /train: a training run on a data set, as a job; /train plan: the trained
 // parameters and a memory forecast.
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/jobs.h"
-#include "commands/option_table.h"
 #include "core/base/clock.h"
 #include "core/engine/device.h"
 #include "core/train/forecast.h"
 #include "core/train/select.h"
-
-static const char *const words[] = { "plan", NULL };
+#include "core/train/sft_options.h"
 
 // --- /train plan ---------------------------------------------------------------------------------
 
 struct plan_options {
     const char *data, *shape, *method, *images;
-    long long rows, ranks;
+    int64_t rows, ranks;
     bool all;
 };
 
-static int take_shape(void *self, const char *value, struct err *err)
-{
-    ((struct plan_options *)self)->shape = value;
-    return 0;
-}
-
-static int take_method(void *self, const char *value, struct err *err)
-{
-    ((struct plan_options *)self)->method = value;
-    return 0;
-}
-
-static int take_images(void *self, const char *value, struct err *err)
-{
-    ((struct plan_options *)self)->images = value;
-    return 0;
-}
-
-static int take_rows(void *self, const char *value, struct err *err)
-{
-    return option_integer(value, 2, 1000000, &((struct plan_options *)self)->rows, "--rows", err);
-}
-
-static int take_ranks(void *self, const char *value, struct err *err)
-{
-    return option_integer(value, 1, 4096, &((struct plan_options *)self)->ranks, "--ranks", err);
-}
-
-static int take_all(void *self, const char *value, struct err *err)
-{
-    ((struct plan_options *)self)->all = true;
-    return 0;
-}
-
-static int take_data(void *self, const char *value, struct err *err)
-{
-    struct plan_options *o = self;
-    if (o->data) return err_set(err, "give one data file only: '%s' or '%s'", o->data, value);
-    o->data = value;
-    return 0;
-}
-
 static const struct option_row plan_rows[] = {
-    { "--like", "SHAPE", "a published shape instead of the loaded model, without weights",
-      take_shape },
-    { "--method", "M", "another train.method", take_method },
-    { "--rows", "N", "rows per sample", take_rows },
-    { "--ranks", "N", "memory of a rank of N, the one with the most", take_ranks },
-    { "--images", "DIR", "base folder of relative picture paths", take_images },
-    { "--all", NULL, "all methods, one row each", take_all },
+    { "DATA", NULL, NULL, OPTION_TEXT, .at = offsetof(struct plan_options, data),
+      .optional = true },
+    { "--like", "SHAPE",
+      "plans for a published shape instead of the loaded model, without weights (/new); they are "
+      "counted as weights.dtype says",
+      OPTION_TEXT, .at = offsetof(struct plan_options, shape) },
+    { "--method", "M", "plans for another train.method", OPTION_TEXT,
+      .at = offsetof(struct plan_options, method) },
+    { "--all", NULL, "plans for all methods, one row each", OPTION_FLAG,
+      .at = offsetof(struct plan_options, all) },
+    { "--rows", "N", "plans for samples of N rows", OPTION_WHOLE,
+      .at = offsetof(struct plan_options, rows), 2, 1000000 },
+    { "--ranks", "N", "memory of each of N processes (of the one with the most)", OPTION_WHOLE,
+      .at = offsetof(struct plan_options, ranks), 1, 4096 },
+    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct plan_options, images) },
     { 0 },
 };
-static const struct option_table plan_table = { plan_rows, take_data };
 
 // The subject of a plan: the loaded model or a shape, and settings with the requested method.
 struct plan {
@@ -94,18 +58,15 @@ static int forecast(const struct plan *p, struct forecast *f, struct err *err)
 
 static void add_counts(struct table_builder *t, const struct params_count *c)
 {
-    table_add(t, "%lld", (long long)c->trained);
-    table_add(t, "%lld", (long long)c->total);
-    table_add(t, "%.4g%%", c->total ? 100 * (double)c->trained / (double)c->total : 0);
+    table_row(t, "%lld|%lld|%.4g%%", (long long)c->trained, (long long)c->total,
+              c->total ? 100 * (double)c->trained / (double)c->total : 0);
 }
 
 // How many parameters are trained, by part.
 static void show_counts(const struct plan *p, const struct forecast *f)
 {
-    static const char *const columns[] = { "part", "trained", "of", "share" };
-    static const bool numeric[] = { false, true, true, true };
     struct table_builder t;
-    table_begin(&t, "train plan", 4, columns, numeric);
+    table_begin(&t, "train plan", "part|trained#|of#|share#");
     for (int i = 0; i <= MODEL_PARTS; i++) {
         if (!f->count[i].total) continue;
         table_add(&t, "%s", i < MODEL_PARTS ? part_name((enum model_part_kind)i) : "all");
@@ -116,22 +77,16 @@ static void show_counts(const struct plan *p, const struct forecast *f)
 
 static void show_memory(const struct plan *p, const struct forecast *f)
 {
-    static const char *const columns[] = { "memory", "MB" };
-    static const bool numeric[] = { false, true };
     struct table_builder t;
-    table_begin(&t, "train memory", 2, columns, numeric);
+    table_begin(&t, "train memory", "memory|MB#");
     for (int i = MEMORY_WEIGHTS; i < MEMORY_PARTS; i++) {
         if (!f->parts.of[i]) continue;
-        table_add(&t, "%s", memory_part_name(i));
-        table_add(&t, "%.1f", (double)f->parts.of[i] / 1e6);
+        table_row(&t, "%s|%.1f", memory_part_name(i), (double)f->parts.of[i] / 1e6);
     }
-    table_add(&t, "all");
-    table_add(&t, "%.1f", (double)memory_own(&f->parts) / 1e6);
-    table_add(&t, "not counted: mapped weights");
-    table_add(&t, "%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
+    table_row(&t, "all|%.1f", (double)memory_own(&f->parts) / 1e6);
+    table_row(&t, "not counted: mapped weights|%.1f", (double)f->parts.of[MEMORY_MAPPED] / 1e6);
     if (f->parts.of[MEMORY_HOST]) {
-        table_add(&t, "not counted: host memory");
-        table_add(&t, "%.1f", (double)f->parts.of[MEMORY_HOST] / 1e6);
+        table_row(&t, "not counted: host memory|%.1f", (double)f->parts.of[MEMORY_HOST] / 1e6);
     }
     table_emit(&t, p->shell->sinks);
     const uint64_t most = memory_free(engine_backend(p->shell->engine));
@@ -171,14 +126,12 @@ static int show_one(const struct plan *p, struct err *err)
 // One line a method.
 static int show_all(struct plan *p, struct err *err)
 {
-    static const char *const columns[] = { "method", "trained",    "of",          "share",
-                                           "MB",     "of trained", "of the pass", "with weights" };
-    static const bool numeric[] = { false, true, true, true, true, true, true, true };
     struct table_builder t;
     const char *name;
     int status = 0;
     settings_reset(p->settings, "train.params");
-    table_begin(&t, "train methods", 8, columns, numeric);
+    table_begin(&t, "train methods",
+                "method|trained#|of#|share#|MB#|of trained#|of the pass#|with weights#");
     for (int i = 0; status == 0 && (name = select_method_name(i)); i++) {
         struct forecast f = { 0 };
         status = settings_set(p->settings, "train.method", name, err);
@@ -187,10 +140,9 @@ static int show_all(struct plan *p, struct err *err)
         const uint64_t *of = f.parts.of;
         table_add(&t, "%s", name);
         add_counts(&t, &f.count[MODEL_PARTS]);
-        table_add(&t, "%.1f", (double)memory_own(&f.parts) / 1e6);
-        table_add(&t, "%.1f",
-                  (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6);
-        table_add(&t, "%.1f", (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
+        table_row(&t, "%.1f|%.1f|%.1f", (double)memory_own(&f.parts) / 1e6,
+                  (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6,
+                  (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
         // On a device with memory of its own they are copies, and counted.
         const bool copied = device_has_memory(engine_backend(p->shell->engine));
         table_add(&t, "%.1f",
@@ -200,18 +152,17 @@ static int show_all(struct plan *p, struct err *err)
     return status;
 }
 
-static int set_ranks(struct settings *s, long long ranks, struct err *err)
+static int set_ranks(struct settings *s, int64_t ranks, struct err *err)
 {
     char text[32];
-    snprintf(text, sizeof text, "%lld", ranks);
+    snprintf(text, sizeof text, "%" PRId64, ranks);
     return settings_set(s, "job.ranks", text, err);
 }
 
 static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct plan_options o = { 0 };
-    int at = 0;
-    if (option_table_read(&plan_table, &o, argc, argv, &at, err) < 0) return -1;
+    if (options_parse(plan_rows, &o, argc, argv, err) < 0) return -1;
     if (o.shape && o.data)
         return err_set(err, "a shape has no tokenizer to count DATA with: use --rows N");
     if (!o.shape && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
@@ -229,7 +180,6 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 static int train_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (!strcmp(argv[0], "plan")) return plan_run(shell, argc - 1, argv + 1, err);
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
     if (shell_start_job(shell, "train", argc, argv, err) < 0) return -1;
     enum method_role role[METHODS_MAX];
@@ -238,6 +188,17 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
         roles_say(role, m, shell->sinks);
     return 0;
 }
+
+static const struct command_action actions[] = {
+    { "plan", "[DATA]",
+      "counts the trained parameters and forecasts memory with a dry run of the largest step, for "
+      "the longest samples of DATA (default: a picture and 256 more rows each). Frozen weights "
+      "stay "
+      "memory-mapped and are listed separately (--all: the column MB is without them, the last one "
+      "with them). /job N shows the forecast next to the memory that a run used",
+      0, -1, .run = plan_run, .options = plan_rows },
+    { 0 },
+};
 
 const struct command command_train = {
     .name = "train",
@@ -260,28 +221,14 @@ const struct command command_train = {
         "or by train.params norm_align.*; IRA acts and trains with train.ira. Pruning and FFN\n"
         "approximation never act. The plan, the log and OUT/training.json name what acts; a\n"
         "method that is on and will not act, or not train, is reported.\n"
-        "--images DIR   base folder of relative picture paths (default: the folder of DATA)\n"
-        "--resume       continues the unfinished run in OUT (same model, data, settings,\n"
-        "               adapter)\n"
         "--ranks N      trains in N processes (job.ranks)\n"
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
-        "--submit       hands the script to Slurm. All jobs take these three options\n"
-        "\n"
-        "/train plan counts the trained parameters and forecasts memory with a dry run of the\n"
-        "largest step. Frozen weights stay memory-mapped and are listed separately (--all: the\n"
-        "column MB is without them, the last one with them). /job N shows the forecast next to\n"
-        "the memory that a run used.\n"
-        "DATA           plans for its longest samples (default: a picture and 256 more rows\n"
-        "               each)\n"
-        "--like SHAPE   plans for a published shape instead of the loaded model, without\n"
-        "               weights (/new); they are counted as weights.dtype says\n"
-        "--method M     plans for another train.method; --all: for all methods, one row each\n"
-        "--rows N       plans for samples of N rows\n"
-        "--ranks N      memory of each of N processes (of the one with the most)",
+        "--submit       hands the script to Slurm. All jobs take these three options",
+    .options = sft_rows,
     .min = 1,
     .max = -1,
     .complete = COMPLETE_PATH,
-    .words = words,
+    .actions = actions,
     .run = train_run,
 };

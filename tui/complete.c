@@ -46,6 +46,22 @@ static void add_values(struct candidates *c, const char *key)
     if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
 }
 
+static void add_actions(struct candidates *c, const struct command *command)
+{
+    for (const struct command_action *a = command->actions; a && a->name; a++) add(c, "", a->name);
+    for (int i = 0; command->words && command->words[i]; i++) add(c, "", command->words[i]);
+}
+
+// The options of the command, or of the action that the line names first.
+static void add_options(struct candidates *c, const struct command *command, const char *first)
+{
+    const struct option_row *rows = command->options;
+    for (const struct command_action *a = command->actions; first && a && a->name; a++)
+        if (!strcmp(a->name, first)) rows = a->options;
+    for (; rows && rows->name; rows++)
+        if (rows->name[0] == '-' && !rows->former) add(c, "", rows->name);
+}
+
 static void add_models(struct candidates *c)
 {
     struct names found = { 0 };
@@ -82,8 +98,7 @@ static void add_job_words(const struct shell *shell, const struct command *comma
                           struct candidates *c)
 {
     if (index <= 1) add_jobs(shell, c);
-    for (int i = 0; index <= 1 && command->words && command->words[i]; i++)
-        add(c, "", command->words[i]);
+    if (index <= 1) add_actions(c, command);
 }
 
 static void add_presets(const struct shell *shell, const struct command *command, int index,
@@ -91,7 +106,7 @@ static void add_presets(const struct shell *shell, const struct command *command
 {
     const struct preset *p;
     struct names own = { 0 };
-    for (int i = 0; index == 0 && command->words[i]; i++) add(c, "", command->words[i]);
+    if (index == 0) add_actions(c, command);
     if (index > 1) add_settings(c);
     if (index != 1) return;
     for (int i = 0; (p = preset_at(i)); i++) add(c, "", p->name);
@@ -105,7 +120,7 @@ static void add_words(const struct shell *shell, const struct command *command, 
                       struct candidates *c)
 {
     if (index == 0) {
-        for (int i = 0; command->words && command->words[i]; i++) add(c, "", command->words[i]);
+        add_actions(c, command);
         if (command->usual) c->paths = PATHS_ALL;
     } else if (index == 1 && (command->needs & NEEDS_STORE)) {
         add_sessions(shell, c);
@@ -123,10 +138,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
     case COMPLETE_MODEL:
         if (index == 0) add_models(c);
-        if (index == 1) {
-            add(c, "", "--mmproj");
-            add(c, "", "--ignore-weights");
-        }
+        if (index == 1) add_options(c, command, NULL);
         if (index != 1) c->paths = PATHS_MODELS;
         break;
     case COMPLETE_COMMAND:
@@ -178,7 +190,10 @@ void complete_find(const struct shell *shell, const char *line, size_t start,
         if (word != first) free(word);
         word = next_word(&line, end);
     }
-    if (command) add_arguments(shell, command, index, first, candidates);
+    if (command && *end == '-')
+        add_options(candidates, command, first);
+    else if (command)
+        add_arguments(shell, command, index, first, candidates);
     free(name);
     free(first);
 }

@@ -48,22 +48,6 @@ static int take_json(void *self, const char *value, struct err *err)
     return take_front(self, "json", err);
 }
 
-static int take_device(void *self, const char *value, struct err *err)
-{
-    struct options *o = self;
-    o->device = value;
-    return 0;
-}
-
-static int take_threads(void *self, const char *value, struct err *err)
-{
-    struct options *o = self;
-    long long threads;
-    if (option_integer(value, 1, 1024, &threads, "--threads", err) < 0) return -1;
-    o->threads = (int)threads;
-    return 0;
-}
-
 static int take_db(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
@@ -77,13 +61,6 @@ static int take_mmproj(void *self, const char *value, struct err *err)
     struct options *o = self;
     if (!*value) return err_set(err, "--mmproj needs a file name, or none");
     o->mmproj = value;
-    return 0;
-}
-
-static int take_ignore(void *self, const char *value, struct err *err)
-{
-    struct options *o = self;
-    o->ignore = true;
     return 0;
 }
 
@@ -136,27 +113,6 @@ static int take_version(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static const struct option_row rows[] = {
-    { "-c", "LINE", "run a line, then quit; may be repeated", take_line },
-    { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated", take_file },
-    { "--plain", NULL, "plain lines instead of the full screen", take_plain },
-    { "--json", NULL, "JSON events on standard output, one per line", take_json },
-    { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
-      take_mmproj },
-    { "--ignore-weights", NULL, "open MODEL without weights that its family does not know",
-      take_ignore },
-    { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
-      take_device },
-    { "--threads", "N", "compute threads (default: one per core)", take_threads },
-    { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", take_db },
-    { "--session", "NAME", "resume this session, or start it", take_session },
-    { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", take_variable },
-    { "--help", NULL, "show this help", take_help },
-    { "-h", NULL, "show this help", take_help },
-    { "--version", NULL, "show the version", take_version },
-    { 0 },
-};
-
 // MODEL, or a reserved word: what follows that one is its own.
 static int take_positional(void *self, const char *value, struct err *err)
 {
@@ -171,12 +127,37 @@ static int take_positional(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static const struct option_table table = { rows, take_positional };
+#define AT(field) .at = offsetof(struct options, field)
+static const struct option_row rows[] = {
+    { "MODEL", NULL, NULL, .take = take_positional, .optional = true, .many = true },
+    { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line },
+    { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated",
+      .take = take_file },
+    { "--plain", NULL, "plain lines instead of the full screen", .take = take_plain },
+    { "--json", NULL, "JSON events on standard output, one per line", .take = take_json },
+    { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
+      .take = take_mmproj },
+    { "--ignore-weights", NULL, "open MODEL without weights that its family does not know",
+      OPTION_FLAG, AT(ignore) },
+    { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
+      OPTION_TEXT, AT(device) },
+    { "--threads", "N", "compute threads (default: one per core)", OPTION_INT, AT(threads), 1,
+      1024 },
+    { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", .take = take_db },
+    { "--session", "NAME", "resume this session, or start it", .take = take_session },
+    { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable },
+    { "--help", NULL, "show this help", .take = take_help },
+    { "-h", NULL, "show this help", .take = take_help },
+    { "--version", NULL, "show the version", .take = take_version },
+    { 0 },
+};
+#undef AT
 
 int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
-    o->rest = 1;
-    if (option_table_read(&table, o, argc, argv, &o->rest, err) < 0) return -1;
+    const int read = options_parse(rows, o, argc - 1, argv + 1, err);
+    if (read < 0) return -1;
+    o->rest = read + 1;
     if (o->mmproj && !o->model)
         return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
     if (o->ignore && !o->model) return err_set(err, "--ignore-weights goes with a MODEL");
@@ -213,7 +194,7 @@ void options_print_help(FILE *out)
              "file, or org/name from the local hub cache. Without -c and -f, lines are read "
              "from standard input; a line that begins with / is a command (/help lists them).\n"
              "\n");
-    for (const struct option_row *row = rows; row->name; row++)
+    for (const struct option_row *row = rows + 1; row->name; row++)
         buf_printf(&b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
                    row->argument ? row->argument : "", row->help);
     buf_puts(&b, "\nSubcommands:\n");

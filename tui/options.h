@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "commands/command.h"
-#include "commands/option_table.h"
 
 enum step_kind { STEP_LINE, STEP_FILE };
 

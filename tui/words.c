@@ -95,37 +95,20 @@ struct job_options {
     const char *action, *id, *db, *folder;
 };
 
-static int take_folder(void *self, const char *value, struct err *err)
+static int check_db(const char *value, struct err *err)
 {
-    struct job_options *o = self;
-    o->folder = value;
-    return 0;
-}
-
-static int take_db(void *self, const char *value, struct err *err)
-{
-    struct job_options *o = self;
-    if (!*value) return err_set(err, "--db needs a file name");
-    o->db = value;
-    return 0;
-}
-
-static int take_word(void *self, const char *value, struct err *err)
-{
-    struct job_options *o = self;
-    const char **place = !o->action ? &o->action : &o->id;
-    if (*place) return err_set(err, "unexpected '%s'", value);
-    *place = value;
-    return 0;
+    return *value ? 0 : err_set(err, "--db needs a file name");
 }
 
 static const struct option_row job_rows[] = {
-    { "--db", "FILE", "path of the session database", take_db },
-    { "--folder", "DIR", "the job's folder, for processes that a queue or mpirun starts",
-      take_folder },
+    { "run|list", NULL, NULL, OPTION_TEXT, .at = offsetof(struct job_options, action),
+      .optional = true },
+    { "ID", NULL, NULL, OPTION_TEXT, .at = offsetof(struct job_options, id), .optional = true },
+    { "--db", "FILE", NULL, OPTION_TEXT, .at = offsetof(struct job_options, db),
+      .check = check_db },
+    { "--folder", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct job_options, folder) },
     { 0 },
 };
-static const struct option_table job_table = { job_rows, take_word };
 
 // --- signals -------------------------------------------------------------------------------------
 
@@ -234,9 +217,8 @@ static int run_job_word(int argc, char **argv, struct err *err)
 {
     struct job_options o = { 0 };
     enum job_way way = WAY_HERE;
-    int at = 0;
-    long long id = 0;
-    if (option_table_read(&job_table, &o, argc, argv, &at, err) < 0) return STATUS_USAGE;
+    int64_t id = 0;
+    if (options_parse(job_rows, &o, argc, argv, err) < 0) return STATUS_USAGE;
     const bool list = o.action && !strcmp(o.action, "list") && !o.id;
     if (!list && find_way(&o, &way, err) < 0) return STATUS_USAGE;
     if (!list && option_integer(o.id, 1, INT64_MAX, &id, "ID", err) < 0) return STATUS_USAGE;

@@ -69,9 +69,6 @@ static void add_to_group(struct lora_group *g, const struct adapter *a, const st
 
 static void show_lora(const struct adapter *a, const struct sinks *sinks)
 {
-    static const char *const columns[] = { "LoRA on", "layers",     "rank",
-                                           "scale",   "parameters", "norm" };
-    static const bool numeric[] = { false, true, false, true, true, true };
     struct names names = { 0 };
     struct lora_group *groups = xcalloc(a->count, sizeof *groups);
     struct table_builder t;
@@ -81,7 +78,7 @@ static void show_lora(const struct adapter *a, const struct sinks *sinks)
         add_to_group(&groups[names_add(&names, name, NULL)], a, &a->list[i].lora);
         free(name);
     }
-    table_begin(&t, "adapter.lora", 6, columns, numeric);
+    table_begin(&t, "adapter.lora", "LoRA on|layers#|rank|scale#|parameters#|norm#");
     for (size_t i = 0; i < names.count; i++) {
         const struct lora_group *g = &groups[i];
         table_add(&t, "%s", names.list[i]);
@@ -102,10 +99,8 @@ static void show_lora(const struct adapter *a, const struct sinks *sinks)
 // Methods page, section 1, Table 4: the L2 norm, the mean and the spread of |x|.
 static void show_tensors(const struct adapter *a, const struct sinks *sinks)
 {
-    static const char *const columns[] = { "tensor", "parameters", "norm", "mean |x|", "std |x|" };
-    static const bool numeric[] = { false, true, true, true, true };
     struct table_builder t;
-    table_begin(&t, "adapter.tensors", 5, columns, numeric);
+    table_begin(&t, "adapter.tensors", "tensor|parameters#|norm#|mean ||x||#|std ||x||#");
     for (size_t i = 0; i < a->count; i++) {
         const struct adapter_entry *e = &a->list[i];
         if (e->kind == ADAPTER_LORA || !e->tensor.data) continue;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
@@ -67,12 +68,23 @@ void sinks_drawing(const struct sinks *sinks, const char *text)
     sinks_emit(sinks, &(struct event){ .kind = EVENT_TEXT, .text = text, .ok = true });
 }
 
-void table_begin(struct table_builder *t, const char *name, int column_count,
-                 const char *const *columns, const bool *numeric)
+void table_begin(struct table_builder *t, const char *name, const char *columns)
 {
-    *t = (struct table_builder){
-        .name = name, .columns = columns, .numeric = numeric, .column_count = column_count
-    };
+    *t = (struct table_builder){ .name = name, .columns = columns, .column_count = 1 };
+    for (const char *p = columns; (p = strchr(p, '|')); p++)
+        if (p[1] == '|')
+            p++;
+        else
+            t->column_count++;
+}
+
+static void add_cell(struct table_builder *t, char *text)
+{
+    if (t->count == t->capacity) {
+        t->capacity = t->capacity ? t->capacity * 2 : 32;
+        t->cells = xreallocarray(t->cells, t->capacity, sizeof *t->cells);
+    }
+    t->cells[t->count++] = text;
 }
 
 void table_add(struct table_builder *t, const char *format, ...)
@@ -82,26 +94,70 @@ void table_add(struct table_builder *t, const char *format, ...)
     va_start(args, format);
     buf_vprintf(&b, format, args);
     va_end(args);
-    if (t->count == t->capacity) {
-        t->capacity = t->capacity ? t->capacity * 2 : 32;
-        t->cells = xreallocarray(t->cells, t->capacity, sizeof *t->cells);
-    }
-    t->cells[t->count++] = buf_take(&b);
+    add_cell(t, buf_take(&b));
 }
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+void table_row(struct table_builder *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    for (const char *p = format, *end; p; p = *end ? end + 1 : NULL) {
+        end = p + strcspn(p, "|");
+        char *cell = xstrndup(p, (size_t)(end - p));
+        const char *kind = cell + strcspn(cell, "%");
+        kind += strspn(kind, "%+-0123456789.");
+        // The conversion decides which argument is read: 64 bits with PRId64 or %zu.
+        if (!*kind)
+            add_cell(t, xstrdup(cell));
+        else if (*kind == 's')
+            add_cell(t, xasprintf(cell, va_arg(args, const char *)));
+        else if (strchr("efg", *kind))
+            add_cell(t, xasprintf(cell, va_arg(args, double)));
+        else if (*kind == 'l' || *kind == 'z')
+            add_cell(t, xasprintf(cell, va_arg(args, int64_t)));
+        else
+            add_cell(t, xasprintf(cell, va_arg(args, int)));
+        free(cell);
+    }
+    va_end(args);
+}
+#pragma GCC diagnostic pop
 
 void table_emit(struct table_builder *t, const struct sinks *sinks)
 {
+    char *text = xstrdup(t->columns), *to = text;
+    const char **columns = xcalloc((size_t)t->column_count, sizeof *columns);
+    bool *numeric = xcalloc((size_t)t->column_count, sizeof *numeric);
+    int n = 0;
+    columns[n++] = text;
+    for (const char *p = t->columns; *p; p++) {
+        const bool bar = *p == '|' && p[1] == '|', ends = *p == '|' && !bar;
+        *to++ = ends ? 0 : *p;
+        if (ends) columns[n++] = to;
+        p += bar;
+    }
+    *to = 0;
+    for (int i = 0; i < n; i++) {
+        char *end = text + (columns[i] - text) + strlen(columns[i]) - 1;
+        numeric[i] = *end == '#';
+        if (numeric[i]) *end = 0;
+    }
     const struct event_table table = {
         .name = t->name,
-        .columns = t->columns,
-        .column_count = t->column_count,
-        .row_count = (int)(t->count / (size_t)t->column_count),
+        .columns = columns,
+        .column_count = n,
+        .row_count = (int)(t->count / (size_t)n),
         .cells = (const char *const *)t->cells,
-        .numeric = t->numeric,
+        .numeric = numeric,
         .titled = t->titled,
     };
     sinks_emit(sinks, &(struct event){ .kind = EVENT_TABLE, .table = &table });
     for (size_t i = 0; i < t->count; i++) free(t->cells[i]);
     free(t->cells);
+    free(columns);
+    free(numeric);
+    free(text);
     *t = (struct table_builder){ 0 };
 }

@@ -215,20 +215,24 @@ void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *wh
 void sinks_written(const struct sinks *sinks, const char *what, const char *path, const char *said);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
-// A table filled row by row:  table_begin(&t, "norms", 2, columns); table_add(&t, "%d", 3); ...
+// A table filled row by row:
+//   table_begin(&t, "norms", "layer#|norm#|kind");   // #: numbers; ||: a bar
+//   table_row(&t, "%d|%.4g|%s", layer, norm, kind);  // or table_add for each cell
+//   table_emit(&t, sinks);
 struct table_builder {
-    const char *name;
-    const char *const *columns;
-    const bool *numeric;
-    bool titled;
+    const char *name, *columns;
     int column_count;
+    bool titled;
     char **cells;
     size_t count, capacity;
 };
 
-void table_begin(struct table_builder *t, const char *name, int column_count,
-                 const char *const *columns, const bool *numeric);
+// The texts must last until table_emit.
+void table_begin(struct table_builder *t, const char *name, const char *columns);
 void table_add(struct table_builder *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// Adds the cells between the | of the format, each with one conversion at most.
+void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Emits and frees it.
 void table_emit(struct table_builder *t, const struct sinks *sinks);

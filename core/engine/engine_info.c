@@ -49,8 +49,7 @@ void engine_info(const struct engine *e, struct event_info *info)
 
 static void add_row(struct table_builder *t, const char *name, const char *value)
 {
-    table_add(t, "%s", name);
-    table_add(t, "%s", value);
+    table_row(t, "%s|%s", name, value);
 }
 
 // Takes the value over.
@@ -62,8 +61,7 @@ static void add_taken(struct table_builder *t, const char *name, char *value)
 
 static void add_number(struct table_builder *t, const char *name, int64_t value)
 {
-    table_add(t, "%s", name);
-    table_add(t, "%" PRId64, value);
+    table_row(t, "%s|%" PRId64, name, value);
 }
 
 static void add_vision(struct table_builder *t, const struct model *m)
@@ -99,14 +97,12 @@ static void add_files(struct table_builder *t, const struct checkpoint *c)
 
 static void show_model(const struct engine *e, const char *unknown)
 {
-    static const char *const columns[] = { "what", "value" };
-    static const bool numeric[] = { false, false };
     const struct model *m = e->model;
     const struct decoder_config *d = &m->decoder.config;
     const cJSON *names = json_get(m->checkpoint->config, "architectures");
     const cJSON *first = cJSON_IsArray(names) ? cJSON_GetArrayItem(names, 0) : NULL;
     struct table_builder t;
-    table_begin(&t, "model", 2, columns, numeric);
+    table_begin(&t, "model", "what|value");
     add_row(&t, "family", m->family->name);
     if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
     add_files(&t, m->checkpoint);
@@ -139,27 +135,20 @@ static void show_model(const struct engine *e, const char *unknown)
 
 static void show_parts(const struct engine *e)
 {
-    static const char *const columns[] = { "part", "parameters", "dtype", "bytes" };
-    static const bool numeric[] = { false, true, false, true };
     struct model_part parts[MODEL_PARTS];
     int64_t parameters = 0;
     uint64_t bytes = 0;
     struct table_builder t;
     model_count(e->model, parts);
-    table_begin(&t, "parameters", 4, columns, numeric);
+    table_begin(&t, "parameters", "part|parameters#|dtype|bytes#");
     for (int i = 0; i < MODEL_PARTS; i++) {
         if (!parts[i].parameters) continue;
-        table_add(&t, "%s", parts[i].name);
-        table_add(&t, "%" PRId64, parts[i].parameters);
-        table_add(&t, "%s", dtype_form(parts[i].dtype).name);
-        table_add(&t, "%" PRIu64, parts[i].bytes);
+        table_row(&t, "%s|%" PRId64 "|%s|%" PRIu64, parts[i].name, parts[i].parameters,
+                  dtype_form(parts[i].dtype).name, parts[i].bytes);
         parameters += parts[i].parameters;
         bytes += parts[i].bytes;
     }
-    table_add(&t, "total");
-    table_add(&t, "%" PRId64, parameters);
-    table_add(&t, "%s", "");
-    table_add(&t, "%" PRIu64, bytes);
+    table_row(&t, "total|%" PRId64 "|%s|%" PRIu64, parameters, "", bytes);
     table_emit(&t, e->sinks);
 }
 
@@ -172,18 +161,14 @@ static uint64_t process_bytes(const char *key)
 
 static void add_memory(struct table_builder *t, const char *what, uint64_t bytes)
 {
-    table_add(t, "%s", what);
-    table_add(t, "%" PRIu64, bytes);
-    table_add(t, "%.1f MiB", (double)bytes / (1 << 20));
+    table_row(t, "%s|%" PRIu64 "|%.1f MiB", what, bytes, (double)bytes / (1 << 20));
 }
 
 static void show_memory(const struct engine *e)
 {
-    static const char *const columns[] = { "memory", "bytes", "size" };
-    static const bool numeric[] = { false, true, false };
     const struct model *m = e->model;
     struct table_builder t;
-    table_begin(&t, "memory", 3, columns, numeric);
+    table_begin(&t, "memory", "memory|bytes#|size");
     if (m) {
         add_memory(&t, "weights (mapped)", checkpoint_bytes(m->checkpoint));
         add_memory(&t, "weights (converted)", m->arena.reserved);

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/options.h"
 #include "core/eval/cut.h"
 #include "core/eval/grid.h"
 
@@ -40,6 +41,7 @@ struct ask_options {
                         // once complete
 };
 
+extern const struct option_row ask_rows[];
 int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *err);
 bool ask_is_option(const char *word);
 

@@ -19,54 +19,47 @@
 
 // --- words ---------------------------------------------------------------------------------------
 
-static int read_limit(struct ask_options *o, const char *text, struct err *err)
-{
-    char *end;
-    errno = 0;
-    o->limit = strtoll(text, &end, 10);
-    if (errno || *end || end == text || o->limit < 1)
-        return err_set(err, "--limit must be a whole number of at least 1, not '%s'", text);
-    return 0;
-}
-
-static const char *const names[] = { "--data",  "--out",   "--images", "--system",
-                                     "--limit", "--again", NULL };
+#define AT(field) .at = offsetof(struct ask_options, field)
+const struct option_row ask_rows[] = {
+    { "--data", "FILE",
+      "JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"}, {\"id\", "
+      "\"image\", \"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
+      OPTION_TEXT, AT(set.data) },
+    { "--out", "FILE",
+      "one JSON line per sample: id, question, answer, ids, tokens, times, or error, SHA-256 of "
+      "the "
+      "pictures, and the model, adapter and settings. Samples already in FILE are skipped, so an "
+      "interrupted run can be repeated with the same model and settings; changing a setting ends "
+      "the run",
+      OPTION_TEXT, AT(out) },
+    { "--again", NULL, "answers all samples again; the new answers replace FILE once all are done",
+      OPTION_FLAG, AT(again) },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of the data)",
+      OPTION_TEXT, AT(set.images) },
+    { "--limit", "N", "stops after N new samples", OPTION_WHOLE, AT(limit), 1, INT64_MAX },
+    { "--system", "TEXT", "system message of samples without one (default: the current one)",
+      OPTION_TEXT, AT(system) },
+    { "--job", NULL,
+      "answers in the background, as a job; without --out, questions.json gives "
+      "questions.answers.jsonl in the current folder",
+      .type = OPTION_CALL },
+    JOB_OPTIONS,
+    { 0 },
+};
+#undef AT
 
 bool ask_is_option(const char *word)
 {
-    for (int i = 0; names[i]; i++)
-        if (!strcmp(word, names[i])) return true;
+    for (const struct option_row *row = ask_rows; row->name; row++)
+        if (!strcmp(word, row->name)) return true;
     return false;
-}
-
-// Options whose value is a text.
-static const char **place_of(struct ask_options *o, const char *word)
-{
-    const char **const places[] = { &o->set.data, &o->out, &o->set.images, &o->system };
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(word, names[i])) return places[i];
-    return NULL;
 }
 
 int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct ask_options){ 0 };
-    for (int i = 0; i < argc; i++) {
-        const char *word = argv[i], **place = place_of(o, word);
-        if (!strcmp(word, "--again")) {
-            o->again = true;
-            continue;
-        }
-        if (!place && strcmp(word, "--limit") != 0)
-            return err_set(
-                err, "/ask has no option '%s'; put a text that begins with '--' in double quotes",
-                word);
-        if (++i == argc) return err_set(err, "'%s' needs a value: usage: /ask " ASK_USAGE, word);
-        if (place)
-            *place = argv[i];
-        else if (read_limit(o, argv[i], err) < 0)
-            return -1;
-    }
+    if (options_parse(ask_rows, o, argc, argv, err) < 0)
+        return err_in(err, "/ask (put a text that begins with '--' in double quotes)");
     if (o->set.data && o->out) return 0;
     return err_set(err, "usage: /ask " ASK_USAGE);
 }
@@ -165,8 +158,6 @@ static char *outcome(const struct job_end *end)
 
 const struct job_kind job_kind_ask = {
     .name = "ask",
-    .usage = ASK_USAGE,
-    .help = "Answers every question of a data file.",
     .needs_model = true,
     .in_ranks = true,
     .in_layers = true,

@@ -29,39 +29,28 @@
 enum { SAMPLES = 500, LOGGED = 20 };
 
 struct options {
-    const struct calibration_kind *kind;
+    const char *kind_name, *out;
     struct grid_set set;
-    const char *out;
+    const struct calibration_kind *kind;
     int64_t limit;
+};
+
+static const struct option_row rows[] = {
+    { "KIND", NULL, "the kind of calibration", OPTION_TEXT,
+      .at = offsetof(struct options, kind_name) },
+    { "DATA.json", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
+    { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
+    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct options, set.images) },
+    { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct options, limit), 1, INT64_MAX },
+    JOB_OPTIONS,
+    { 0 },
 };
 
 static int read_options(struct options *o, int argc, char **argv, struct err *err)
 {
-    static const char usage[] = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]";
-    const char *words[3];
-    int count = 0;
     *o = (struct options){ .limit = SAMPLES };
-    for (int i = 0; i < argc; i++) {
-        const bool images = !strcmp(argv[i], "--images"), limit = !strcmp(argv[i], "--limit");
-        char *end = NULL;
-        if (!images && !limit && strncmp(argv[i], "--", 2) != 0 && count < 3) {
-            words[count++] = argv[i];
-            continue;
-        }
-        if ((!images && !limit) || i + 1 == argc)
-            return err_set(err, "unexpected '%s', or its value is missing: /calibrate %s", argv[i],
-                           usage);
-        i++;
-        if (images) o->set.images = argv[i];
-        if (limit) o->limit = strtoll(argv[i], &end, 10);
-        if (limit && (*end || !*argv[i] || o->limit < 1))
-            return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
-                           argv[i]);
-    }
-    if (count < 3) return err_set(err, "arguments are missing: /calibrate %s", usage);
-    o->set.data = words[1];
-    o->out = words[2];
-    return (o->kind = calibration_kind_find(words[0], err)) ? 0 : -1;
+    if (options_parse(rows, o, argc, argv, err) < 0) return -1;
+    return (o->kind = calibration_kind_find(o->kind_name, err)) ? 0 : -1;
 }
 
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
@@ -341,8 +330,6 @@ static char *outcome(const struct job_end *end)
 
 const struct job_kind job_kind_calibrate = {
     .name = "calibrate",
-    .usage = "KIND DATA.json OUT.safetensors [--images DIR] [--limit N]",
-    .help = "Measures a model on the pictures of a data set, for methods that need it.",
     .needs_model = true,
     .in_ranks = true,
     .check = check,

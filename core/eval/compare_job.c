@@ -82,7 +82,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     int status = read_words(&c, (struct proposal){ .from = settings }, argc, argv, err);
     if (status == 0 && o->answers)
         status = err_set(err, "--answers is an option of /eval, not of /compare");
-    if (status == 0 && o->kind_count)
+    if (status == 0 && o->kinds.count)
         status = err_set(err, "--kind is an option of /eval, not of /compare");
     if (status == 0) status = evaluate_options_check(o, err);
     release(&c);
@@ -157,8 +157,6 @@ static char *outcome(const struct job_end *end)
 
 const struct job_kind job_kind_compare = {
     .name = "compare",
-    .usage = "SETTINGS | SETTINGS | DATA [--limit N] [--metric M] [--images DIR]",
-    .help = "Compares two sets of settings on a data set.",
     .needs_model = true,
     .check = check,
     .run = run,

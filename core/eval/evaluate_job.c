@@ -23,71 +23,69 @@
 
 // --- words ---------------------------------------------------------------------------------------
 
-static int read_option(struct evaluate_options *o, const char *word, const char *value,
-                       struct err *err)
+static int take_set(void *self, const char *value, struct err *err)
 {
-    static const char *const known[] = { "--images", "--metric", "--limit",   "--kind",    "--set",
-                                         "--as",     "--submit", "--answers", "--thinking" };
-    enum { KNOWN = sizeof known / sizeof *known };
-    int i = 0;
-    while (i < KNOWN && strcmp(word, known[i]) != 0) i++;
-    if (i == KNOWN) return err_set(err, "/eval has no option '%s': %s", word, EVALUATE_USAGE);
-    if (!value) return err_set(err, "'%s' needs a value: %s", word, EVALUATE_USAGE);
-    if (i == 0) o->set.images = value;
-    if (i == 1) return (o->metric = metric_need(value, err)) ? 0 : -1;
-    if (i == 2) {
-        char *end;
-        o->limit = strtoll(value, &end, 10);
-        if (end == value || *end || o->limit < 1)
-            return err_set(err, "--limit must be a number of samples of at least 1, not '%s'",
-                           value);
-    }
-    if (i == 3) {
-        char *rest = NULL;
-        free(o->kind_list);
-        o->kind_list = xstrdup(value);
-        o->kind_count = 0;
-        for (char *kind = strtok_r(o->kind_list, ",", &rest); kind;
-             kind = strtok_r(NULL, ",", &rest)) {
-            if (o->kind_count == EVALUATE_KINDS)
-                return err_set(err, "--kind takes at most %d kinds", EVALUATE_KINDS);
-            o->kinds[o->kind_count++] = kind;
-        }
-        if (!o->kind_count) return err_set(err, "--kind needs a kind: --kind colour,shape");
-    }
-    if (i == 4) return (o->set.kind = eval_set_need(value, err)) ? 0 : -1;
-    if (i == 5) o->suite = value;
-    if (i == 6) o->submit = value;
-    if (i == 7) o->answers = value;
-    if (i == 8) {
-        o->thinking = !strcmp(value, "keep") ? THINKING_KEEP : THINKING_STRIP;
-        if (strcmp(value, "keep") != 0 && strcmp(value, "strip") != 0)
-            return err_set(err,
-                           "--thinking is keep or strip, not '%s'; without it each suite's rule "
-                           "sees what it sees in the suite",
-                           value);
-    }
-    return 0;
+    return (((struct evaluate_options *)self)->set.kind = eval_set_need(value, err)) ? 0 : -1;
 }
+
+static int take_metric(void *self, const char *value, struct err *err)
+{
+    return (((struct evaluate_options *)self)->metric = metric_need(value, err)) ? 0 : -1;
+}
+
+static int take_thinking(void *self, const char *value, struct err *err)
+{
+    const bool keep = !strcmp(value, "keep");
+    ((struct evaluate_options *)self)->thinking = keep ? THINKING_KEEP : THINKING_STRIP;
+    if (keep || !strcmp(value, "strip")) return 0;
+    return err_set(err,
+                   "--thinking is keep or strip, not '%s'; without it each suite's rule sees what "
+                   "it sees in the suite",
+                   value);
+}
+
+#define AT(field) .at = offsetof(struct evaluate_options, field)
+const struct option_row evaluate_rows[] = {
+    { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
+    { "--set", "NAME",
+      "DATA is an evaluation set as it is downloaded (/help sets): its prompt, answer length, rule "
+      "and totals apply; --as SUITE (llava, lmms-eval, vlmevalkit) says whose",
+      .take = take_set },
+    { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite) },
+    { "--submit", "FILE",
+      "writes the answers as the set's server takes them (--set vqav2: JSON; mmbench: a table; "
+      "others: LLaVA's JSON lines). Without FILE it hands the job to Slurm, as with other jobs",
+      OPTION_TEXT, AT(submit) },
+    { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
+      OPTION_FLAG, AT(force) },
+    { "--metric", "M",
+      "metric of all samples (default: each sample's \"metric\", otherwise loss); /help metrics "
+      "lists them. loglik: if the answer names one of the \"choices\" by number or letter, they "
+      "are listed as \"A. ...\" followed by \"Answer:\", and the letters are ranked (MMLU)",
+      .take = take_metric },
+    { "--limit", "N", "only the first N samples", OPTION_WHOLE, AT(limit), 1, INT64_MAX },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+      OPTION_TEXT, AT(set.images) },
+    { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
+      OPTION_NAMES, AT(kinds) },
+    { "--answers", "FILE",
+      "scores answers of a file instead of asking the model: JSON lines or a list with "
+      "\"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write them; \"prompt\" tells "
+      "questions with the same id apart",
+      OPTION_TEXT, AT(answers) },
+    { "--thinking", "keep|strip",
+      "scores answers with their thinking (<think>, <answer>, boxes), or always without it "
+      "(default: as the rule's suite does)",
+      .take = take_thinking },
+    JOB_OPTIONS,
+    { 0 },
+};
+#undef AT
 
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct evaluate_options){ 0 };
-    int status = 0;
-    for (int i = 0; i < argc && status == 0; i++) {
-        if (!strcmp(argv[i], "--force")) {
-            o->force = true;
-        } else if (!strncmp(argv[i], "--", 2)) {
-            status = read_option(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, err);
-            i++;
-        } else if (o->set.data) {
-            status = err_set(err, "give one DATA only: unexpected '%s'", argv[i]);
-        } else {
-            o->set.data = argv[i];
-        }
-    }
-    if (status == 0 && !o->set.data)
-        status = err_set(err, "DATA is missing: /eval %s", EVALUATE_USAGE);
+    int status = options_parse(evaluate_rows, o, argc, argv, err) < 0 ? -1 : 0;
     // The suite whose scoring is used.
     if (status == 0 && o->set.kind && !(o->set.way = eval_set_way(o->set.kind, o->suite, err)))
         status = -1;
@@ -101,7 +99,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 
 void evaluate_options_release(struct evaluate_options *o)
 {
-    free(o->kind_list);
+    names_release(&o->kinds);
     given_free(o->given);
     *o = (struct evaluate_options){ 0 };
 }
@@ -109,8 +107,8 @@ void evaluate_options_release(struct evaluate_options *o)
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o)
 {
     // Another metric has no total.
-    return (struct evaluate_request){ .kinds = o->kinds,
-                                      .kind_count = o->kind_count,
+    return (struct evaluate_request){ .kinds = (const char *const *)o->kinds.list,
+                                      .kind_count = o->kinds.count,
                                       .limit = o->limit,
                                       .metric = o->metric,
                                       .ahead = true,
@@ -461,8 +459,6 @@ static char *outcome(const struct job_end *end)
 
 const struct job_kind job_kind_evaluate = {
     .name = "evaluate",
-    .usage = EVALUATE_USAGE,
-    .help = "Scores the model on the questions of a data set.",
     .needs_model = true,
     .in_ranks = true,
     .in_layers = true,

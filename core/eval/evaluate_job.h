@@ -17,6 +17,8 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/names.h"
+#include "core/base/options.h"
 #include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/evaluate.h"
@@ -29,8 +31,6 @@ struct settings;
     "DATA [--set NAME [--as SUITE] [--submit FILE [--force]]] [--metric M] [--limit N] " \
     "[--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
-enum { EVALUATE_KINDS = 64 };
-
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
     const struct metric *metric;
@@ -40,11 +40,10 @@ struct evaluate_options {
     enum thinking thinking;     // of answers
     bool force;                 // --submit may replace a file that vlmsh did not write
     int64_t limit;
-    char *kind_list; // cut into kinds
-    const char *kinds[EVALUATE_KINDS];
-    size_t kind_count;
+    struct names kinds;
 };
 
+extern const struct option_row evaluate_rows[];
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);

@@ -35,7 +35,15 @@
 #include <stdatomic.h>
 
 #include "core/base/event.h"
+#include "core/base/options.h"
 #include "core/base/pace.h"
+
+// Options of every job, which the shell takes out of its words: for the lists of options.
+// clang-format off
+#define JOB_OPTIONS                                                                     \
+    { .name = "--ranks", .argument = "N" }, { .name = "--sbatch", .argument = "FILE" }, \
+    { .name = "--submit" }
+// clang-format on
 
 struct hooks;
 
@@ -104,9 +112,7 @@ struct job_end {
 };
 
 struct job_kind {
-    const char *name;  // "train"
-    const char *usage; // "DATA.json OUT [--option ...]", for messages
-    const char *help;  // one sentence
+    const char *name; // "train"
     bool needs_model;
     bool in_ranks;  // can share its work with others (job.ranks)
     bool in_layers; // can do so by layers (job.split): its passes are those of conversations

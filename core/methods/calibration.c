@@ -414,17 +414,15 @@ void calibration_show(const struct calibration *c, const struct sinks *sinks)
 {
     struct err err;
     float *results[CALIBRATION_TENSORS];
-    bool numeric[CALIBRATION_TENSORS];
     struct table_builder b;
-    int columns = 0, rank;
+    int rank;
     int64_t shape[4];
     struct calibration_sums *s = sums_for(c, &err);
     if (!s) {
         sinks_notice(sinks, "%s", err.text);
         return;
     }
-    for (; s->kind->columns[columns]; columns++) numeric[columns] = true;
-    table_begin(&b, "calibration", columns, s->kind->columns, numeric);
+    table_begin(&b, "calibration", s->kind->columns);
     for (int i = 0; s->kind->results[i].name; i++) {
         shape_of(s, &s->kind->results[i], &rank, shape);
         results[i] = calibration_numbers(c, s->kind->results[i].name, rank, shape, &err);

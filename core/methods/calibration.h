@@ -102,7 +102,7 @@ struct calibration_kind {
     bool (*valid)(const struct calibration_sums *s); // Can sums be so? NULL: always.
     // A table with a row for each layer (`states`: and the last layer's output) of the results,
     // which are NULL where the file lacks them.
-    const char *const *columns; // ended by NULL
+    const char *columns; // of its table, for table_begin
     bool states;
     void (*show)(const struct calibration_sums *s, float *const *results, int64_t layer,
                  struct table_builder *b);

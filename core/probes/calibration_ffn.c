@@ -71,8 +71,6 @@ static const struct calibration_tensor ffn_sums[] = {
     { "text_tokens", { 0 } },
     { 0 },
 };
-static const char *const ffn_columns[] = { "layer", "redundancy, visual", "redundancy, text",
-                                           "alpha, mean", NULL };
 static const struct result_kind ffn_units[] = {
     { "calibration", "cosine", .columns = "redundancy, visual|redundancy, text" },
     { "calibration", "alpha", .columns = "alpha, mean" },
@@ -88,7 +86,7 @@ const struct calibration_kind calibration_kind_ffn = {
     .sites = { SITE_FFN_IN, SITE_FFN_OUT },
     .take = ffn_take,
     .compute = ffn_compute,
-    .columns = ffn_columns,
+    .columns = "layer#|redundancy, visual#|redundancy, text#|alpha, mean#",
     .show = ffn_show,
     .units = ffn_units,
 };

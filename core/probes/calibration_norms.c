@@ -120,8 +120,6 @@ static const struct calibration_tensor norms_sums[] = {
     { "norms.tally", { 2, KINDS, OF_STATES } },
     { 0 },
 };
-static const char *const norms_columns[] = { "layer",    "visual",        "visual std",  "text",
-                                             "text std", "visual cosine", "text cosine", NULL };
 static const struct result_kind norms_units[] = {
     { "calibration", "L2 norm", .columns = "visual|visual std|text|text std" },
     { "calibration", "cosine", .columns = "visual cosine|text cosine" },
@@ -140,7 +138,7 @@ const struct calibration_kind calibration_kind_norms = {
     .compute = norms_compute,
     .merge = norms_merge,
     .valid = norms_valid,
-    .columns = norms_columns,
+    .columns = "layer#|visual#|visual std#|text#|text std#|visual cosine#|text cosine#",
     .states = true,
     .show = norms_show,
     .units = norms_units,

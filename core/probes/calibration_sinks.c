@@ -73,8 +73,6 @@ static const struct calibration_tensor sinks_sums[] = {
     { "sinks.samples", { 1 } },
     { 0 },
 };
-static const char *const sinks_columns[] = { "layer",  "dimension",      "value", "second",
-                                             "value ", "share of sinks", NULL };
 static const struct result_kind sinks_units[] = {
     { "calibration", "dimension", .columns = "dimension|second" },
     { "calibration", "value of the dimension", .columns = "value|value " },
@@ -90,7 +88,7 @@ const struct calibration_kind calibration_kind_sinks = {
     .sites = { SITE_LAYER_IN },
     .take = sinks_take,
     .compute = sinks_compute,
-    .columns = sinks_columns,
+    .columns = "layer#|dimension#|value#|second#|value #|share of sinks#",
     .show = sinks_show,
     .units = sinks_units,
 };

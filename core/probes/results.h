@@ -163,6 +163,8 @@ bool results_share_unit(const struct result_table *t, int a, int b);
 
 // As stored in the session database. Reads into an empty `r`.
 void results_json(const struct results *r, struct buf *b);
+// Emits it as the result of the command `key`, which the session database keeps.
+void results_emit(const struct results *r, const char *key, const struct sinks *sinks);
 int results_read(struct results *r, const char *json, struct err *err);
 
 #endif

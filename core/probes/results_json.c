@@ -87,6 +87,14 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, "]}");
 }
 
+void results_emit(const struct results *r, const char *key, const struct sinks *sinks)
+{
+    struct buf json = { 0 };
+    results_json(r, &json);
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_MEASURED, .key = key, .text = json.data });
+    buf_release(&json);
+}
+
 static double read_number(const cJSON *x)
 {
     return cJSON_IsNumber(x) ? x->valuedouble : NAN;

@@ -39,23 +39,24 @@ void results_show(const struct results *r, const struct sinks *sinks)
             continue;
         }
         struct table_builder b;
-        const size_t columns = (size_t)t->column_count;
-        bool *numeric = xcalloc(columns, sizeof *numeric);
-        for (size_t c = 0; c < columns; c++) numeric[c] = true;
+        struct buf columns = { 0 };
+        bool numbers = true;
         for (size_t k = 0; k < t->row_count; k++) {
             char *end;
             strtod(t->rows[k].key, &end);
-            numeric[0] &= end > t->rows[k].key && !*end;
+            numbers &= end > t->rows[k].key && !*end;
         }
-        table_begin(&b, t->name, t->column_count, (const char *const *)t->columns, numeric);
+        buf_printf(&columns, "%s%s", t->columns[0], numbers ? "#" : "");
+        for (int c = 1; c < t->column_count; c++) buf_printf(&columns, "|%s#", t->columns[c]);
+        table_begin(&b, t->name, columns.data);
         b.titled = true;
         for (size_t k = 0; k < t->row_count; k++) {
             table_add(&b, "%s", t->rows[k].key);
-            for (size_t c = 0; c + 1 < columns; c++)
+            for (int c = 0; c + 1 < t->column_count; c++)
                 table_add(&b, isfinite(t->rows[k].value[c]) ? "%.6g" : "", t->rows[k].value[c]);
         }
         table_emit(&b, sinks);
-        free(numeric);
+        buf_release(&columns);
     }
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }

@@ -19,28 +19,21 @@
 
 enum { SAVE_SECONDS = 300 };
 
+const struct option_row sft_rows[] = {
+    { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct sft_options, data) },
+    { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct sft_options, out) },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+      OPTION_TEXT, .at = offsetof(struct sft_options, images) },
+    { "--resume", NULL, "continues the unfinished run in OUT (same model, data, settings, adapter)",
+      OPTION_FLAG, .at = offsetof(struct sft_options, resume) },
+    JOB_OPTIONS,
+    { 0 },
+};
+
 int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct sft_options){ 0 };
-    for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--resume"))
-            o->resume = true;
-        else if (!strcmp(argv[i], "--images") && i + 1 < argc)
-            o->images = argv[++i];
-        else if (!strncmp(argv[i], "--", 2))
-            return err_set(err,
-                           "/train has no option '%s': /train DATA OUT [--images DIR] [--resume]; "
-                           "/settings train lists the settings",
-                           argv[i]);
-        else if (!o->data)
-            o->data = argv[i];
-        else if (!o->out)
-            o->out = argv[i];
-        else
-            return err_set(err, "unexpected '%s': /train DATA OUT", argv[i]);
-    }
-    if (!o->out) return err_set(err, "data file and output folder are missing: /train DATA OUT");
-    return 0;
+    return options_parse(sft_rows, o, argc, argv, err) < 0 ? -1 : 0;
 }
 
 // Does this rank write the files of OUT?
@@ -624,8 +617,6 @@ static char *outcome(const struct job_end *end)
 
 const struct job_kind job_kind_train = {
     .name = "train",
-    .usage = "DATA OUT [--images DIR] [--resume]",
-    .help = "Trains the weights of train.method on a data set; writes the result to OUT.",
     .needs_model = true,
     .in_ranks = true,
     .check = check,

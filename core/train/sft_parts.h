@@ -26,11 +26,7 @@
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "core/train/save.h"
-
-struct sft_options {
-    const char *data, *out, *images; // images NULL: the data's folder
-    bool resume;
-};
+#include "core/train/sft_options.h"
 
 // Samples of one data file.
 struct sft_set {
@@ -122,9 +118,6 @@ struct sft {
     struct sft_state state;
     struct sft_report report;
 };
-
-// Arguments: DATA OUT [--images DIR] [--resume].
-int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
 
 // Number of steps, once t->train is known.
 void sft_plan_steps(struct sft *t);

@@ -50,7 +50,7 @@ struct value {
 };
 
 struct sweep {
-    const char *key, *out;
+    const char *words[4], *key, *out;
     struct grid_set set;
     char *list; // values as typed
     bool resume;
@@ -121,26 +121,28 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     return status;
 }
 
+static const struct option_row rows[] = {
+    { "KEY", NULL, "the setting", OPTION_TEXT, .at = offsetof(struct sweep, words[0]) },
+    { "V1,V2,...", NULL, "values", OPTION_TEXT, .at = offsetof(struct sweep, words[1]) },
+    { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct sweep, words[2]) },
+    { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct sweep, words[3]),
+      .optional = true },
+    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct sweep, set.images) },
+    { "--resume", NULL, NULL, OPTION_FLAG, .at = offsetof(struct sweep, resume) },
+    JOB_OPTIONS,
+    { 0 },
+};
+
+// KEY V1,V2,... DATA OUT, or lr-grid DATA OUT
 static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
-    const char *words[4] = { 0 };
-    int count = 0;
-    for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "--resume"))
-            s->resume = true;
-        else if (!strcmp(argv[i], "--images") && i + 1 < argc)
-            s->set.images = argv[++i];
-        else if (!strncmp(argv[i], "--", 2) || count == 4)
-            return err_set(err, "unexpected '%s': %s", argv[i], usage);
-        else
-            words[count++] = argv[i];
-    }
-    const bool preset = count && !strcmp(words[0], "lr-grid");
-    if (count != (preset ? 3 : 4)) return err_set(err, "arguments are missing: %s", usage);
-    s->key = preset ? "train.lr" : words[0];
-    s->list = xstrdup(preset ? rates : words[1]);
-    s->set.data = words[count - 2];
-    s->out = words[count - 1];
+    if (options_parse(rows, s, argc, argv, err) < 0) return err_in(err, "%s", usage);
+    const bool preset = !strcmp(s->words[0], "lr-grid");
+    if (preset == (s->words[3] != NULL)) return err_set(err, "arguments are missing: %s", usage);
+    s->key = preset ? "train.lr" : s->words[0];
+    s->list = xstrdup(preset ? rates : s->words[1]);
+    s->set.data = s->words[preset ? 1 : 2];
+    s->out = s->words[preset ? 2 : 3];
     return 0;
 }
 
@@ -364,10 +366,8 @@ static int record(const struct sweep *s, const struct out *out, const struct val
 
 static void report_results(struct job *j, const struct sweep *s, size_t best)
 {
-    static const char *const columns[] = { "value", "score", "of", "step", "folder" };
-    static const bool numeric[] = { false, true, false, true, false };
     struct table_builder t;
-    table_begin(&t, "sweep", 5, columns, numeric);
+    table_begin(&t, "sweep", "value|score#|of|step#|folder");
     for (size_t i = 0; i < s->grid.count; i++) {
         const struct value *v = &s->values[i];
         const struct grid_cell *cell = &s->grid.cells[i];
@@ -507,10 +507,9 @@ static char *outcome(const struct job_end *end)
 
 static void show(const struct job_end *end, struct sinks *sinks)
 {
-    static const char *const columns[] = { "value", "score", "" };
     const char *best = job_end_value(end, "best");
     struct table_builder t;
-    table_begin(&t, "sweep", 3, columns, NULL);
+    table_begin(&t, "sweep", "value|score|");
     for (size_t i = 0; i < end->count && strcmp(end->results[i].key, "best") != 0; i++) {
         const char *value = strchr(end->results[i].key, ' ');
         table_add(&t, "%s", end->results[i].key);
@@ -522,8 +521,6 @@ static void show(const struct job_end *end, struct sinks *sinks)
 
 const struct job_kind job_kind_sweep = {
     .name = "sweep",
-    .usage = "KEY V1,V2,... DATA OUT [--images DIR]",
-    .help = "Trains once for each value of a setting and reports the best validation.",
     .needs_model = true,
     .in_ranks = true,
     .check = check,

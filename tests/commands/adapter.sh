@@ -86,9 +86,9 @@ check "what is said of it" 'select(.event == "written" and .what == "adapter").f
 $work/small"
 check_has "a folder that is there" 'select(.event == "error").message' "already exists"
 check_has "an unknown type" 'select(.event == "error").message' "unknown type 'q8': use f32, bf16 or f16"
-check_has "an option of save" 'select(.event == "error").message' "/adapter show takes no --type"
+check_has "an option of save" 'select(.event == "error").message' "usage: /adapter show [NAME]"
 check_has "saved before" 'select(.event == "notice").text' "$work/small already holds an adapter: nothing to do"
-check_has "an option of save and merge" 'select(.event == "error").message' "/adapter load takes no --once"
+check_has "an option of save and merge" 'select(.event == "error").message' "usage: /adapter load FOLDER"
 check "the scale is in it" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
 $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)"
 cmp -s "$work/saved/training.json" "$work/foreign/training.json" || fail "training.json is not kept"

@@ -25,7 +25,7 @@ check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") |
 
 # One form of a command: what its details say of it, or all of them.
 lines '/help train plan' '/help adapter merge'
-check_has "a form" 'select(.event == "text").text' "/train plan counts"
+check_has "a form" 'select(.event == "text").text' "plan [DATA]  counts"
 check "the rest" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
 check_has "named by the usage" 'select(.event == "text").text' "/adapter load"
 lines '/help train nothing' '/help sample.top_p x'
@@ -35,7 +35,7 @@ for word in new quantize scenes job help; do
     vlmsh $word --help >"$work/out" 2>&1 || fail "$word --help: $(tail -1 "$work/out")"
     grep -q '^usage: vlmsh\|^/'$word "$work/out" || fail "$word --help: $(cat "$work/out")"
 done
-vlmsh help train plan | grep -q '^/train plan counts' || fail "help train plan"
+vlmsh help train plan | grep -q '^plan .DATA.  *counts' || fail "help train plan"
 vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "options of quantize"
 
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'

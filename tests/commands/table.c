@@ -12,10 +12,23 @@
 
 #include "commands/command.h"
 
+// The usage names all options, with their values.
+static void check_options(const struct command *c, const struct option_row *rows)
+{
+    for (; rows && rows->name; rows++) {
+        const bool before = rows->type == OPTION_CALL && !rows->take; // of every job
+        if (rows->name[0] != '-' || rows->former || before) continue;
+        char *option = xasprintf("%s%s", rows->name, rows->argument ? " " : "");
+        if (!strstr(c->usage, option)) fail_msg("usage of /%s: no %s", c->name, rows->name);
+        if (rows->type != OPTION_CALL) assert_true(!rows->argument == (rows->type == OPTION_FLAG));
+        free(option);
+    }
+}
+
 static void check_complete(const struct command *c)
 {
     assert_non_null(c->name);
-    assert_non_null(c->run);
+    assert_true(c->run || c->actions);
     assert_non_null(c->usage);
     assert_non_null(c->help);
     assert_true(c->usage[0] == '/' && !strncmp(c->usage + 1, c->name, strlen(c->name)));
@@ -25,7 +38,14 @@ static void check_complete(const struct command *c)
     assert_true(strlen(c->help) <= 90);
     assert_true(c->max < 0 || c->min <= c->max);
     if (c->rest) assert_int_equal(c->max, 1);
-    if (c->complete == COMPLETE_WORDS) assert_non_null(c->words);
+    if (c->complete == COMPLETE_WORDS) assert_true(c->words || c->actions);
+    check_options(c, c->options);
+    for (const struct command_action *a = c->actions; a && a->name; a++) {
+        if (!strstr(c->usage, a->name)) fail_msg("usage of /%s: no %s", c->name, a->name);
+        assert_non_null(a->run);
+        assert_non_null(a->help);
+        check_options(c, a->options);
+    }
 }
 
 static void test_complete(void **state)

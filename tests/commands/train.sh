@@ -20,9 +20,9 @@ lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl
     "/train $work/data.jsonl $work/no" "/set train.validation none" "/train README.md $work/no" \
     "/train $work/cut.json $work/no"
 check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
-data file and output folder are missing: /train DATA OUT
+OUT, the output folder, is missing
 '$work' holds other files: choose a new folder
-/train has no option '--fast': /train DATA OUT [--images DIR] [--resume]; /settings train lists the settings
+unknown option '--fast': options are --images, --resume, --ranks, --sbatch, --submit
 cannot read '$work': it is a folder, not a file
 cannot create '$work/no/where': there is no folder '$work/no/': create it first
 train.validation: cannot open '$work/none.jsonl': No such file or directory

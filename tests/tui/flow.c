@@ -57,24 +57,27 @@ static bool is_long_word(const char *line)
 static void test_commands(void **state)
 {
     const struct command *c;
-    for (int i = 0; (c = command_at(i)); i++)
-        for (int width = 20; c->details && width < 130; width += 7) {
+    for (int i = 0; (c = command_at(i)); i++) {
+        char *details = command_details(c);
+        for (int width = 20; *details && width < 130; width += 7) {
             struct flow f = { 0 };
             struct buf all = { 0 };
-            flow_add_text(&f, c->details, width);
+            flow_add_text(&f, details, width);
             for (size_t k = 0; k < f.count; k++) {
                 const char *line = f.lines[k].text;
                 if (text_width(line) > width && !is_long_word(line))
                     fail_msg("/%s at %d: '%s'", c->name, width, line);
                 buf_printf(&all, "%s\n", line);
             }
-            char *want = words_of(c->details), *got = words_of(all.data);
+            char *want = words_of(details), *got = words_of(all.data);
             assert_string_equal(got, want);
             free(want);
             free(got);
             buf_release(&all);
             flow_release(&f);
         }
+        free(details);
+    }
 }
 
 // An option of a command that is explained is an item: its text is not part of a paragraph.
@@ -83,12 +86,14 @@ static void test_items(void **state)
     const struct command *c;
     for (int i = 0; (c = command_at(i)); i++) {
         struct help_part part;
-        for (const char *at = c->details ? c->details : ""; help_part_next(&at, &part);) {
+        char *details = command_details(c);
+        for (const char *at = details; help_part_next(&at, &part);) {
             if (part.kind == HELP_PARAGRAPH && !c->probe && !strncmp(part.text, "--", 2) &&
                 strcmp(c->name, "plot") != 0)
                 fail_msg("/%s: %.60s", c->name, part.text);
             help_part_release(&part);
         }
+        free(details);
     }
 }
 

@@ -1,0 +1,60 @@
+// core/base/options.h -- options of a command, a job or the command line: rows that one function
+// reads, and that help and completion list.
+//
+//   struct mine { const char *folder; int64_t seed; bool once; };
+//   static const struct option_row rows[] = {
+//       { "DIR", NULL, "the output folder", OPTION_TEXT, offsetof(struct mine, folder) },
+//       { "--seed", "N", "random seed", OPTION_WHOLE, offsetof(struct mine, seed), 0, INT64_MAX },
+//       { "--once", NULL, "does nothing if DIR exists", OPTION_FLAG, offsetof(struct mine, once) },
+//       { 0 },
+//   };
+//   struct mine m = { .seed = 42 };
+//   if (options_parse(rows, &m, argc, argv, &err) < 0) return -1;
+#ifndef CORE_BASE_OPTIONS_H
+#define CORE_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+// How a value is read, and the type of its field.
+enum option_type {
+    OPTION_CALL,  // by `take`
+    OPTION_FLAG,  // bool: takes no value
+    OPTION_TEXT,  // const char *: not copied
+    OPTION_WHOLE, // int64_t, from min to max
+    OPTION_INT,   // int, from min to max
+    OPTION_REAL,  // double, from min to max
+    OPTION_NAMES, // struct names: separated by commas
+};
+
+struct option_row {
+    const char *name;     // "--seed", "-c"; without a dash: an argument, read in the order of rows
+    const char *argument; // "N": its value; NULL: takes none
+    const char *help;     // an item of help (NULL: none); of an argument what it is, for messages
+    enum option_type type;
+    size_t at; // offset of the field
+    int64_t min, max;
+    // OPTION_CALL; value NULL: takes none; take NULL: read before. May keep the pointer. 1: the
+    // caller reads the words after this one.
+    int (*take)(void *self, const char *value, struct err *err);
+    int (*check)(const char *value, struct err *err); // of a text; NULL: any
+    bool optional;                                    // an argument that may be missing
+    bool former;                                      // a former name: not listed
+    bool many;                                        // an argument that takes all further words
+};
+
+// Reads all words and returns how many, or -1. The value of an option is the next word, or follows
+// `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. The last one of a name counts.
+int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
+                  struct err *err);
+// A whole number min..max; `what` names it in messages.
+int option_integer(const char *text, int64_t min, int64_t max, int64_t *value, const char *what,
+                   struct err *err);
+// Any number min..max.
+int option_real(const char *text, double min, double max, double *value, const char *what,
+                struct err *err);
+
+#endif

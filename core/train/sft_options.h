@@ -1,0 +1,16 @@
+// core/train/sft_options.h -- the words of a training: DATA, OUT and options.
+#ifndef CORE_TRAIN_SFT_OPTIONS_H
+#define CORE_TRAIN_SFT_OPTIONS_H
+
+#include "core/base/options.h"
+
+struct sft_options {
+    const char *data, *out, *images; // images NULL: the data's folder
+    bool resume;
+};
+
+extern const struct option_row sft_rows[];
+
+int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
+
+#endif
