@@ -6,18 +6,14 @@
 
 #include "core/base/mem.h"
 
-#define LLAMA_1B                                                                                   \
-    .decoder = "llama", .layers = 16, .hidden = 2048, .heads = 32, .kv_heads = 8, .head_size = 64, \
-    .ffn = 8192
-#define LLAMA_3B                                                                  \
-    .decoder = "llama", .layers = 28, .hidden = 3072, .heads = 24, .kv_heads = 8, \
-    .head_size = 128, .ffn = 8192
-#define LLAMA_7B                                                                   \
-    .decoder = "llama", .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32, \
-    .head_size = 128, .ffn = 11008
-#define LLAMA_13B                                                                  \
-    .decoder = "llama", .layers = 40, .hidden = 5120, .heads = 40, .kv_heads = 40, \
-    .head_size = 128, .ffn = 13824
+// L, D, H, Hkv, d, and the width of the FFN.
+#define DECODER(kind, l, wide, h, h_kv, d, f)                                                   \
+    .decoder = kind, .layers = l, .hidden = wide, .heads = h, .kv_heads = h_kv, .head_size = d, \
+    .ffn = f
+#define LLAMA_1B  DECODER("llama", 16, 2048, 32, 8, 64, 8192)
+#define LLAMA_3B  DECODER("llama", 28, 3072, 24, 8, 128, 8192)
+#define LLAMA_7B  DECODER("llama", 32, 4096, 32, 32, 128, 11008)
+#define LLAMA_13B DECODER("llama", 40, 5120, 40, 40, 128, 13824)
 #define LLAMA_3_2                                                                               \
     .context = 131072, .vocab = 128256, .words = 128000, .tied = true, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 500000, .rope_factor = 32, .spread = 0.02
@@ -29,24 +25,21 @@
 #define LLAMA_2                                                                                    \
     .context = 4096, .vocab = 32000, .words = 31998, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
     .spread = 0.02
-#define SIGLIP_SO400M                                                                   \
-    .tower = TOWER_SIGLIP, .tower_layers = 27, .tower_hidden = 1152, .tower_heads = 16, \
-    .tower_ffn = 4304, .image = 384, .patch = 14
-#define CLIP_L_336                                                                    \
-    .tower = TOWER_CLIP, .tower_layers = 24, .tower_hidden = 1024, .tower_heads = 16, \
-    .tower_ffn = 4096, .image = 336, .patch = 14
-
+// Layers, width, heads, width of the FFN, sides of a picture and of a patch in pixels.
+#define ENCODER(kind, l, wide, h, f, side, of_patch)                                          \
+    .tower = kind, .tower_layers = l, .tower_hidden = wide, .tower_heads = h, .tower_ffn = f, \
+    .image = side, .patch = of_patch
+#define SIGLIP_SO400M ENCODER(TOWER_SIGLIP, 27, 1152, 16, 4304, 384, 14)
+#define CLIP_L_336    ENCODER(TOWER_CLIP, 24, 1024, 16, 4096, 336, 14)
 // Of LLaVA-OneVision, without the last block and the pooling head.
-#define SIGLIP_26                                                                       \
-    .tower = TOWER_SIGLIP, .tower_layers = 26, .tower_hidden = 1152, .tower_heads = 16, \
-    .tower_ffn = 4304, .image = 384, .patch = 14, .no_pooling = true, .feature_layer = -1
-#define QWEN2                                                                       \
-    .decoder = "qwen2", .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, \
-    .rope_theta = 1000000, .spread = 0.02
-#define QWEN3                                                                        \
-    .decoder = "qwen3", .context = 40960, .vocab = 151936, .words = 151643,          \
-    .tokens = TOKENS_LLAMA3, .rope_theta = 1000000, .kv_heads = 8, .head_size = 128, \
+#define SIGLIP_26 \
+    ENCODER(TOWER_SIGLIP, 26, 1152, 16, 4304, 384, 14), .no_pooling = true, .feature_layer = -1
+#define QWEN2                                                                          \
+    .context = 32768, .words = 151643, .tokens = TOKENS_LLAMA3, .rope_theta = 1000000, \
     .spread = 0.02
+#define QWEN3                                                                                  \
+    .context = 40960, .vocab = 151936, .words = 151643, .tied = true, .tokens = TOKENS_LLAMA3, \
+    .rope_theta = 1000000, .spread = 0.02
 // 1 to 6 by 1 to 6 tiles.
 #define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
 #define ONEVISION                                                                             \
@@ -161,82 +154,46 @@
     "\"do_resize\": true, \"feature_extractor_type\": \"CLIPFeatureExtractor\", "   \
     "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
     "\"resample\": 3, \"size\": 448}"
-#define INTERNVL(id, title, text, pictures, rows, ordinary)                                  \
+// Shapes of which the published configs are given.
+#define PUBLISHED(id, title, text, pictures, rows, ordinary)                                 \
     {                                                                                        \
         .name = id, .about = title, .config = text, .preprocessor = pictures, .vocab = rows, \
         .words = ordinary, .tokens = TOKENS_LLAMA3, .tower = TOWER_OWN, .spread = 0.02       \
     }
+#define LLAVA(id, title, text, numbers, encoder, projector)                               \
+    {                                                                                     \
+        .name = id, .about = title, text, numbers, encoder, .projector_layers = projector \
+    }
 
 static const struct shape shapes[] = {
-    { .name = "llama-3.2-1b+siglip-so400m",
-      .about = "LLaVA of Llama-3.2-1B and SigLIP-So400M/384",
-      LLAMA_1B,
-      LLAMA_3_2,
-      SIGLIP_SO400M,
-      .projector_layers = 2 },
-    { .name = "llama-3.2-3b+siglip-so400m",
-      .about = "LLaVA of Llama-3.2-3B and SigLIP-So400M/384",
-      LLAMA_3B,
-      LLAMA_3_2,
-      SIGLIP_SO400M,
-      .projector_layers = 2 },
-    { .name = "llama-3.2-1b+moonvit",
-      .about = "LLaVA of Llama-3.2-1B and MoonViT (native resolution)",
-      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("2048", "16", "32", "64")),
-      .preprocessor = MOONVIT_PICTURES,
-      .vocab = 128256,
-      .words = 128000,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "llama-3.2-3b+moonvit",
-      .about = "LLaVA of Llama-3.2-3B and MoonViT (native resolution)",
-      .config = LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("3072", "28", "24", "128")),
-      .preprocessor = MOONVIT_PICTURES,
-      .vocab = 128256,
-      .words = 128000,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
+    LLAVA("llama-3.2-1b+siglip-so400m", "LLaVA of Llama-3.2-1B and SigLIP-So400M/384", LLAMA_1B,
+          LLAMA_3_2, SIGLIP_SO400M, 2),
+    LLAVA("llama-3.2-3b+siglip-so400m", "LLaVA of Llama-3.2-3B and SigLIP-So400M/384", LLAMA_3B,
+          LLAMA_3_2, SIGLIP_SO400M, 2),
+    PUBLISHED("llama-3.2-1b+moonvit", "LLaVA of Llama-3.2-1B and MoonViT (native resolution)",
+              LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("2048", "16", "32", "64")), MOONVIT_PICTURES,
+              128256, 128000),
+    PUBLISHED("llama-3.2-3b+moonvit", "LLaVA of Llama-3.2-3B and MoonViT (native resolution)",
+              LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("3072", "28", "24", "128")), MOONVIT_PICTURES,
+              128256, 128000),
     { .name = "llama-3.2-1b", .about = "Llama-3.2-1B, text only", LLAMA_1B, LLAMA_3_2 },
     { .name = "qwen3-0.6b",
       .about = "Qwen3-0.6B, text only",
-      .layers = 28,
-      .hidden = 1024,
-      .heads = 16,
-      .ffn = 3072,
-      .tied = true,
+      DECODER("qwen3", 28, 1024, 16, 8, 128, 3072),
       QWEN3 },
     { .name = "qwen3-1.7b",
       .about = "Qwen3-1.7B, text only",
-      .layers = 28,
-      .hidden = 2048,
-      .heads = 16,
-      .ffn = 6144,
-      .tied = true,
+      DECODER("qwen3", 28, 2048, 16, 8, 128, 6144),
       QWEN3 },
-    { .name = "llava-1.5-7b",
-      .about = "LLaVA-1.5-7B: Vicuna-7B and CLIP ViT-L/336",
-      LLAMA_7B,
-      VICUNA,
-      CLIP_L_336,
-      .projector_layers = 2 },
-    { .name = "llava-1.5-13b",
-      .about = "LLaVA-1.5-13B: Vicuna-13B and CLIP ViT-L/336",
-      LLAMA_13B,
-      VICUNA,
-      CLIP_L_336,
-      .projector_layers = 2 },
+    LLAVA("llava-1.5-7b", "LLaVA-1.5-7B: Vicuna-7B and CLIP ViT-L/336", LLAMA_7B, VICUNA,
+          CLIP_L_336, 2),
+    LLAVA("llava-1.5-13b", "LLaVA-1.5-13B: Vicuna-13B and CLIP ViT-L/336", LLAMA_13B, VICUNA,
+          CLIP_L_336, 2),
     // The conversion to transformers' layout adds rows for <image> and <video> behind Qwen2's, and
     // fills up to 64 (convert_llava_onevision_weights_to_hf.py).
     { .name = "llava-onevision-0.5b",
       .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
-      .layers = 24,
-      .hidden = 896,
-      .heads = 14,
-      .kv_heads = 2,
-      .head_size = 64,
-      .ffn = 4864,
+      DECODER("qwen2", 24, 896, 14, 2, 64, 4864),
       .vocab = 152000,
       .tied = true,
       QWEN2,
@@ -245,12 +202,7 @@ static const struct shape shapes[] = {
       .projector_layers = 2 },
     { .name = "llava-onevision-7b",
       .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
-      .layers = 28,
-      .hidden = 3584,
-      .heads = 28,
-      .kv_heads = 4,
-      .head_size = 128,
-      .ffn = 18944,
+      DECODER("qwen2", 28, 3584, 28, 4, 128, 18944),
       .vocab = 152128,
       QWEN2,
       SIGLIP_26,
@@ -264,126 +216,82 @@ static const struct shape shapes[] = {
       .family = "llava-next",
       .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
-    { .name = "qwen2.5-vl-3b",
-      .about = "Qwen2.5-VL-3B",
-      .config = QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"),
-      .preprocessor = QWEN2_5_VL_PICTURES,
-      .vocab = 151936,
-      .words = 151643,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "qwen2.5-vl-7b",
-      .about = "Qwen2.5-VL-7B",
-      .config = QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
-      .preprocessor = QWEN2_5_VL_PICTURES,
-      .vocab = 152064,
-      .words = 151643,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "glm-4.1v-9b",
-      .about = "GLM-4.1V-9B",
-      .config =
-          "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
-          "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
-          "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
-          "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
-          "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
-          "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
-          "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
-          "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
-          "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
-          "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
-          "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
-          "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
-          "\"rope_theta\": 10000.0, \"attention_bias\": true, "
-          "\"partial_rotary_factor\": 0.5, "
-          "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
-      .preprocessor = "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
-                      "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
-                      "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
-                      "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
-                      "\"image_processor_type\": \"Glm4vImageProcessor\"}",
-      .vocab = 151552,
-      .words = 151200,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    { .name = "kimi-vl-a3b",
-      .about = "Kimi-VL-A3B",
-      .config = "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
-                "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
-                "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
-                "\"vision_config\": " MOONVIT ", "
-                "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
-                "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
-                "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
-                "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
-                "\"n_shared_experts\": 2, \"n_routed_experts\": 64, \"num_experts_per_tok\": 6, "
-                "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
-                "\"topk_method\": \"noaux_tc\", \"scoring_func\": \"sigmoid\", "
-                "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.446, "
-                "\"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
-                "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"hidden_act\": \"silu\", "
-                "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
-                "\"rope_theta\": 800000.0, \"attention_bias\": false, "
-                "\"tie_word_embeddings\": false}}",
-      .preprocessor = MOONVIT_PICTURES,
-      .vocab = 163840,
-      .words = 163584,
-      .tokens = TOKENS_LLAMA3,
-      .tower = TOWER_OWN,
-      .spread = 0.02 },
-    INTERNVL("internvl3-1b", "InternVL3-1B: Qwen2.5-0.5B and InternViT-300M",
-             INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674, 151643),
-    INTERNVL("internvl3-2b", "InternVL3-2B: Qwen2.5-1.5B and InternViT-300M",
-             INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
-    INTERNVL("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
-             INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
-    INTERNVL("internvl3.5-1b", "InternVL3.5-1B: Qwen3-0.6B and InternViT-300M",
-             INTERNVL3_5("1024", "3072", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
-    INTERNVL("internvl3.5-2b", "InternVL3.5-2B: Qwen3-1.7B and InternViT-300M",
-             INTERNVL3_5("2048", "6144", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
-    INTERNVL("internvl3.5-8b", "InternVL3.5-8B: Qwen3-8B and InternViT-300M",
-             INTERNVL3_5("4096", "12288", "36", "32"), INTERNVL3_PICTURES, 151936, 151643),
-    INTERNVL("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
-             INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
-    INTERNVL("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
-             INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553, 92397),
-    { .name = "mm-llama2-7b",
-      .about = "Llama-2-7B and CLIP ViT-L/336 with one linear projector",
-      LLAMA_7B,
-      LLAMA_2,
-      CLIP_L_336,
-      .projector_layers = 1 },
-    { .name = "mm-llama2-13b",
-      .about = "Llama-2-13B and CLIP ViT-L/336 with one linear projector",
-      LLAMA_13B,
-      LLAMA_2,
-      CLIP_L_336,
-      .projector_layers = 1 },
+    PUBLISHED("qwen2.5-vl-3b", "Qwen2.5-VL-3B",
+              QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"), QWEN2_5_VL_PICTURES,
+              151936, 151643),
+    PUBLISHED("qwen2.5-vl-7b", "Qwen2.5-VL-7B",
+              QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"), QWEN2_5_VL_PICTURES,
+              152064, 151643),
+    PUBLISHED("glm-4.1v-9b", "GLM-4.1V-9B",
+              "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
+              "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
+              "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
+              "\"vision_config\": {\"model_type\": \"glm4v_vision\", \"hidden_size\": 1536, "
+              "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "
+              "\"intermediate_size\": 13696, \"hidden_act\": \"silu\", \"image_size\": 336, "
+              "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "
+              "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
+              "\"text_config\": {\"model_type\": \"glm4v_text\", \"vocab_size\": 151552, "
+              "\"hidden_size\": 4096, \"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
+              "\"num_attention_heads\": 32, \"num_key_value_heads\": 2, \"hidden_act\": \"silu\", "
+              "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "
+              "\"rope_theta\": 10000.0, \"attention_bias\": true, "
+              "\"partial_rotary_factor\": 0.5, "
+              "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}",
+              "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "
+              "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "
+              "\"merge_size\": 2, \"image_mean\": [0.48145466, 0.4578275, 0.40821073], "
+              "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
+              "\"image_processor_type\": \"Glm4vImageProcessor\"}",
+              151552, 151200),
+    PUBLISHED("kimi-vl-a3b", "Kimi-VL-A3B",
+              "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
+              "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
+              "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
+              "\"vision_config\": " MOONVIT ", "
+              "\"text_config\": {\"model_type\": \"deepseek_v3\", \"vocab_size\": 163840, "
+              "\"hidden_size\": 2048, \"intermediate_size\": 11264, "
+              "\"moe_intermediate_size\": 1408, \"num_hidden_layers\": 27, "
+              "\"num_attention_heads\": 16, \"num_key_value_heads\": 16, "
+              "\"n_shared_experts\": 2, \"n_routed_experts\": 64, \"num_experts_per_tok\": 6, "
+              "\"first_k_dense_replace\": 1, \"n_group\": 1, \"topk_group\": 1, "
+              "\"topk_method\": \"noaux_tc\", \"scoring_func\": \"sigmoid\", "
+              "\"norm_topk_prob\": true, \"routed_scaling_factor\": 2.446, "
+              "\"q_lora_rank\": null, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, "
+              "\"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"hidden_act\": \"silu\", "
+              "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
+              "\"rope_theta\": 800000.0, \"attention_bias\": false, "
+              "\"tie_word_embeddings\": false}}",
+              MOONVIT_PICTURES, 163840, 163584),
+    PUBLISHED("internvl3-1b", "InternVL3-1B: Qwen2.5-0.5B and InternViT-300M",
+              INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    PUBLISHED("internvl3-2b", "InternVL3-2B: Qwen2.5-1.5B and InternViT-300M",
+              INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
+    PUBLISHED("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
+              INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
+    PUBLISHED("internvl3.5-1b", "InternVL3.5-1B: Qwen3-0.6B and InternViT-300M",
+              INTERNVL3_5("1024", "3072", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
+    PUBLISHED("internvl3.5-2b", "InternVL3.5-2B: Qwen3-1.7B and InternViT-300M",
+              INTERNVL3_5("2048", "6144", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
+    PUBLISHED("internvl3.5-8b", "InternVL3.5-8B: Qwen3-8B and InternViT-300M",
+              INTERNVL3_5("4096", "12288", "36", "32"), INTERNVL3_PICTURES, 151936, 151643),
+    PUBLISHED("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
+              INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
+    PUBLISHED("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
+              INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553, 92397),
+    LLAVA("mm-llama2-7b", "Llama-2-7B and CLIP ViT-L/336 with one linear projector", LLAMA_7B,
+          LLAMA_2, CLIP_L_336, 1),
+    LLAVA("mm-llama2-13b", "Llama-2-13B and CLIP ViT-L/336 with one linear projector", LLAMA_13B,
+          LLAMA_2, CLIP_L_336, 1),
     { .name = "tiny",
       .about = "LLaVA of less than 2 MB that opens instantly, for trying the shell",
-      .decoder = "llama",
-      .layers = 4,
-      .hidden = 96,
-      .heads = 6,
-      .kv_heads = 2,
-      .head_size = 16,
-      .ffn = 256,
+      DECODER("llama", 4, 96, 6, 2, 16, 256),
       .context = 4096,
       .vocab = 512,
       .words = 500,
       .tokens = TOKENS_LLAMA3,
       .rope_theta = 500000,
-      .tower = TOWER_SIGLIP,
-      .tower_layers = 4,
-      .tower_hidden = 64,
-      .tower_heads = 4,
-      .tower_ffn = 160,
-      .image = 96,
-      .patch = 12,
+      ENCODER(TOWER_SIGLIP, 4, 64, 4, 160, 96, 12),
       .projector_layers = 2,
       .spread = 0.1 },
     { .name = "tiny-moonvit",
@@ -406,26 +314,14 @@ static const struct shape shapes[] = {
       .spread = 0.1 },
     { .name = "demo",
       .about = "LLaVA of less than 10 MB to train in the demo world (demo/make.vlmsh)",
-      .decoder = "llama",
-      .layers = 8,
-      .hidden = 192,
-      .heads = 6,
-      .kv_heads = 3,
-      .head_size = 32,
-      .ffn = 448,
+      DECODER("llama", 8, 192, 6, 3, 32, 448),
       .context = 2048,
       .vocab = 1024,
       .words = 1022,
       .tied = true,
       .tokens = TOKENS_LLAMA2,
       .rope_theta = 10000,
-      .tower = TOWER_SIGLIP,
-      .tower_layers = 4,
-      .tower_hidden = 192,
-      .tower_heads = 6,
-      .tower_ffn = 512,
-      .image = 96,
-      .patch = 8,
+      ENCODER(TOWER_SIGLIP, 4, 192, 6, 512, 96, 8),
       .no_pooling = true,
       .feature_layer = -1,
       .projector_layers = 2,
