@@ -100,40 +100,46 @@ int new_model_room(const char *folder, uint64_t bytes, struct err *err)
 
 // --- configs -------------------------------------------------------------------------------------
 
+static void put_eos(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
+{
+    const long long bos = (long long)t->bos;
+    if (s->tokens == TOKENS_LLAMA3)
+        buf_printf(b, "\"eos_token_id\": [%lld, %lld, %lld],\n", bos + 1, bos + 8, bos + 9);
+    else
+        buf_printf(b, "\"eos_token_id\": %lld,\n", (long long)t->eos);
+}
+
 static void put_text_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t,
                             const char *indent)
 {
-    bool llama3 = s->tokens == TOKENS_LLAMA3;
-    buf_printf(b, "%s\"architectures\": [\"%s\"],\n", indent,
-               family_named(s->decoder)->architectures[0]);
-    buf_printf(b, "%s\"attention_bias\": false,\n%s\"bos_token_id\": %lld,\n", indent, indent,
-               (long long)t->bos);
-    buf_printf(b, "%s\"eos_token_id\": ", indent);
-    if (llama3)
-        buf_printf(b, "[%lld, %lld, %lld],\n", (long long)t->bos + 1, (long long)t->bos + 8,
-                   (long long)t->bos + 9);
-    else
-        buf_printf(b, "%lld,\n", (long long)t->eos);
-    buf_printf(b, "%s\"head_dim\": %lld,\n%s\"hidden_act\": \"silu\",\n%s\"hidden_size\": %lld,\n",
-               indent, (long long)s->head_size, indent, indent, (long long)s->hidden);
-    buf_printf(b, "%s\"intermediate_size\": %lld,\n%s\"max_position_embeddings\": %lld,\n", indent,
-               (long long)s->ffn, indent, (long long)s->context);
-    buf_printf(b, "%s\"mlp_bias\": false,\n%s\"model_type\": \"%s\",\n", indent, indent,
-               s->decoder);
-    buf_printf(b, "%s\"num_attention_heads\": %lld,\n%s\"num_hidden_layers\": %lld,\n", indent,
-               (long long)s->heads, indent, (long long)s->layers);
-    buf_printf(b, "%s\"num_key_value_heads\": %lld,\n%s\"rms_norm_eps\": 1e-05,\n", indent,
-               (long long)s->kv_heads, indent);
+    struct buf lines = { 0 };
+    buf_printf(&lines,
+               "\"architectures\": [\"%s\"],\n\"attention_bias\": false,\n"
+               "\"bos_token_id\": %lld,\n",
+               family_named(s->decoder)->architectures[0], (long long)t->bos);
+    put_eos(&lines, s, t);
+    buf_printf(&lines,
+               "\"head_dim\": %lld,\n\"hidden_act\": \"silu\",\n\"hidden_size\": %lld,\n"
+               "\"intermediate_size\": %lld,\n\"max_position_embeddings\": %lld,\n"
+               "\"mlp_bias\": false,\n\"model_type\": \"%s\",\n\"num_attention_heads\": %lld,\n"
+               "\"num_hidden_layers\": %lld,\n\"num_key_value_heads\": %lld,\n"
+               "\"rms_norm_eps\": 1e-05,\n",
+               (long long)s->head_size, (long long)s->hidden, (long long)s->ffn,
+               (long long)s->context, s->decoder, (long long)s->heads, (long long)s->layers,
+               (long long)s->kv_heads);
     if (s->rope_factor > 0)
-        buf_printf(b,
-                   "%s\"rope_scaling\": {\"factor\": %.1f, \"high_freq_factor\": 4.0, "
+        buf_printf(&lines,
+                   "\"rope_scaling\": {\"factor\": %.1f, \"high_freq_factor\": 4.0, "
                    "\"low_freq_factor\": 1.0, \"original_max_position_embeddings\": 8192, "
                    "\"rope_type\": \"llama3\"},\n",
-                   indent, s->rope_factor);
-    buf_printf(b, "%s\"rope_theta\": %.1f,\n%s\"tie_word_embeddings\": %s,\n", indent,
-               s->rope_theta, indent, s->tied ? "true" : "false");
-    buf_printf(b, "%s\"torch_dtype\": \"bfloat16\",\n%s\"vocab_size\": %lld\n", indent, indent,
-               (long long)s->vocab);
+                   s->rope_factor);
+    buf_printf(&lines,
+               "\"rope_theta\": %.1f,\n\"tie_word_embeddings\": %s,\n"
+               "\"torch_dtype\": \"bfloat16\",\n\"vocab_size\": %lld",
+               s->rope_theta, s->tied ? "true" : "false", (long long)s->vocab);
+    for (char *rest = lines.data, *one; (one = strsep(&rest, "\n"));)
+        buf_printf(b, "%s%s\n", indent, one);
+    buf_release(&lines);
 }
 
 static int64_t picture_tokens(const struct shape *s)
@@ -212,14 +218,10 @@ void new_model_config(struct buf *b, const struct shape *s, const struct new_tok
 static int write_generation(struct job *j, const struct new_tokenizer *t, struct err *err)
 {
     struct buf b = { 0 };
-    buf_printf(&b, "{\n  \"bos_token_id\": %lld,\n  \"eos_token_id\": ", (long long)t->bos);
+    buf_printf(&b, "{\n  \"bos_token_id\": %lld,\n  ", (long long)t->bos);
+    put_eos(&b, j->shape, t);
     if (j->shape->tokens == TOKENS_LLAMA3)
-        buf_printf(&b,
-                   "[%lld, %lld, %lld],\n  \"do_sample\": true,\n  \"temperature\": 0.6,\n"
-                   "  \"top_p\": 0.9,\n",
-                   (long long)t->bos + 1, (long long)t->bos + 8, (long long)t->bos + 9);
-    else
-        buf_printf(&b, "%lld,\n", (long long)t->eos);
+        buf_puts(&b, "  \"do_sample\": true,\n  \"temperature\": 0.6,\n  \"top_p\": 0.9,\n");
     buf_printf(&b, "  \"pad_token_id\": %lld\n}\n", (long long)t->pad);
     return write_text(j, "generation_config.json", &b, err);
 }
@@ -272,26 +274,25 @@ static int write_processor(struct job *j, struct err *err)
     return write_text(j, "processor_config.json", &b, err);
 }
 
-static int write_taken(struct job *j, const char *name, const char *text, struct err *err)
-{
-    struct buf b = { 0 };
-    buf_puts(&b, text);
-    return write_text(j, name, &b, err);
-}
-
 static int write_texts(struct job *j, struct err *err)
 {
     struct new_tokenizer t;
-    new_tokenizer_make(&t, j->shape, j->text);
     struct buf b = { 0 };
+    new_tokenizer_make(&t, j->shape, j->text);
+    const struct {
+        const char *name, *text;
+    } files[] = {
+        { "tokenizer.json", t.json },
+        { "tokenizer_config.json", t.config },
+        { "special_tokens_map.json", t.map },
+        { "chat_template.jinja", t.chat_template },
+    };
     new_model_config(&b, j->shape, &t);
     int status = write_text(j, "config.json", &b, err);
     if (status == 0) status = write_generation(j, &t, err);
     if (status == 0 && j->shape->tower) status = write_processor(j, err);
-    if (status == 0) status = write_taken(j, "tokenizer.json", t.json, err);
-    if (status == 0) status = write_taken(j, "tokenizer_config.json", t.config, err);
-    if (status == 0) status = write_taken(j, "special_tokens_map.json", t.map, err);
-    if (status == 0) status = write_taken(j, "chat_template.jinja", t.chat_template, err);
+    for (size_t i = 0; i < sizeof files / sizeof *files && status == 0; i++)
+        status = folder_write(j->folder, files[i].name, files[i].text, strlen(files[i].text), err);
     new_tokenizer_release(&t);
     return status;
 }
