@@ -328,12 +328,14 @@ struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_c
                                        struct jinja_value self, const struct jinja_args *args)
 {
     struct jinja_value at[PARAMETERS_MAX] = { { 0 } };
-    struct jinja_args bound = { .at = at, .count = PARAMETERS_MAX };
+    struct jinja_args bound = { .at = at, .count = PARAMETERS_MAX, .call = c };
     const char *parameters = c->parameters;
     if (strchr(parameters, '*')) {
         if (args->count < (size_t)c->least)
             jinja_fail(r, "'%s' needs %d arguments", c->name, c->least);
-        return r->failed ? jinja_value_none() : c->run(r, self, args);
+        bound = *args;
+        bound.call = c;
+        return r->failed ? jinja_value_none() : c->run(r, self, &bound);
     }
     if (args->count > parameter_count(parameters)) {
         jinja_fail(r, "'%s' takes at most %zu arguments, not %zu", c->name,

@@ -90,25 +90,6 @@ FILTER(int)
 
 // --- texts -------------------------------------------------------------------------------------
 
-#define CASE_FILTER(name, how)                                   \
-    FILTER(name)                                                 \
-    {                                                            \
-        return jinja_string_case(r, jinja_string_of(r, v), how); \
-    }
-
-CASE_FILTER(upper, CASE_UPPER)
-CASE_FILTER(lower, CASE_LOWER)
-CASE_FILTER(capitalize, CASE_CAPITAL)
-CASE_FILTER(title, CASE_TITLE_WORDS)
-
-FILTER(trim)
-{
-    const struct jinja_value chars = jinja_argument(a, 0);
-    const bool given = jinja_is_given(chars) && chars.kind != JINJA_NONE;
-    return jinja_string_strip(r, jinja_string_of(r, v),
-                              given ? jinja_need_text(r, chars, "trim") : NULL, 3);
-}
-
 FILTER(replace)
 {
     return jinja_string_replace(r, jinja_string_of(r, v), jinja_string_of(r, jinja_argument(a, 0)),
@@ -229,26 +210,16 @@ FILTER(dictsort)
     return sorted(r, items, keys, false);
 }
 
-static struct jinja_value extreme(struct jinja_run *r, struct jinja_value v, int sign)
+FILTER(extreme) // how: -1 the least, 1 the greatest
 {
     struct jinja_list *items = jinja_value_items(r, v);
     if (!items) return v;
     const struct jinja_list *keys = sort_keys(r, items, (struct jinja_value){ 0 });
     size_t best = 0;
     for (size_t i = 1; i < items->count && !r->failed; i++)
-        if (sign * jinja_value_order(r, keys->items[i], keys->items[best]) > 0) best = i;
+        if (a->call->how * jinja_value_order(r, keys->items[i], keys->items[best]) > 0) best = i;
     return items->count && !r->failed ? items->items[best]
                                       : jinja_value_undefined("an item of nothing");
-}
-
-FILTER(min)
-{
-    return extreme(r, v, -1);
-}
-
-FILTER(max)
-{
-    return extreme(r, v, 1);
 }
 
 FILTER(unique)
@@ -365,10 +336,12 @@ FILTER(map)
     return jinja_list_value(JINJA_GENERATOR, list);
 }
 
+enum choice { REJECT, SELECT, BY_ATTRIBUTE };
+
 // Items, or their attribute (the first argument), that pass a test, or do not.
-static struct jinja_value choose(struct jinja_run *r, struct jinja_value v,
-                                 const struct jinja_args *a, bool by_attribute, bool wanted)
+FILTER(choose)
 {
+    const bool by_attribute = a->call->how & BY_ATTRIBUTE, wanted = a->call->how & SELECT;
     struct jinja_list *items = items_or_none(r, v), *kept = jinja_list_new(r->room);
     const struct jinja_value attribute =
         by_attribute ? jinja_argument(a, 0) : (struct jinja_value){ 0 };
@@ -392,60 +365,40 @@ static struct jinja_value choose(struct jinja_run *r, struct jinja_value v,
     return jinja_list_value(JINJA_GENERATOR, kept);
 }
 
-FILTER(select)
-{
-    return choose(r, v, a, false, true);
-}
-
-FILTER(reject)
-{
-    return choose(r, v, a, false, false);
-}
-
-FILTER(selectattr)
-{
-    return choose(r, v, a, true, true);
-}
-
-FILTER(rejectattr)
-{
-    return choose(r, v, a, true, false);
-}
-
 const struct jinja_callable *jinja_filter(const char *name)
 {
     static const struct jinja_callable filters[] = {
-        { "default", filter_default, "default_value boolean", 0 },
-        { "d", filter_default, "default_value boolean", 0 },
-        { "string", filter_string, "", 0 },
-        { "length", filter_length, "", 0 },
-        { "count", filter_length, "", 0 },
-        { "safe", filter_safe, "", 0 },
-        { "tojson", filter_tojson, "ensure_ascii indent separators", 0 },
-        { "int", filter_int, "default", 0 },
-        { "upper", filter_upper, "", 0 },
-        { "lower", filter_lower, "", 0 },
-        { "capitalize", filter_capitalize, "", 0 },
-        { "title", filter_title, "", 0 },
-        { "trim", filter_trim, "chars", 0 },
-        { "replace", filter_replace, "old new count", 2 },
-        { "indent", filter_indent, "width first", 0 },
-        { "list", filter_list, "", 0 },
-        { "first", filter_first, "", 0 },
-        { "last", filter_last, "", 0 },
-        { "items", filter_items, "", 0 },
-        { "join", filter_join, "d", 0 },
-        { "sort", filter_sort, "reverse attribute", 0 },
-        { "dictsort", filter_dictsort, "", 0 },
-        { "reverse", filter_reverse, "", 0 },
-        { "unique", filter_unique, "", 0 },
-        { "min", filter_min, "", 0 },
-        { "max", filter_max, "", 0 },
-        { "map", filter_map, "*", 0 },
-        { "select", filter_select, "*", 0 },
-        { "reject", filter_reject, "*", 0 },
-        { "selectattr", filter_selectattr, "*", 0 },
-        { "rejectattr", filter_rejectattr, "*", 0 },
+        { "default", filter_default, "default_value boolean", 0, 0 },
+        { "d", filter_default, "default_value boolean", 0, 0 },
+        { "string", filter_string, "", 0, 0 },
+        { "length", filter_length, "", 0, 0 },
+        { "count", filter_length, "", 0, 0 },
+        { "safe", filter_safe, "", 0, 0 },
+        { "tojson", filter_tojson, "ensure_ascii indent separators", 0, 0 },
+        { "int", filter_int, "default", 0, 0 },
+        { "upper", jinja_call_case, "", 0, CASE_UPPER },
+        { "lower", jinja_call_case, "", 0, CASE_LOWER },
+        { "capitalize", jinja_call_case, "", 0, CASE_CAPITAL },
+        { "title", jinja_call_case, "", 0, CASE_TITLE_WORDS },
+        { "trim", jinja_call_strip, "chars", 0, 3 },
+        { "replace", filter_replace, "old new count", 2, 0 },
+        { "indent", filter_indent, "width first", 0, 0 },
+        { "list", filter_list, "", 0, 0 },
+        { "first", filter_first, "", 0, 0 },
+        { "last", filter_last, "", 0, 0 },
+        { "items", filter_items, "", 0, 0 },
+        { "join", filter_join, "d", 0, 0 },
+        { "sort", filter_sort, "reverse attribute", 0, 0 },
+        { "dictsort", filter_dictsort, "", 0, 0 },
+        { "reverse", filter_reverse, "", 0, 0 },
+        { "unique", filter_unique, "", 0, 0 },
+        { "min", filter_extreme, "", 0, -1 },
+        { "max", filter_extreme, "", 0, 1 },
+        { "map", filter_map, "*", 0, 0 },
+        { "select", filter_choose, "*", 0, SELECT },
+        { "reject", filter_choose, "*", 0, REJECT },
+        { "selectattr", filter_choose, "*", 0, BY_ATTRIBUTE | SELECT },
+        { "rejectattr", filter_choose, "*", 0, BY_ATTRIBUTE | REJECT },
         { 0 },
     };
     return jinja_callable_find(filters, name);

@@ -107,11 +107,11 @@ static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_va
 const struct jinja_callable *jinja_function(const char *name)
 {
     static const struct jinja_callable functions[] = {
-        { "raise_exception", function_raise, "message", 1 },
-        { "namespace", function_namespace, "*", 0 },
-        { "dict", function_dict, "*", 0 },
-        { "range", function_range, "start stop step", 1 },
-        { "strftime_now", function_strftime, "format", 1 },
+        { "raise_exception", function_raise, "message", 1, 0 },
+        { "namespace", function_namespace, "*", 0, 0 },
+        { "dict", function_dict, "*", 0, 0 },
+        { "range", function_range, "start stop step", 1, 0 },
+        { "strftime_now", function_strftime, "format", 1, 0 },
         { 0 },
     };
     return jinja_callable_find(functions, name);
@@ -155,22 +155,22 @@ TEST(even, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_in
 const struct jinja_callable *jinja_test(const char *name)
 {
     static const struct jinja_callable tests[] = {
-        { "defined", test_defined, "", 0 },     { "undefined", test_undefined, "", 0 },
-        { "none", test_none, "", 0 },           { "boolean", test_boolean, "", 0 },
-        { "true", test_true, "", 0 },           { "false", test_false, "", 0 },
-        { "integer", test_integer, "", 0 },     { "float", test_float, "", 0 },
-        { "number", test_number, "", 0 },       { "string", test_string, "", 0 },
-        { "mapping", test_mapping, "", 0 },     { "iterable", test_iterable, "", 0 },
-        { "sequence", test_sequence, "", 0 },   { "odd", test_odd, "", 0 },
-        { "even", test_even, "", 0 },           { "in", test_in, "seq", 1 },
-        { "eq", test_eq, "other", 1 },          { "equalto", test_eq, "other", 1 },
-        { "==", test_eq, "other", 1 },          { "ne", test_ne, "other", 1 },
-        { "!=", test_ne, "other", 1 },          { "gt", test_gt, "other", 1 },
-        { "greaterthan", test_gt, "other", 1 }, { ">", test_gt, "other", 1 },
-        { "ge", test_ge, "other", 1 },          { ">=", test_ge, "other", 1 },
-        { "lt", test_lt, "other", 1 },          { "lessthan", test_lt, "other", 1 },
-        { "<", test_lt, "other", 1 },           { "le", test_le, "other", 1 },
-        { "<=", test_le, "other", 1 },          { 0 },
+        { "defined", test_defined, "", 0, 0 },     { "undefined", test_undefined, "", 0, 0 },
+        { "none", test_none, "", 0, 0 },           { "boolean", test_boolean, "", 0, 0 },
+        { "true", test_true, "", 0, 0 },           { "false", test_false, "", 0, 0 },
+        { "integer", test_integer, "", 0, 0 },     { "float", test_float, "", 0, 0 },
+        { "number", test_number, "", 0, 0 },       { "string", test_string, "", 0, 0 },
+        { "mapping", test_mapping, "", 0, 0 },     { "iterable", test_iterable, "", 0, 0 },
+        { "sequence", test_sequence, "", 0, 0 },   { "odd", test_odd, "", 0, 0 },
+        { "even", test_even, "", 0, 0 },           { "in", test_in, "seq", 1, 0 },
+        { "eq", test_eq, "other", 1, 0 },          { "equalto", test_eq, "other", 1, 0 },
+        { "==", test_eq, "other", 1, 0 },          { "ne", test_ne, "other", 1, 0 },
+        { "!=", test_ne, "other", 1, 0 },          { "gt", test_gt, "other", 1, 0 },
+        { "greaterthan", test_gt, "other", 1, 0 }, { ">", test_gt, "other", 1, 0 },
+        { "ge", test_ge, "other", 1, 0 },          { ">=", test_ge, "other", 1, 0 },
+        { "lt", test_lt, "other", 1, 0 },          { "lessthan", test_lt, "other", 1, 0 },
+        { "<", test_lt, "other", 1, 0 },           { "le", test_le, "other", 1, 0 },
+        { "<=", test_le, "other", 1, 0 },          { 0 },
     };
     return jinja_callable_find(tests, name);
 }

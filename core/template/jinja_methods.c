@@ -7,49 +7,29 @@
     static struct jinja_value kind##_##name(struct jinja_run *r, struct jinja_value v, \
                                             const struct jinja_args *a)
 
-#define CASE_METHOD(name, how)                    \
-    METHOD(text, name)                            \
-    {                                             \
-        return jinja_string_case(r, v.text, how); \
-    }
-
 // --- texts -------------------------------------------------------------------------------------
 
-CASE_METHOD(upper, CASE_UPPER)
-CASE_METHOD(lower, CASE_LOWER)
-CASE_METHOD(title, CASE_TITLE)
-CASE_METHOD(capitalize, CASE_CAPITAL)
-
-// Does it begin, or end, with the text that the first argument is?
-static bool has_edge(struct jinja_run *r, const struct jinja_string *s, const struct jinja_args *a,
-                     bool at_end, const char *who)
+struct jinja_value jinja_call_case(struct jinja_run *r, struct jinja_value v,
+                                   const struct jinja_args *a)
 {
-    const struct jinja_string *part = jinja_need_text(r, a->at[0], who);
-    if (!part || part->length > s->length || !jinja_step(r, 1 + part->length / 64)) return false;
-    return !part->length ||
-           !memcmp(s->bytes + (at_end ? s->length - part->length : 0), part->bytes, part->length);
+    return jinja_string_case(r, jinja_string_of(r, v), (enum letter_case)a->call->how);
 }
 
-METHOD(text, startswith)
-{
-    return jinja_bool(has_edge(r, v.text, a, false, "startswith"));
-}
+enum edge { AT_START, AT_END, REMOVE_START, REMOVE_END };
 
-METHOD(text, endswith)
+// Does the text begin, or end, with the first argument? Or: the text without it.
+METHOD(text, edge)
 {
-    return jinja_bool(has_edge(r, v.text, a, true, "endswith"));
-}
-
-METHOD(text, removeprefix)
-{
-    if (!has_edge(r, v.text, a, false, "removeprefix")) return v;
-    return jinja_string_piece(r, v.text, a->at[0].text->length, v.text->length);
-}
-
-METHOD(text, removesuffix)
-{
-    if (!has_edge(r, v.text, a, true, "removesuffix")) return v;
-    return jinja_string_piece(r, v.text, 0, v.text->length - a->at[0].text->length);
+    const struct jinja_string *part = jinja_need_text(r, a->at[0], a->call->name), *s = v.text;
+    const bool removes = a->call->how >= REMOVE_START, at_end = a->call->how % 2 == AT_END;
+    bool has = part && part->length <= s->length && jinja_step(r, 1 + part->length / 64);
+    if (has && part->length)
+        has =
+            !memcmp(s->bytes + (at_end ? s->length - part->length : 0), part->bytes, part->length);
+    if (!removes) return jinja_bool(has);
+    if (!has) return v;
+    return at_end ? jinja_string_piece(r, s, 0, s->length - part->length)
+                  : jinja_string_piece(r, s, part->length, s->length);
 }
 
 METHOD(text, find)
@@ -78,28 +58,14 @@ METHOD(text, replace)
     return r->failed ? v : jinja_string_replace(r, v.text, old, new, count);
 }
 
-static struct jinja_value strip(struct jinja_run *r, struct jinja_value v,
-                                const struct jinja_args *a, int sides)
+struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
+                                    const struct jinja_args *a)
 {
     const struct jinja_value chars = jinja_argument(a, 0);
     const bool given = jinja_is_given(chars) && chars.kind != JINJA_NONE;
-    const struct jinja_string *set = given ? jinja_need_text(r, chars, "strip") : NULL;
-    return r->failed ? v : jinja_string_strip(r, v.text, set, sides);
-}
-
-METHOD(text, strip)
-{
-    return strip(r, v, a, 3);
-}
-
-METHOD(text, lstrip)
-{
-    return strip(r, v, a, 1);
-}
-
-METHOD(text, rstrip)
-{
-    return strip(r, v, a, 2);
+    const struct jinja_string *s = jinja_string_of(r, v);
+    const struct jinja_string *set = given ? jinja_need_text(r, chars, a->call->name) : NULL;
+    return r->failed ? v : jinja_string_strip(r, s, set, a->call->how);
 }
 
 // Words between white space, at most `most` cuts; the rest is the last word.
@@ -240,31 +206,19 @@ METHOD(list, pop)
 
 // --- dicts -------------------------------------------------------------------------------------
 
-static struct jinja_value view(struct jinja_run *r, const struct jinja_dict *d, bool keys,
-                               bool values)
+enum view { KEYS = 1, VALUES = 2 };
+
+METHOD(dict, view)
 {
+    const struct jinja_dict *d = v.dict;
+    const int how = a->call->how;
     struct jinja_list *list = jinja_list_new(r->room);
     for (size_t i = 0; i < d->count && jinja_step(r, 1); i++)
         jinja_list_push(r->room, list,
-                        keys && values ? jinja_pair(r->room, d->keys[i], d->values[i])
-                        : keys         ? d->keys[i]
-                                       : d->values[i]);
+                        how == (KEYS | VALUES) ? jinja_pair(r->room, d->keys[i], d->values[i])
+                        : how == KEYS          ? d->keys[i]
+                                               : d->values[i]);
     return jinja_list_value(JINJA_VIEW, list);
-}
-
-METHOD(dict, keys)
-{
-    return view(r, v.dict, true, false);
-}
-
-METHOD(dict, values)
-{
-    return view(r, v.dict, false, true);
-}
-
-METHOD(dict, items)
-{
-    return view(r, v.dict, true, true);
 }
 
 METHOD(dict, get)
@@ -283,36 +237,36 @@ METHOD(dict, update)
 // --- the tables --------------------------------------------------------------------------------
 
 static const struct jinja_callable of_text[] = {
-    { "upper", text_upper, "", 0 },
-    { "lower", text_lower, "", 0 },
-    { "title", text_title, "", 0 },
-    { "capitalize", text_capitalize, "", 0 },
-    { "startswith", text_startswith, "prefix", 1 },
-    { "endswith", text_endswith, "suffix", 1 },
-    { "removeprefix", text_removeprefix, "prefix", 1 },
-    { "removesuffix", text_removesuffix, "suffix", 1 },
-    { "find", text_find, "sub", 1 },
-    { "count", text_count, "sub", 1 },
-    { "replace", text_replace, "old new count", 2 },
-    { "strip", text_strip, "chars", 0 },
-    { "lstrip", text_lstrip, "chars", 0 },
-    { "rstrip", text_rstrip, "chars", 0 },
-    { "split", text_split, "sep maxsplit", 0 },
-    { "splitlines", text_splitlines, "", 0 },
-    { "join", text_join, "iterable", 1 },
-    { "format", text_format, "*", 0 },
+    { "upper", jinja_call_case, "", 0, CASE_UPPER },
+    { "lower", jinja_call_case, "", 0, CASE_LOWER },
+    { "title", jinja_call_case, "", 0, CASE_TITLE },
+    { "capitalize", jinja_call_case, "", 0, CASE_CAPITAL },
+    { "startswith", text_edge, "prefix", 1, AT_START },
+    { "endswith", text_edge, "suffix", 1, AT_END },
+    { "removeprefix", text_edge, "prefix", 1, REMOVE_START },
+    { "removesuffix", text_edge, "suffix", 1, REMOVE_END },
+    { "find", text_find, "sub", 1, 0 },
+    { "count", text_count, "sub", 1, 0 },
+    { "replace", text_replace, "old new count", 2, 0 },
+    { "strip", jinja_call_strip, "chars", 0, 3 },
+    { "lstrip", jinja_call_strip, "chars", 0, 1 },
+    { "rstrip", jinja_call_strip, "chars", 0, 2 },
+    { "split", text_split, "sep maxsplit", 0, 0 },
+    { "splitlines", text_splitlines, "", 0, 0 },
+    { "join", text_join, "iterable", 1, 0 },
+    { "format", text_format, "*", 0, 0 },
     { 0 },
 };
 static const struct jinja_callable of_list[] = {
-    { "append", list_append, "object", 1 },
-    { "extend", list_extend, "iterable", 1 },
-    { "pop", list_pop, "index", 0 },
+    { "append", list_append, "object", 1, 0 },
+    { "extend", list_extend, "iterable", 1, 0 },
+    { "pop", list_pop, "index", 0, 0 },
     { 0 },
 };
 static const struct jinja_callable of_dict[] = {
-    { "get", dict_get, "key default", 1 }, { "keys", dict_keys, "", 0 },
-    { "values", dict_values, "", 0 },      { "items", dict_items, "", 0 },
-    { "update", dict_update, "*", 0 },     { 0 },
+    { "get", dict_get, "key default", 1, 0 }, { "keys", dict_view, "", 0, KEYS },
+    { "values", dict_view, "", 0, VALUES },   { "items", dict_view, "", 0, KEYS | VALUES },
+    { "update", dict_update, "*", 0, 0 },     { 0 },
 };
 
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name)

@@ -344,6 +344,7 @@ struct jinja_args {
     const char **names;
     struct jinja_value *named;
     size_t named_count;
+    const struct jinja_callable *call; // what is called
 };
 
 enum { PARAMETERS_MAX = 6 };
@@ -357,6 +358,7 @@ struct jinja_callable {
                               const struct jinja_args *args);
     const char *parameters;
     int least; // that must be given
+    int how;   // which of the callables that share `run`
 };
 
 struct jinja_method {
@@ -382,6 +384,13 @@ const struct jinja_callable *jinja_filter(const char *name);
 const struct jinja_callable *jinja_test(const char *name);
 const struct jinja_callable *jinja_function(const char *name);
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name);
+
+// upper(), lower() and the like, `how`: enum letter_case; strip(), `how`: sides. Methods, and
+// filters of any value.
+struct jinja_value jinja_call_case(struct jinja_run *r, struct jinja_value v,
+                                   const struct jinja_args *args);
+struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
+                                    const struct jinja_args *args);
 
 struct jinja_value jinja_argument(const struct jinja_args *args, size_t i); // ABSENT past the end
 bool jinja_argument_true(const struct jinja_args *args, size_t i, bool otherwise);
