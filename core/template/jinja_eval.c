@@ -109,7 +109,7 @@ struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, stru
     return wrong_kinds(r, signs[op - N_ADD], a, b);
 }
 
-static bool holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b)
+bool jinja_holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b)
 {
     switch (how) {
     case IS_EQUAL: return jinja_value_equal(r, a, b);
@@ -430,7 +430,7 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
     case N_COMPARE:
         a = jinja_eval(r, n->a);
         b = jinja_eval(r, n->b);
-        return jinja_bool(!r->failed && holds(r, n->compare, a, b));
+        return jinja_bool(!r->failed && jinja_holds(r, n->compare, a, b));
     case N_CONCAT:
         a = jinja_eval(r, n->a);
         b = jinja_eval(r, n->b);

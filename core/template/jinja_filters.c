@@ -351,7 +351,7 @@ FILTER(choose)
     const struct jinja_callable *test = NULL;
     struct jinja_args rest = { 0 };
     if (a->count > off) {
-        const struct jinja_string *name = jinja_need_text(r, a->at[off], "select");
+        const struct jinja_string *name = jinja_need_text(r, a->at[off], a->call->name);
         test = name ? jinja_test(name->bytes) : NULL;
         if (!test) jinja_fail(r, "the test '%.60s' is not known", name ? name->bytes : "");
         rest = arguments_from(a, off + 1);

@@ -14,20 +14,13 @@ static struct jinja_value function_raise(struct jinja_run *r, struct jinja_value
     return self;
 }
 
-// Of a dict and of keywords.
+// Of a dict and of keywords; `how`: a dict or a namespace.
 static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value self,
                                         const struct jinja_args *a)
 {
     self = jinja_dict(r->room);
     jinja_dict_update(r, self, a, "dict and namespace take a dict and keywords");
-    return self;
-}
-
-static struct jinja_value function_namespace(struct jinja_run *r, struct jinja_value self,
-                                             const struct jinja_args *a)
-{
-    self = function_dict(r, self, a);
-    self.kind = JINJA_NAMESPACE;
+    self.kind = (enum jinja_kind)a->call->how;
     return self;
 }
 
@@ -108,8 +101,8 @@ const struct jinja_callable *jinja_function(const char *name)
 {
     static const struct jinja_callable functions[] = {
         { "raise_exception", function_raise, "message", 1, 0 },
-        { "namespace", function_namespace, "*", 0, 0 },
-        { "dict", function_dict, "*", 0, 0 },
+        { "namespace", function_dict, "*", 0, JINJA_NAMESPACE },
+        { "dict", function_dict, "*", 0, JINJA_DICT },
         { "range", function_range, "start stop step", 1, 0 },
         { "strftime_now", function_strftime, "format", 1, 0 },
         { 0 },
@@ -126,51 +119,53 @@ const struct jinja_callable *jinja_function(const char *name)
         return jinja_bool(condition);                                                \
     }
 
+TEST(kind, v.kind == (enum jinja_kind)a->call->how)
 TEST(defined, v.kind != JINJA_UNDEFINED)
-TEST(undefined, v.kind == JINJA_UNDEFINED)
-TEST(none, v.kind == JINJA_NONE)
-TEST(boolean, v.kind == JINJA_BOOL)
 TEST(true, v.kind == JINJA_BOOL && v.truth)
 TEST(false, v.kind == JINJA_BOOL && !v.truth)
-TEST(integer, v.kind == JINJA_INT)
-TEST(float, v.kind == JINJA_REAL)
 TEST(number, jinja_is_number(v))
-TEST(string, jinja_is_text(v))
-TEST(mapping, v.kind == JINJA_DICT)
 TEST(iterable, jinja_value_iterable(v))
 TEST(sequence,
      jinja_is_text(v) || jinja_is_sequence(v) || v.kind == JINJA_DICT || v.kind == JINJA_UNDEFINED)
-TEST(in, jinja_value_contains(r, a->at[0], v))
-TEST(eq, jinja_value_equal(r, v, a->at[0]))
-TEST(ne, !jinja_value_equal(r, v, a->at[0]))
-TEST(gt, jinja_value_order(r, v, a->at[0]) > 0)
-TEST(ge, jinja_value_order(r, v, a->at[0]) >= 0)
-TEST(lt, jinja_value_order(r, v, a->at[0]) < 0)
-TEST(le, jinja_value_order(r, v, a->at[0]) <= 0)
-TEST(odd, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_int(2)),
-                            jinja_value_int(1)))
-TEST(even, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_int(2)),
-                             jinja_value_int(0)))
+TEST(compare, jinja_holds(r, (enum compare)a->call->how, v, a->at[0]))
+TEST(rest, jinja_value_equal(r, jinja_eval_binary(r, N_MODULO, v, jinja_value_int(2)),
+                             jinja_value_int(a->call->how)))
 
 const struct jinja_callable *jinja_test(const char *name)
 {
     static const struct jinja_callable tests[] = {
-        { "defined", test_defined, "", 0, 0 },     { "undefined", test_undefined, "", 0, 0 },
-        { "none", test_none, "", 0, 0 },           { "boolean", test_boolean, "", 0, 0 },
-        { "true", test_true, "", 0, 0 },           { "false", test_false, "", 0, 0 },
-        { "integer", test_integer, "", 0, 0 },     { "float", test_float, "", 0, 0 },
-        { "number", test_number, "", 0, 0 },       { "string", test_string, "", 0, 0 },
-        { "mapping", test_mapping, "", 0, 0 },     { "iterable", test_iterable, "", 0, 0 },
-        { "sequence", test_sequence, "", 0, 0 },   { "odd", test_odd, "", 0, 0 },
-        { "even", test_even, "", 0, 0 },           { "in", test_in, "seq", 1, 0 },
-        { "eq", test_eq, "other", 1, 0 },          { "equalto", test_eq, "other", 1, 0 },
-        { "==", test_eq, "other", 1, 0 },          { "ne", test_ne, "other", 1, 0 },
-        { "!=", test_ne, "other", 1, 0 },          { "gt", test_gt, "other", 1, 0 },
-        { "greaterthan", test_gt, "other", 1, 0 }, { ">", test_gt, "other", 1, 0 },
-        { "ge", test_ge, "other", 1, 0 },          { ">=", test_ge, "other", 1, 0 },
-        { "lt", test_lt, "other", 1, 0 },          { "lessthan", test_lt, "other", 1, 0 },
-        { "<", test_lt, "other", 1, 0 },           { "le", test_le, "other", 1, 0 },
-        { "<=", test_le, "other", 1, 0 },          { 0 },
+        { "defined", test_defined, "", 0, 0 },
+        { "undefined", test_kind, "", 0, JINJA_UNDEFINED },
+        { "none", test_kind, "", 0, JINJA_NONE },
+        { "boolean", test_kind, "", 0, JINJA_BOOL },
+        { "integer", test_kind, "", 0, JINJA_INT },
+        { "float", test_kind, "", 0, JINJA_REAL },
+        { "string", test_kind, "", 0, JINJA_TEXT },
+        { "mapping", test_kind, "", 0, JINJA_DICT },
+        { "true", test_true, "", 0, 0 },
+        { "false", test_false, "", 0, 0 },
+        { "number", test_number, "", 0, 0 },
+        { "iterable", test_iterable, "", 0, 0 },
+        { "sequence", test_sequence, "", 0, 0 },
+        { "odd", test_rest, "", 0, 1 },
+        { "even", test_rest, "", 0, 0 },
+        { "in", test_compare, "seq", 1, IS_IN },
+        { "eq", test_compare, "other", 1, IS_EQUAL },
+        { "equalto", test_compare, "other", 1, IS_EQUAL },
+        { "==", test_compare, "other", 1, IS_EQUAL },
+        { "ne", test_compare, "other", 1, IS_UNEQUAL },
+        { "!=", test_compare, "other", 1, IS_UNEQUAL },
+        { "gt", test_compare, "other", 1, IS_GREATER },
+        { "greaterthan", test_compare, "other", 1, IS_GREATER },
+        { ">", test_compare, "other", 1, IS_GREATER },
+        { "ge", test_compare, "other", 1, IS_AT_LEAST },
+        { ">=", test_compare, "other", 1, IS_AT_LEAST },
+        { "lt", test_compare, "other", 1, IS_LESS },
+        { "lessthan", test_compare, "other", 1, IS_LESS },
+        { "<", test_compare, "other", 1, IS_LESS },
+        { "le", test_compare, "other", 1, IS_AT_MOST },
+        { "<=", test_compare, "other", 1, IS_AT_MOST },
+        { 0 },
     };
     return jinja_callable_find(tests, name);
 }

@@ -96,20 +96,69 @@ void *jinja_take(struct jinja_room *room, size_t size);
 void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
 
-struct jinja_value jinja_value_undefined(const char *name);
-struct jinja_value jinja_value_none(void);
-struct jinja_value jinja_value_int(int64_t integer);
-struct jinja_value jinja_value_real(double real);
-struct jinja_value jinja_value_string(const struct jinja_string *s);
+static inline struct jinja_value jinja_value_undefined(const char *name)
+{
+    return (struct jinja_value){ .kind = JINJA_UNDEFINED, .name = name };
+}
 
-bool jinja_is_given(struct jinja_value v);
-bool jinja_is_text(struct jinja_value v);
-bool jinja_is_number(struct jinja_value v);   // bools too
-bool jinja_is_sequence(struct jinja_value v); // list, tuple, range
+static inline struct jinja_value jinja_value_none(void)
+{
+    return (struct jinja_value){ .kind = JINJA_NONE };
+}
+
+static inline struct jinja_value jinja_value_int(int64_t integer)
+{
+    return (struct jinja_value){ .kind = JINJA_INT, .integer = integer };
+}
+
+static inline struct jinja_value jinja_value_real(double real)
+{
+    return (struct jinja_value){ .kind = JINJA_REAL, .real = real };
+}
+
+static inline struct jinja_value jinja_value_string(const struct jinja_string *s)
+{
+    return (struct jinja_value){ .kind = JINJA_TEXT, .text = s };
+}
+
+static inline bool jinja_is_given(struct jinja_value v)
+{
+    return v.kind != JINJA_ABSENT;
+}
+
+static inline bool jinja_is_text(struct jinja_value v)
+{
+    return v.kind == JINJA_TEXT;
+}
+
+// Bools too.
+static inline bool jinja_is_number(struct jinja_value v)
+{
+    return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
+}
+
+static inline bool jinja_is_sequence(struct jinja_value v)
+{
+    return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
+}
+
 // The dict of a dict or a namespace, else NULL.
-struct jinja_dict *jinja_dict_of(struct jinja_value v);
-double jinja_value_as_real(struct jinja_value v);
-int64_t jinja_value_as_int(struct jinja_value v);        // of a bool or an integer
+static inline struct jinja_dict *jinja_dict_of(struct jinja_value v)
+{
+    return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
+}
+
+// Of a bool or an integer.
+static inline int64_t jinja_value_as_int(struct jinja_value v)
+{
+    return v.kind == JINJA_BOOL ? v.truth : v.integer;
+}
+
+static inline double jinja_value_as_real(struct jinja_value v)
+{
+    return v.kind == JINJA_REAL ? v.real : (double)jinja_value_as_int(v);
+}
+
 const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
 
 struct jinja_list *jinja_list_new(struct jinja_room *room);
@@ -330,6 +379,7 @@ struct jinja {
 // --- evaluation ----------------------------------------------------------------------------------
 
 struct jinja_value jinja_eval(struct jinja_run *r, const struct jinja_node *n);
+bool jinja_holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b);
 struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
                                      struct jinja_value b);
 struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,

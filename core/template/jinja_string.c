@@ -14,11 +14,6 @@ static struct jinja_value string_new(struct jinja_room *room, struct jinja_strin
     return (struct jinja_value){ .kind = JINJA_TEXT, .text = kept };
 }
 
-struct jinja_value jinja_value_string(const struct jinja_string *s)
-{
-    return (struct jinja_value){ .kind = JINJA_TEXT, .text = s };
-}
-
 struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t length,
                               int32_t source)
 {

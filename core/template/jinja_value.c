@@ -128,69 +128,14 @@ bool jinja_step(struct jinja_run *r, size_t steps)
 
 // --- simple values -----------------------------------------------------------------------------
 
-struct jinja_value jinja_value_undefined(const char *name)
-{
-    return (struct jinja_value){ .kind = JINJA_UNDEFINED, .name = name };
-}
-
-struct jinja_value jinja_value_none(void)
-{
-    return (struct jinja_value){ .kind = JINJA_NONE };
-}
-
 struct jinja_value jinja_bool(bool truth)
 {
     return (struct jinja_value){ .kind = JINJA_BOOL, .truth = truth };
 }
 
-struct jinja_value jinja_value_int(int64_t integer)
-{
-    return (struct jinja_value){ .kind = JINJA_INT, .integer = integer };
-}
-
-struct jinja_value jinja_value_real(double real)
-{
-    return (struct jinja_value){ .kind = JINJA_REAL, .real = real };
-}
-
-bool jinja_is_given(struct jinja_value v)
-{
-    return v.kind != JINJA_ABSENT;
-}
-
-bool jinja_is_text(struct jinja_value v)
-{
-    return v.kind == JINJA_TEXT;
-}
-
-bool jinja_is_number(struct jinja_value v)
-{
-    return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
-}
-
-bool jinja_is_sequence(struct jinja_value v)
-{
-    return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
-}
-
 static bool has_list(struct jinja_value v)
 {
     return jinja_is_sequence(v) || v.kind == JINJA_VIEW || v.kind == JINJA_GENERATOR;
-}
-
-struct jinja_dict *jinja_dict_of(struct jinja_value v)
-{
-    return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
-}
-
-int64_t jinja_value_as_int(struct jinja_value v)
-{
-    return v.kind == JINJA_BOOL ? v.truth : v.integer;
-}
-
-double jinja_value_as_real(struct jinja_value v)
-{
-    return v.kind == JINJA_REAL ? v.real : (double)jinja_value_as_int(v);
 }
 
 const char *jinja_value_kind_name(struct jinja_value v)
