@@ -281,7 +281,6 @@ const struct command command_adapter = {
         "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
         "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
         "setting `adapter` names the adapter in use; /set adapter none removes it.",
-    .max = -1,
     .needs = NEEDS_MODEL,
     .live = "load unload scale",
     .complete = COMPLETE_WORDS,

@@ -118,7 +118,6 @@ const struct command command_ask = {
                "settings. Your own conversation is restored afterwards.",
     .options = ask_rows,
     .min = 1,
-    .max = 1,
     .rest = true,
     .split = true,
     .needs = NEEDS_MODEL,

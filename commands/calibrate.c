@@ -60,7 +60,6 @@ const struct command command_calibrate = {
         "--once       does nothing if OUT already exists\n"
         "/calibration load OUT uses the result.",
     .min = 1,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .actions = calibrate_actions,
     .run = calibrate_run,
@@ -188,7 +187,6 @@ const struct command command_calibration = {
         "A file that /calibrate made with other weights is rejected; a file without metadata\n"
         "loads with a notice. The setting KIND.calibration holds the path: /set ffn.calibration\n"
         "none stops using it.",
-    .max = 2,
     .complete = COMPLETE_WORDS,
     .actions = actions,
     .action_at = 1,

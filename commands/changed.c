@@ -271,7 +271,5 @@ const struct command command_changed = {
         "Questions of the last /compare --data that one side answers better than the other;\n"
         "N is its number, from 1. In the full screen, arrow keys step through them (Alt-s).",
     .options = options,
-    .min = 0,
-    .max = -1,
     .run = changed_run,
 };

@@ -10,7 +10,6 @@
 #include "commands/changed.h"
 #include "commands/jobs.h"
 #include "commands/presets.h"
-#include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/data/dataset.h"
 #include "core/eval/compare_results.h"
@@ -188,21 +187,15 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
-    FILE *f = file_out_open(a->csv, err);
-    if (!f) return -1;
-    fputs("step,hellinger,a,b,token_a,token_b\n", f);
-    for (int64_t t = 0; t < c->steps; t++) {
-        fprintf(f, "%" PRId64 ",%.9g,%" PRId64 ",%" PRId64 ",", t, c->hellinger[t], c->best[0][t],
-                c->best[1][t]);
-        for (int k = 0; k < 2; k++) {
-            char *text = token_text(a, c->best[k][t]);
-            csv_text(f, text, k ? '\n' : ',');
-            free(text);
-        }
+    struct table_builder t;
+    table_begin(&t, "steps", "step#|hellinger#|a#|b#|token_a|token_b");
+    for (int64_t i = 0; i < c->steps; i++) {
+        char *text[] = { token_text(a, c->best[0][i]), token_text(a, c->best[1][i]) };
+        table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64 "|%s|%s", i, c->hellinger[i],
+                  (int64_t)c->best[0][i], (int64_t)c->best[1][i], text[0], text[1]);
+        for (int k = 0; k < 2; k++) free(text[k]);
     }
-    if (file_out_close(f, a->csv, err) < 0) return -1;
-    sinks_written(a->shell->sinks, "csv", a->csv, NULL);
-    return 0;
+    return table_write(&t, a->csv, a->shell->sinks, err);
 }
 
 static int compare_question(struct asking *a, struct err *err)
@@ -263,30 +256,24 @@ static void show_data(const struct asking *a, const struct compared_data *d)
     results_release(&r);
 }
 
-static void write_question(FILE *f, const struct compared_question *q)
-{
-    const char *const texts[] = { q->kind, q->prompt, q->reference, q->answer[0] };
-    csv_text(f, q->id, ',');
-    fprintf(f, "%s,%.9g,%.9g,", q->metric->name, q->score[0], q->score[1]);
-    if (q->generated)
-        fprintf(f, "%.9g,%.9g,%" PRId64 ",%" PRId64 ",", q->mean, q->most, q->steps, q->first);
-    else
-        fputs(",,,,", f);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) csv_text(f, texts[i], ',');
-    csv_text(f, q->answer[1], '\n');
-}
-
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
-    FILE *f = file_out_open(a->csv, err);
-    if (!f) return -1;
-    fputs("id,metric,score_a,score_b,hellinger_mean,hellinger_largest,steps,first,kind,question,"
-          "reference,answer_a,answer_b\n",
-          f);
-    for (size_t i = 0; i < d->count; i++) write_question(f, &d->list[i]);
-    if (file_out_close(f, a->csv, err) < 0) return -1;
-    sinks_written(a->shell->sinks, "csv", a->csv, NULL);
-    return 0;
+    struct table_builder t;
+    table_begin(
+        &t, "questions",
+        "id|metric#|score_a#|score_b#|hellinger_mean#|hellinger_largest#|steps#|first#|kind|"
+        "question|reference|answer_a|answer_b");
+    for (size_t i = 0; i < d->count; i++) {
+        const struct compared_question *q = &d->list[i];
+        table_row(&t, "%s|%s|%.9g|%.9g", q->id, q->metric->name, q->score[0], q->score[1]);
+        if (q->generated)
+            table_row(&t, "%.9g|%.9g|%" PRId64 "|%" PRId64, q->mean, q->most, q->steps, q->first);
+        else
+            table_row(&t, "|||");
+        table_row(&t, "%s|%s|%s|%s|%s", q->kind, q->prompt, q->reference, q->answer[0],
+                  q->answer[1]);
+    }
+    return table_write(&t, a->csv, a->shell->sinks, err);
 }
 
 static int compare_data(struct asking *a, struct err *err)
@@ -388,7 +375,6 @@ const struct command command_compare = {
     .options = options,
     .writes = true,
     .min = 1,
-    .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_SETTING,
     .run = compare_run_command,

@@ -8,7 +8,6 @@
 
 #include "commands/command.h"
 #include "core/base/clock.h"
-#include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/names.h"
 #include "core/base/pace.h"
@@ -126,10 +125,11 @@ static int64_t count_problem(const struct data_check *c, int problem)
     return n;
 }
 
-static void add_problem(struct table_builder *t, const struct data_check *c, int problem)
+static void add_problem(struct table_builder *t, const struct data_check *c, int problem,
+                        size_t most)
 {
-    int shown = 0;
-    for (size_t i = 0; i < c->finding_count && shown < SHOWN; i++) {
+    size_t shown = 0;
+    for (size_t i = 0; i < c->finding_count && shown < most; i++) {
         const struct data_finding *f = &c->findings[i];
         if ((int)f->problem != problem) continue;
         table_row(t, "%s|%s|%" PRId64 "|%s", data_problem_name(f->problem), f->id, f->line, f->why);
@@ -142,7 +142,7 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
     struct table_builder t;
     if (!c->finding_count) return;
     table_begin(&t, "data problems", "problem|id|line#|why");
-    for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i);
+    for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i, SHOWN);
     table_emit(&t, shell->sinks);
     for (int i = 0; i < DATA_PROBLEMS; i++) {
         const int64_t more = count_problem(c, i) - SHOWN;
@@ -152,23 +152,13 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
     }
 }
 
-// --- CSV -----------------------------------------------------------------------------------------
-
-static int write_findings(const struct data_check *c, const char *path, struct err *err)
+static int write_findings(const struct shell *shell, const struct data_check *c, const char *path,
+                          struct err *err)
 {
-    FILE *f = file_out_open(path, err);
-    if (!f) return -1;
-    fputs("problem,id,line,why\n", f);
-    for (int problem = 0; problem < DATA_PROBLEMS; problem++)
-        for (size_t i = 0; i < c->finding_count; i++) {
-            const struct data_finding *found = &c->findings[i];
-            if ((int)found->problem != problem) continue;
-            csv_text(f, data_problem_name(found->problem), ',');
-            csv_text(f, found->id, ',');
-            fprintf(f, "%" PRId64 ",", found->line);
-            csv_text(f, found->why, '\n');
-        }
-    return file_out_close(f, path, err);
+    struct table_builder t;
+    table_begin(&t, "data problems", "problem|id|line#|why");
+    for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i, SIZE_MAX);
+    return table_write(&t, path, shell->sinks, err);
 }
 
 // --- /data check ---------------------------------------------------------------------------------
@@ -241,8 +231,7 @@ static int check_samples(struct shell *shell, const struct data_options *o, stru
         if (!c.chosen)
             status = err_set(err, "'%s' has no sample of this kind", o->file);
         else if (o->out)
-            status = write_findings(&c, o->out, err);
-        if (status == 0 && o->out) sinks_written(shell->sinks, "csv", o->out, NULL);
+            status = write_findings(shell, &c, o->out, err);
         if (status == 0) show(shell, &c, o, &d);
         if (status == 0 && !c.usable) status = refuse_unusable(&c, o, err);
         data_check_release(&c);
@@ -381,7 +370,6 @@ const struct command command_data = {
         "Samples without an id are called #INDEX, counted from 0.",
     .writes = true,
     .min = 1,
-    .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_WORDS,
     .actions = actions,

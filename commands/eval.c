@@ -363,7 +363,6 @@ const struct command command_eval = {
         "--here  runs in this process instead of a job",
     .options = evaluate_rows,
     .min = 1,
-    .max = -1,
     .complete = COMPLETE_WORDS,
     .actions = actions,
     .run = eval_run,

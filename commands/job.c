@@ -1,12 +1,133 @@
-// commands/job.c -- /job: shows a background job, pauses it, goes on with it, ends it.
+// commands/job.c -- /jobs lists the background jobs; /job shows, pauses, resumes and ends one;
+// /wait waits until one ends.
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "commands/job_parts.h"
 #include "commands/jobs.h"
+#include "core/base/pace.h"
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
+
+// Texts for cells, which the caller frees; "" if there is nothing to say.
+static char *text_arguments(const struct job_row *row)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < row->argc; i++) buf_printf(&b, "%s%s", i ? " " : "", row->argv[i]);
+    return buf_take(&b);
+}
+
+static char *text_real(double value, const char *format)
+{
+    if (isnan(value)) return xstrdup("");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    return xasprintf(format, value);
+#pragma GCC diagnostic pop
+}
+
+static char *text_left(const struct job_row *row)
+{
+    char text[PACE_TEXT];
+    return xstrdup(row->state == STATE_RUNNING ? pace_text(text, row->eta_s) : "");
+}
+
+static char *text_steps(const struct job_row *row)
+{
+    if (isnan(row->step) || !(row->steps > 0)) return xstrdup("");
+    return xasprintf("%.0f/%.0f", row->step, row->steps);
+}
+
+static char *text_moment(int64_t when)
+{
+    char text[64] = "";
+    const time_t t = (time_t)when;
+    struct tm local;
+    if (when && localtime_r(&t, &local)) strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+    return xstrdup(text);
+}
+
+// The outcome of a finished job, as its kind words it; the caller frees the text, which may be
+// NULL. Shows the job's tables if there are sinks.
+static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
+{
+    const struct job_kind *kind = job_kind_find(row->kind);
+    struct job_end end = { .steps = row->steps, .loss = row->loss };
+    struct job_result *results;
+    if (!kind || store_job_results(shell->store, row->id, &results, &end.count, NULL) < 0)
+        return NULL;
+    end.results = results;
+    if (sinks && kind->show) kind->show(&end, sinks);
+    char *text = kind->outcome ? kind->outcome(&end) : NULL;
+    job_results_free(results, end.count);
+    return text;
+}
+
+char *job_text_end(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
+{
+    const bool rests = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED;
+    if (row->state == STATE_FAILED)
+        return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
+    if (rests)
+        return xasprintf("job %" PRId64 " (%s) is %s%s%s (/job %" PRId64 " resume continues it)",
+                         row->id, row->kind, job_state_name(row->state), *row->message ? ": " : "",
+                         row->message, row->id);
+    char *came = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
+    char *text = xasprintf("job %" PRId64 " (%s) is %s%s%s", row->id, row->kind,
+                           job_state_name(row->state), came ? ": " : "", came ? came : "");
+    free(came);
+    return text;
+}
+
+// --- /jobs ---------------------------------------------------------------------------------------
+
+// Takes the text.
+static void cell(struct table_builder *t, char *text)
+{
+    table_add(t, "%s", text);
+    free(text);
+}
+
+static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct job_row *rows;
+    size_t count;
+    struct table_builder t;
+    if (store_jobs_read(shell->store, &rows, &count, err) < 0) return -1;
+    table_begin(&t, "jobs", "job#|kind|state|steps|loss#|left|created|arguments");
+    for (size_t i = 0; i < count; i++) {
+        const struct job_row *row = &rows[i];
+        table_row(&t, "%" PRId64 "|%s|%s", row->id, row->kind, job_state_name(row->state));
+        cell(&t, text_steps(row));
+        cell(&t, text_real(row->loss, "%.4f"));
+        cell(&t, text_left(row));
+        cell(&t, text_moment(row->created));
+        cell(&t, text_arguments(row));
+    }
+    table_emit(&t, shell->sinks);
+    for (size_t i = 0; i < count; i++) job_tell(shell, &rows[i], "listed");
+    job_rows_free(rows, count);
+    return 0;
+}
+
+const struct command command_jobs = {
+    .name = "jobs",
+    .also = "tasks progress queue",
+    .usage = "/jobs",
+    .help = "Lists jobs with state, step, loss and time left.",
+    .details =
+        "Jobs run in separate processes: they continue when the shell exits, and every\n"
+        "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
+        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
+        "known); /job N resume continues it.",
+    .needs = NEEDS_STORE,
+    .run = jobs_run,
+};
+
+// --- /job ----------------------------------------------------------------------------------------
 
 static void pair(struct table_builder *t, const char *key, char *value)
 {
@@ -94,16 +215,16 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     pair(&t, "kind", xstrdup(row->kind));
     pair(&t, "state", xstrdup(job_state_name(row->state)));
     pair(&t, "why", xstrdup(row->message));
-    pair(&t, "arguments", job_text_arguments(row));
+    pair(&t, "arguments", text_arguments(row));
     pair(&t, "folder", xstrdup(row->folder));
     pair(&t, "model", xstrdup(row->model));
     pair(&t, "settings", settings_changes(row->settings));
-    pair(&t, "steps", job_text_steps(row));
-    pair(&t, "loss", job_text_real(row->loss, "%.5g"));
-    pair(&t, "left", job_text_left(row));
-    pair(&t, "created", job_text_moment(row->created));
-    pair(&t, "started", job_text_moment(row->started));
-    pair(&t, "ended", job_text_moment(row->ended));
+    pair(&t, "steps", text_steps(row));
+    pair(&t, "loss", text_real(row->loss, "%.5g"));
+    pair(&t, "left", text_left(row));
+    pair(&t, "created", text_moment(row->created));
+    pair(&t, "started", text_moment(row->started));
+    pair(&t, "ended", text_moment(row->ended));
     pair(&t, "script", xstrdup(row->script));
     pair(&t, "in the queue",
          *row->queue ? xasprintf("Slurm job %s: %s", row->queue, row->queued) : xstrdup(""));
@@ -243,10 +364,90 @@ const struct command command_job = {
         "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
         "N.",
     .min = 1,
-    .max = 4,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
     .actions = actions,
     .action_at = 2,
     .run = show,
+};
+
+// --- /wait ---------------------------------------------------------------------------------------
+
+static void report_progress(const struct shell *shell, const struct job_row *row)
+{
+    if (isnan(row->step)) return;
+    const struct event_progress progress = { .job = row->id,
+                                             .what = row->kind,
+                                             .step = row->step,
+                                             .steps = row->steps,
+                                             .loss = row->loss,
+                                             .eta_s = row->eta_s };
+    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &progress });
+}
+
+static int report_end(struct shell *shell, const struct job_row *row, struct err *err)
+{
+    char *text = job_text_end(shell, row, shell->sinks);
+    job_tell(shell, row, "ended");
+    job_forget(shell, row->id);
+    if (row->state == STATE_DONE)
+        sinks_notice(shell->sinks, "%s", text);
+    else
+        err_set(err, "%s", text);
+    free(text);
+    return row->state == STATE_DONE ? 0 : -1;
+}
+
+// 1: the user interrupted the wait.
+static int wait_for(struct shell *shell, int64_t id, struct err *err)
+{
+    const struct timespec moment = { .tv_nsec = 100000000 };
+    double shown = NAN;
+    for (;;) {
+        struct job_row row;
+        if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+        if (row.step != shown) report_progress(shell, &row);
+        shown = row.step;
+        const bool ended = job_state_ended(row.state);
+        const int status = ended ? report_end(shell, &row, err) : 0;
+        job_row_release(&row);
+        if (ended) return status;
+        if (engine_cancelled(shell->engine)) {
+            sinks_notice(shell->sinks, "job %" PRId64 " continues in the background", id);
+            return 1;
+        }
+        nanosleep(&moment, NULL); // a signal ends it early
+    }
+}
+
+// Without a number: the jobs that this shell started and has not heard of yet, else the newest.
+static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    int64_t id;
+    int status;
+    if (argc) return job_number(argv[0], &id, err) < 0 || wait_for(shell, id, err) < 0 ? -1 : 0;
+    if (!shell->job_count) {
+        if (store_job_last(shell->store, &id, err) < 0) return -1;
+        if (!id) return err_set(err, "no job to wait for");
+        return wait_for(shell, id, err) < 0 ? -1 : 0;
+    }
+    do status = wait_for(shell, shell->jobs[0], err);
+    while (status == 0 && shell->job_count);
+    return status < 0 ? -1 : 0;
+}
+
+const struct command command_wait = {
+    .name = "wait",
+    .also = "finish join",
+    .usage = "/wait [N]",
+    .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
+    .details =
+        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
+        "of a training and the path of its result, or the scores of a sweep.\n"
+        "Ctrl-C stops waiting, not the job. The line also fails if a job was paused, cancelled\n"
+        "or interrupted.",
+    .max = 1,
+    .needs = NEEDS_STORE,
+    .complete = COMPLETE_JOB,
+    .run = wait_run,
 };

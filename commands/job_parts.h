@@ -1,4 +1,4 @@
-// commands/job_parts.h -- shared by /jobs, /job, /wait and the start of jobs.
+// commands/job_parts.h -- shared by job.c and job_start.c.
 #ifndef COMMANDS_JOB_PARTS_H
 #define COMMANDS_JOB_PARTS_H
 
@@ -18,12 +18,6 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
 // Hands the job's script to Slurm, and says so.
 int job_submit(struct shell *shell, int64_t id, struct err *err);
 
-// Texts for cells; each belongs to the caller, "" where there is nothing to say.
-char *job_text_arguments(const struct job_row *row);
-char *job_text_steps(const struct job_row *row);
-char *job_text_left(const struct job_row *row);
-char *job_text_real(double value, const char *format);
-char *job_text_moment(int64_t when);
 // "job 3 (train) is done", "job 3 (train) failed: the disk is full"; with sinks its tables as well.
 char *job_text_end(const struct shell *shell, const struct job_row *row, struct sinks *sinks);
 

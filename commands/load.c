@@ -70,7 +70,6 @@ const struct command command_load = {
         "stays loaded.",
     .options = options,
     .min = 1,
-    .max = 4,
     .complete = COMPLETE_MODEL,
     .run = load_run,
 };

@@ -36,7 +36,6 @@ const struct command command_memory = {
         "memory of f32.",
     .options = options,
     .writes = true,
-    .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,
     .run = memory_run,

@@ -181,8 +181,6 @@ const struct command command_new = {
         "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
         "              GGUF files or names in the hub cache. <image> becomes one more token",
     .options = options,
-    .min = 0,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .check = new_check,
     .run = new_run,

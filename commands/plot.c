@@ -428,7 +428,6 @@ const struct command command_plot = {
     .options = options,
     .writes = true,
     .min = 1,
-    .max = -1,
     .complete = COMPLETE_JOB,
     .run = plot_run,
 };

@@ -91,8 +91,6 @@ const struct command command_pope = {
         "/eval DIR/pope_random.json --set pope --images PICTURES.",
     .options = options,
     .writes = true,
-    .min = 0,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .check = pope_check,
     .run = pope_run,

@@ -227,7 +227,6 @@ const struct command command_preset = {
         "of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B, else 1/8, 3/8 and\n"
         "5/8 of the depth, and auto.\n"
         "/compare takes presets as @NAME.",
-    .max = -1,
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

@@ -9,16 +9,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "commands/command.h"
 #include "commands/figure.h"
-#include "commands/film.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/pace.h"
 #include "core/draw/figure.h"
+#include "core/draw/film.h"
 #include "core/picture/image.h"
 #include "core/probes/measure_data.h"
 #include "core/template/message.h"
+#include "core/tokenizer/tokenizer.h"
 
 struct wish {
     struct measure_request request;
@@ -27,6 +30,115 @@ struct wish {
     double box[4];
     struct image mask_image;
 };
+
+// --- a film of the last answer: a frame for each of its tokens -----------------------------------
+
+static int film_check(const char *value, struct err *err)
+{
+    const size_t n = strlen(value);
+    if (n > 4 && !strcasecmp(value + n - 4, ".gif")) return file_out_check(value, err);
+    return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
+}
+
+static const struct message *last_answer(const struct engine *e)
+{
+    const struct engine_talk c = engine_talk(e);
+    for (size_t i = c.message_count; i-- > 0;) {
+        const struct message *m = c.messages + i;
+        if (m->generated && m->ids.count) return m;
+    }
+    return NULL;
+}
+
+// The text of each token; characters of several tokens stand at the last of them.
+static char **split_words(const struct tokenizer *t, const struct ids *ids)
+{
+    struct detokenizer d;
+    char **words = xcalloc(ids->count + 1, sizeof *words);
+    detokenizer_start(&d, t, true);
+    for (size_t i = 0; i < ids->count; i++) {
+        struct buf b = { 0 };
+        detokenizer_push(&d, ids->data[i], &b);
+        if (i + 1 == ids->count) detokenizer_finish(&d, &b);
+        words[i] = b.data ? buf_take(&b) : xstrdup("");
+    }
+    return words;
+}
+
+// The maps of a token, of all that were measured.
+static int add_token(const struct shell *shell, const struct results *r, size_t token,
+                     struct film *film, struct err *err)
+{
+    const struct engine_talk c = engine_talk(shell->engine);
+    struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
+    size_t count = 0;
+    for (size_t i = 0; i < r->map_count; i++) {
+        const int picture = r->maps[i].picture;
+        if (r->maps[i].token != (int)token) continue;
+        maps[count] = results_heatmap(&r->maps[i]);
+        if (picture >= 0 && (size_t)picture < c.picture_count)
+            maps[count].image = &c.pictures[picture].image;
+        count++;
+    }
+    const int status = count ? film_add(film, token, maps, count, err) : 0;
+    free(maps);
+    return status;
+}
+
+// The film's maps are those of *r.
+static int add_tokens(const struct shell *shell, const struct measure_request *request,
+                      size_t count, struct film *film, struct results *r, struct err *err)
+{
+    struct measure_request each = *request;
+    each.options.token = PROBE_TOKEN_EACH;
+    int status = engine_measure(shell->engine, &each, r, err);
+    for (size_t i = 0; i < count && status == 0; i++) status = add_token(shell, r, i, film, err);
+    if (status == 0 && !film->frame_count)
+        status = err_set(err, "the tokens of this answer have no maps to film");
+    return status;
+}
+
+static int draw_frames(const struct shell *shell, struct film *film, struct err *err)
+{
+    const double count = (double)film->frame_count;
+    struct pace pace = pace_from(0);
+    for (size_t i = 0; i < film->frame_count; i++) {
+        sinks_progress(shell->sinks, &pace, "drawing", (double)i, count);
+        if (engine_cancelled(shell->engine)) return err_set(err, "stopped");
+        if (film_draw(film, i, err) < 0) return -1;
+    }
+    sinks_progress(shell->sinks, &pace, "drawing", count, count);
+    return film_close(film, err);
+}
+
+static void say_written(const struct shell *shell, size_t count, const char *path)
+{
+    char *said = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
+    sinks_written(shell->sinks, "film", path, said);
+    figure_check_font(shell);
+    free(said);
+}
+
+static int film_of_answer(const struct shell *shell, const struct measure_request *request,
+                          const char *path, struct err *err)
+{
+    const struct message *answer = last_answer(shell->engine);
+    if (!answer) return err_set(err, "a film shows the tokens of an answer: ask a question first");
+    const size_t count = answer->ids.count < FILM_FRAMES ? answer->ids.count : FILM_FRAMES;
+    const struct figure_look look = figure_look(engine_settings(shell->engine));
+    char **words = split_words(engine_tokenizer(shell->engine), &answer->ids);
+    struct film film = { .look = &look, .words = words, .count = answer->ids.count };
+    struct results r = { 0 };
+    int status = film_open(&film, path, err);
+    if (status == 0) status = add_tokens(shell, request, count, &film, &r, err);
+    if (status == 0) status = draw_frames(shell, &film, err);
+    if (status == 0) say_written(shell, film.frame_count, path);
+    film_release(&film);
+    results_release(&r);
+    for (size_t i = 0; i < answer->ids.count; i++) free(words[i]);
+    free(words);
+    return status;
+}
 
 // --- options -------------------------------------------------------------------------------------
 
@@ -153,24 +265,12 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
-// The options that the command's usage names; and former names.
-static void rows_of(const char *usage, struct option_row *some)
+static int read_request(struct wish *w, const struct option_row *options, int argc, char **argv,
+                        struct err *err)
 {
-    for (const struct option_row *row = rows; row->name; row++) {
-        const char *found = strstr(usage, row->name);
-        const bool named = found && strchr(" ]", found[strlen(row->name)]);
-        if (named || row == rows || row->former) *some++ = *row;
-    }
-    *some = (struct option_row){ 0 };
-}
-
-static int read_request(struct wish *w, int argc, char **argv, struct err *err)
-{
-    struct option_row some[sizeof rows / sizeof *rows];
-    rows_of(w->request.probe->usage, some);
     w->request.options = probe_defaults;
     w->request.limit = 100;
-    if (options_parse(some, w, argc, argv, err) < 0) return -1;
+    if (options_parse(options, w, argc, argv, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
     if (w->film && w->request.data)
@@ -241,7 +341,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct probe *probe = shell->running->probe;
     struct wish w = { .request.probe = probe };
     struct results r = { 0 };
-    int status = read_request(&w, argc, argv, err);
+    int status = read_request(&w, shell->running->options, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct engine_talk c = engine_talk(shell->engine);
         status =
@@ -258,6 +358,19 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
+// The options that the usage names, and former names; never freed, like the table of commands.
+static const struct option_row *options_of(const char *usage)
+{
+    struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),
+                      *to = options;
+    for (const struct option_row *row = rows; row->name; row++) {
+        const char *found = strstr(usage, row->name);
+        const bool named = found && strchr(" ]", found[strlen(row->name)]);
+        if (named || row == rows || row->former) *to++ = *row;
+    }
+    return options;
+}
+
 struct command probe_command(const struct probe *probe)
 {
     return (struct command){ .name = probe->name,
@@ -265,7 +378,7 @@ struct command probe_command(const struct probe *probe)
                              .usage = probe->usage,
                              .help = probe->help,
                              .details = probe->details,
-                             .max = -1,
+                             .options = options_of(probe->usage),
                              .writes = true,
                              .complete = COMPLETE_PATH,
                              .run = run,

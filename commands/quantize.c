@@ -207,8 +207,6 @@ const struct command command_quantize = {
         "removes it.\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .options = options,
-    .min = 0,
-    .max = -1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_PATH,
     .check = quantize_check,

@@ -82,7 +82,6 @@ const struct command command_results = {
         "command: /results norms.",
     .options = options,
     .writes = true,
-    .max = -1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
     .run = results_run,

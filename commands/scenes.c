@@ -124,8 +124,6 @@ const struct command command_scenes = {
         "LLaVA format to DIR, which must be new or empty and gets its name when it is complete.\n"
         "`vlmsh scenes` does the same.",
     .options = options,
-    .min = 0,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .check = scenes_check,
     .run = scenes_run,

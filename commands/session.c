@@ -195,7 +195,6 @@ const struct command command_session = {
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
     .details = "Without an action, shows the current session. Each turn is saved when its answer "
                "ends.",
-    .max = 3,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
     .actions = actions,

@@ -328,8 +328,9 @@ static void page_begin(const struct command *command, const struct shell *shell,
 static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
                    struct err *err)
 {
-    const bool split = command->split && argc > 1; // the command checks its options itself
-    if (argc < command->min || (command->max >= 0 && argc > command->max && !split))
+    // Rows of options and actions check their arguments themselves.
+    const bool counted = command->max >= 0 && !command->options && !command->actions;
+    if (argc < command->min || (counted && argc > command->max))
         return err_set(err, "usage: %s", command->usage);
     if (check_action(command, argc, argv, err) < 0) return -1;
     const struct command_action *action = action_of(command, argc, argv);

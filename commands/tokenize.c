@@ -85,7 +85,6 @@ const struct command command_tokenize = {
         "quotes.",
     .options = options,
     .min = 1,
-    .max = 1,
     .rest = true,
     .split = true,
     .needs = NEEDS_TOKENIZER,

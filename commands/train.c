@@ -227,7 +227,6 @@ const struct command command_train = {
         "--submit       hands the script to Slurm. All jobs take these three options",
     .options = sft_rows,
     .min = 1,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .actions = actions,
     .run = train_run,

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/csv.h"
 #include "core/base/err.h"
+#include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "core/base/pace.h"
 
@@ -101,63 +103,110 @@ void table_add(struct table_builder *t, const char *format, ...)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void table_row(struct table_builder *t, const char *format, ...)
 {
+    struct buf cell = { 0 };
     va_list args;
     va_start(args, format);
-    for (const char *p = format, *end; p; p = *end ? end + 1 : NULL) {
-        end = p + strcspn(p, "|");
-        char *cell = xstrndup(p, (size_t)(end - p));
-        const char *kind = cell + strcspn(cell, "%");
-        kind += strspn(kind, "%+-0123456789.");
+    for (const char *p = format;;) {
+        if (!*p || *p == '|') {
+            add_cell(t, cell.data ? buf_take(&cell) : xstrdup(""));
+            if (!*p++) break;
+            continue;
+        }
+        const size_t text = strcspn(p, "|%");
+        buf_add(&cell, p, text);
+        p += text;
+        if (*p != '%') continue;
         // The conversion decides which argument is read: 64 bits with PRId64 or %zu.
-        if (!*kind)
-            add_cell(t, xstrdup(cell));
+        const char *kind = p + 1 + strspn(p + 1, "+-0123456789.");
+        char *form = xstrndup(p, (size_t)(kind - p) + strspn(kind, "lz") + 1);
+        p += strlen(form);
+        if (*kind == '%')
+            buf_putc(&cell, '%');
         else if (*kind == 's')
-            add_cell(t, xasprintf(cell, va_arg(args, const char *)));
+            buf_printf(&cell, form, va_arg(args, const char *));
         else if (strchr("efg", *kind))
-            add_cell(t, xasprintf(cell, va_arg(args, double)));
+            buf_printf(&cell, form, va_arg(args, double));
         else if (*kind == 'l' || *kind == 'z')
-            add_cell(t, xasprintf(cell, va_arg(args, int64_t)));
+            buf_printf(&cell, form, va_arg(args, int64_t));
         else
-            add_cell(t, xasprintf(cell, va_arg(args, int)));
-        free(cell);
+            buf_printf(&cell, form, va_arg(args, int));
+        free(form);
     }
     va_end(args);
 }
 #pragma GCC diagnostic pop
 
-void table_emit(struct table_builder *t, const struct sinks *sinks)
+static void release_cells(struct table_builder *t)
+{
+    for (size_t i = 0; i < t->count; i++) free(t->cells[i]);
+    free(t->cells);
+    *t = (struct table_builder){ 0 };
+}
+
+// The names of the columns, in `text`, and which are of numbers: both [column_count].
+static char *split_columns(const struct table_builder *t, const char **names, bool *numeric)
 {
     char *text = xstrdup(t->columns), *to = text;
-    const char **columns = xcalloc((size_t)t->column_count, sizeof *columns);
-    bool *numeric = xcalloc((size_t)t->column_count, sizeof *numeric);
     int n = 0;
-    columns[n++] = text;
+    names[n++] = text;
     for (const char *p = t->columns; *p; p++) {
         const bool bar = *p == '|' && p[1] == '|', ends = *p == '|' && !bar;
         *to++ = ends ? 0 : *p;
-        if (ends) columns[n++] = to;
+        if (ends) names[n++] = to;
         p += bar;
     }
     *to = 0;
     for (int i = 0; i < n; i++) {
-        char *end = text + (columns[i] - text) + strlen(columns[i]) - 1;
+        char *end = text + (names[i] - text) + strlen(names[i]) - 1;
         numeric[i] = *end == '#';
         if (numeric[i]) *end = 0;
     }
+    return text;
+}
+
+void table_emit(struct table_builder *t, const struct sinks *sinks)
+{
+    const char **columns = xcalloc((size_t)t->column_count, sizeof *columns);
+    bool *numeric = xcalloc((size_t)t->column_count, sizeof *numeric);
+    char *text = split_columns(t, columns, numeric);
     const struct event_table table = {
         .name = t->name,
         .columns = columns,
-        .column_count = n,
-        .row_count = (int)(t->count / (size_t)n),
+        .column_count = t->column_count,
+        .row_count = (int)(t->count / (size_t)t->column_count),
         .cells = (const char *const *)t->cells,
         .numeric = numeric,
         .titled = t->titled,
     };
     sinks_emit(sinks, &(struct event){ .kind = EVENT_TABLE, .table = &table });
-    for (size_t i = 0; i < t->count; i++) free(t->cells[i]);
-    free(t->cells);
+    release_cells(t);
     free(columns);
     free(numeric);
     free(text);
-    *t = (struct table_builder){ 0 };
+}
+
+int table_write(struct table_builder *t, const char *path, const struct sinks *sinks,
+                struct err *err)
+{
+    const size_t count = (size_t)t->column_count;
+    const char **columns = xcalloc(count, sizeof *columns);
+    bool *numeric = xcalloc(count, sizeof *numeric);
+    char *text = split_columns(t, columns, numeric);
+    FILE *f = file_out_open(path, err);
+    for (size_t c = 0; f && c < count; c++)
+        fprintf(f, "%s%c", columns[c], c + 1 < count ? ',' : '\n');
+    for (size_t i = 0; f && i < t->count; i++) {
+        const char end = (i + 1) % count ? ',' : '\n';
+        if (numeric[i % count])
+            fprintf(f, "%s%c", t->cells[i], end);
+        else
+            csv_text(f, t->cells[i], end);
+    }
+    const int status = f ? file_out_close(f, path, err) : -1;
+    if (status == 0) sinks_written(sinks, "csv", path, NULL);
+    release_cells(t);
+    free(columns);
+    free(numeric);
+    free(text);
+    return status;
 }

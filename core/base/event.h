@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct err;
 struct image;
 struct message;
 struct pace;
@@ -231,10 +232,13 @@ struct table_builder {
 void table_begin(struct table_builder *t, const char *name, const char *columns);
 void table_add(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Adds the cells between the | of the format, each with one conversion at most.
+// Adds the cells between the | of the format.
 void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Emits and frees it.
 void table_emit(struct table_builder *t, const struct sinks *sinks);
+// Writes it to a CSV file, with columns of numbers unquoted, reports the file, and frees the table.
+int table_write(struct table_builder *t, const char *path, const struct sinks *sinks,
+                struct err *err);
 
 #endif

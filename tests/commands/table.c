@@ -36,8 +36,8 @@ static void check_complete(const struct command *c)
     assert_int_equal(c->help[strlen(c->help) - 1], '.');
     assert_null(strchr(c->help, '\n'));
     assert_true(strlen(c->help) <= 90);
-    assert_true(c->max < 0 || c->min <= c->max);
-    if (c->rest) assert_int_equal(c->max, 1);
+    assert_true(c->max < 0 || c->options || c->actions || c->min <= c->max);
+    if (c->rest && !c->options) assert_int_equal(c->max, 1);
     if (c->complete == COMPLETE_WORDS) assert_true(c->words || c->actions);
     check_options(c, c->options);
     for (const struct command_action *a = c->actions; a && a->name; a++) {

@@ -31,11 +31,10 @@ static void rows_are_split_into_cells(void **state)
     table_begin(&t, "norms", "layer#|mean ||x||#|kind");
     table_row(&t, "%d|%.2f|%s", -1, 0.5, "a|b%d");
     table_row(&t, "%" PRId64 "|%.3g%%|plain", INT64_C(1) << 40, 12.5);
-    table_row(&t, "%zu|", (size_t)7);
-    table_add(&t, "%s", "");
+    table_row(&t, "%zu of %d||%-3s", (size_t)7, 8, "x");
     table_emit(&t, &sinks);
     assert_string_equal(b.data, "norms: layer#, mean |x|#, kind / -1, 0.50, a|b%d / 1099511627776, "
-                                "12.5%, plain / 7, , ");
+                                "12.5%, plain / 7 of 8, , x  ");
     buf_release(&b);
 }
 
