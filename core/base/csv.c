@@ -12,7 +12,7 @@
 
 enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 
-// Spreadsheets begin a file with it.
+// Spreadsheets write it at the beginning of a file.
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
 // --- the table -----------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ struct reader {
     int columns; // fields that a row will have; 0: not known yet
 };
 
-// The field at p, which ends at a comma, a line end or the end of the text.
+// Reads the field at p up to a comma, a line end or the end of the text.
 static int read_field(struct reader *r, struct buf *field, struct err *err)
 {
     buf_clear(field);
@@ -155,7 +155,7 @@ static int read_field(struct reader *r, struct buf *field, struct err *err)
     return 0;
 }
 
-// One line: its fields go to *row; belongs to the caller (row_free), also after a failure.
+// Reads one line into *row, which the caller frees (row_free), also after a failure.
 static int read_row(struct reader *r, char ***row, int *count, struct err *err)
 {
     struct buf field = { 0 };
@@ -179,30 +179,6 @@ static int read_row(struct reader *r, char ***row, int *count, struct err *err)
     return status;
 }
 
-static int read_rows(struct csv *t, struct reader *r, struct err *err)
-{
-    if (r->p == r->end) return 0;
-    if (read_row(r, &t->columns, &t->column_count, err) < 0) return -1;
-    r->columns = t->column_count;
-    for (r->line = 2; r->p < r->end; r->line++) {
-        char **row;
-        int count;
-        const bool blank = *r->p == '\n' || (*r->p == '\r' && r->p + 1 < r->end && r->p[1] == '\n');
-        int status = read_row(r, &row, &count, err);
-        if (status == 0 && !blank && count != t->column_count)
-            status = err_set(err, "line %zu has %d fields, but the first line has %d", r->line,
-                             count, t->column_count);
-        if (status < 0 || blank) {
-            row_free(row, count);
-            if (status < 0) return -1;
-            continue;
-        }
-        t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
-        t->rows[t->row_count++] = row;
-    }
-    return 0;
-}
-
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
 {
     const size_t length = sizeof byte_order_mark - 1;
@@ -210,7 +186,25 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
     struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (text_check(text, size, name, err) < 0) return -1;
-    if (read_rows(t, &r, err) == 0) return 0;
+    int status = 0;
+    if (r.p < r.end) status = read_row(&r, &t->columns, &t->column_count, err);
+    r.columns = t->column_count;
+    for (r.line = 2; status == 0 && r.p < r.end; r.line++) {
+        char **row;
+        int count;
+        const bool blank = *r.p == '\n' || (*r.p == '\r' && r.p + 1 < r.end && r.p[1] == '\n');
+        status = read_row(&r, &row, &count, err);
+        if (status == 0 && !blank && count != t->column_count)
+            status = err_set(err, "line %zu has %d fields, but the first line has %d", r.line,
+                             count, t->column_count);
+        if (status < 0 || blank) {
+            row_free(row, count);
+            continue;
+        }
+        t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+        t->rows[t->row_count++] = row;
+    }
+    if (status == 0) return 0;
     csv_release(t);
     return err_in(err, "%s", name);
 }
@@ -238,54 +232,35 @@ void csv_quote(struct buf *b, const char *text)
     buf_putc(b, '"');
 }
 
-static void put_quoted(FILE *f, const char *text)
+void csv_text(FILE *f, const char *text, char end)
 {
     struct buf b = { 0 };
     csv_quote(&b, text);
+    buf_putc(&b, end);
     fwrite(b.data, 1, b.length, f);
     buf_release(&b);
 }
 
-void csv_text(FILE *f, const char *text, char end)
-{
-    put_quoted(f, text);
-    putc(end, f);
-}
-
-static void write_field(FILE *f, const char *text)
-{
-    const bool marked = !strncmp(text, byte_order_mark, sizeof byte_order_mark - 1);
-    if (!marked && !text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, f);
-        return;
-    }
-    put_quoted(f, text);
-}
-
-static void write_row(FILE *f, char *const *row, int count)
+static void put_row(struct buf *b, char *const *row, int count)
 {
     for (int c = 0; c < count; c++) {
-        if (c) putc(',', f);
-        write_field(f, row[c]);
+        const bool marked = !strncmp(row[c], byte_order_mark, sizeof byte_order_mark - 1);
+        const bool empty = count == 1 && !*row[c]; // readers skip an empty line
+        if (c) buf_putc(b, ',');
+        if (marked || empty || row[c][strcspn(row[c], ",\"\r\n")])
+            csv_quote(b, row[c]);
+        else
+            buf_puts(b, row[c]);
     }
-    if (!count) return;
-    // An empty line would be passed over.
-    if (count == 1 && !*row[0]) fputs("\"\"", f);
-    putc('\n', f);
+    if (count) buf_putc(b, '\n');
 }
 
 int csv_write(const struct csv *t, const char *path, struct err *err)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) return err_set(err, "cannot write '%s': out of memory", path);
-    write_row(f, t->columns, t->column_count);
-    for (size_t r = 0; r < t->row_count; r++) write_row(f, t->rows[r], t->column_count);
-    const bool written = !ferror(f);
-    const int status = fclose(f) == 0 && written
-                           ? file_out_update(path, text, size, err)
-                           : err_set(err, "cannot write '%s': out of memory", path);
-    free(text);
+    struct buf b = { 0 };
+    put_row(&b, t->columns, t->column_count);
+    for (size_t r = 0; r < t->row_count; r++) put_row(&b, t->rows[r], t->column_count);
+    const int status = file_out_update(path, b.data, b.length, err);
+    buf_release(&b);
     return status;
 }

@@ -35,17 +35,17 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
 int csv_write(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);
 
-int csv_column(const struct csv *t, const char *name); // -1 if there is none
-// -1 with a message that lists the columns.
+int csv_column(const struct csv *t, const char *name); // -1: none
+// The same; -1 with a message that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
-int csv_need_column(struct csv *t, const char *name); // added, empty in all rows, if it is new
+int csv_need_column(struct csv *t, const char *name); // adds it, empty in all rows, if it is new
 size_t csv_add_row(struct csv *t);                    // of empty fields
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);
-// Is the field one of these values, separated by "|"?
+// Whether the field is one of these values, separated by "|".
 bool csv_is(const char *text, const char *values);
-// Is the field a number? NaN is one, an empty field is not.
+// Whether the field is a number; NaN is one, an empty field is not.
 bool csv_number(const char *text, double *value);
 
 // Selects all rows; the caller frees it.

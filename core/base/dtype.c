@@ -8,27 +8,6 @@
 #include "core/base/mem.h"
 #include "kernels/blocks.h"
 
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint16_t bf16_of(float x)
-{
-    uint32_t bits = bits_of(x);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
 {
     const char *bytes = from;
@@ -43,7 +22,11 @@ void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, sizeof half);
-        to[i] = dtype == DTYPE_F16 ? half_to_float(half) : float_of((uint32_t)half << 16);
+        const uint32_t bits = (uint32_t)half << 16; // of a bf16
+        if (dtype == DTYPE_F16)
+            to[i] = half_to_float(half);
+        else
+            memcpy(&to[i], &bits, sizeof bits);
     }
 }
 
@@ -55,13 +38,18 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        uint16_t half = dtype == DTYPE_F16 ? half_of_float(from[i]) : bf16_of(from[i]);
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        const bool nan = (bits & 0x7fffffff) > 0x7f800000;
+        uint16_t half =
+            (uint16_t)(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        if (dtype == DTYPE_F16) half = half_of_float(from[i]);
         memcpy(bytes + 2 * i, &half, sizeof half);
     }
 }
 
-// Where row i of a head goes.
-static int64_t usual_place(struct head_order order, int64_t i)
+// Hugging Face's position of row i of a head.
+static int64_t usual_position(struct head_order order, int64_t i)
 {
     const int64_t turn = order.turn < 0 ? -order.turn : order.turn, half = turn / 2;
     if (i >= turn) return i;
@@ -75,7 +63,7 @@ void rows_reorder(float *rows, int64_t n, int64_t width, struct head_order order
     for (int64_t h = 0; head && h + order.head <= n; h += order.head) {
         float *at = rows + h * width;
         for (int64_t i = 0; i < order.head; i++)
-            memcpy(head + usual_place(order, i) * width, at + i * width, row);
+            memcpy(head + usual_position(order, i) * width, at + i * width, row);
         memcpy(at, head, (size_t)order.head * row);
     }
     free(head);

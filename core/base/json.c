@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 const char *json_python(const char *text, size_t size)
 {
@@ -112,7 +111,7 @@ static size_t digits(const char *p, size_t n)
     return i;
 }
 
-// Is it a number in JSON? cJSON also accepts "007" and "1.". *whole: it has digits only.
+// Whether it is a number in JSON; cJSON also accepts "007" and "1.". *whole: it has digits only.
 static bool is_number(const char *p, size_t n, bool *whole)
 {
     size_t i = n && *p == '-', count = digits(p + i, n - i);
@@ -135,7 +134,7 @@ struct numbers {
     const char *at, *end;
 };
 
-// The next number outside the texts; its length, 0 at the end.
+// Moves to the next number outside of texts. Returns its length, 0 at the end.
 static size_t next_number(struct numbers *s)
 {
     for (; s->at < s->end; s->at++) {
@@ -150,7 +149,7 @@ static size_t next_number(struct numbers *s)
     return 0;
 }
 
-// The tree has its numbers in the order of the text.
+// Stores with each number its text. The tree has its numbers in the order of the text.
 static void keep(cJSON *item, struct numbers *s)
 {
     enum { EXACT = 15 }; // digits that a double has, and cJSON writes
@@ -230,23 +229,28 @@ char *json_number_key(const char *text)
     return exact ? xasprintf("%.0f", x) : xstrdup(text);
 }
 
-cJSON *json_read(const char *path, size_t limit, struct err *err)
+static cJSON *read_file(const char *path, size_t limit, bool data, struct err *err)
 {
     size_t size;
     char *text = file_read(path, limit, &size, err);
     if (!text) return NULL;
-    cJSON *json = text_check(text, size, path, err) < 0 ? NULL : json_parse(text, size, path, err);
+    cJSON *json = NULL;
+    if (data)
+        json = json_parse_data(text, size, path, err);
+    else if (text_check(text, size, path, err) == 0)
+        json = json_parse(text, size, path, err);
     free(text);
     return json;
 }
 
+cJSON *json_read(const char *path, size_t limit, struct err *err)
+{
+    return read_file(path, limit, false, err);
+}
+
 cJSON *json_read_data(const char *path, size_t limit, struct err *err)
 {
-    size_t size;
-    char *text = file_read(path, limit, &size, err);
-    cJSON *json = text ? json_parse_data(text, size, path, err) : NULL;
-    free(text);
-    return json;
+    return read_file(path, limit, true, err);
 }
 
 const cJSON *json_get(const cJSON *object, const char *key)
@@ -261,8 +265,8 @@ bool json_is_on(const cJSON *item)
     return !(cJSON_IsArray(item) || cJSON_IsObject(item)) || item->child;
 }
 
-// The whole number that an item is known to say: that of its kept text, or of a double. From 2^53
-// on, several whole numbers are the same double.
+// The whole number of an item if it is known exactly: from its kept text, or from a double below
+// 2^53, beyond which several whole numbers are the same double.
 static bool exact_whole(const cJSON *item, int64_t *value)
 {
     if (!cJSON_IsNumber(item)) return false;
@@ -331,19 +335,18 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 void json_put_text(struct buf *b, const char *text)
 {
     buf_putc(b, '"');
-    for (size_t i = 0, size = strlen(text); i < size;) {
-        utf8proc_int32_t code;
-        utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                              (utf8proc_ssize_t)(size - i), &code);
-        if (n <= 0)
+    for (size_t i = 0, n, size = strlen(text); i < size; i += n) {
+        int32_t c;
+        n = utf8_next(text + i, size - i, &c);
+        if (c < 0) {
             buf_puts(b, "\\ufffd");
-        else if (code < 0x20)
-            buf_printf(b, "\\u%04x", (unsigned)code);
-        else if (code == '"' || code == '\\')
-            buf_printf(b, "\\%c", (char)code);
-        else
-            buf_add(b, text + i, (size_t)n);
-        i += n > 0 ? (size_t)n : 1;
+            n = 1;
+        } else if (c < 0x20) {
+            buf_printf(b, "\\u%04x", (unsigned)c);
+        } else {
+            if (c == '"' || c == '\\') buf_putc(b, '\\');
+            buf_add(b, text + i, n);
+        }
     }
     buf_putc(b, '"');
 }

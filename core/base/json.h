@@ -12,21 +12,20 @@
 #include "core/base/mem.h"
 
 // Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
-// Of several members with one key the last one counts, as in Python. cJSON_Delete it.
+// Of several members with one key the last one counts, as in Python. The caller cJSON_Deletes it.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// The same for data, whose texts must not be cut off: refuses invalid UTF-8 and \u0000, at which a
-// C string ends. (A tokenizer's files may contain \u0000 in a token.)
+// The same for data, whose texts must be complete: refuses invalid UTF-8 and \u0000, which ends a C
+// string. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
-// Ends the message about a text that cannot be parsed: ": it has NaN, ..." where Python wrote it,
-// else "".
+// The end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python wrote
+// it, else "".
 const char *json_python(const char *text, size_t size);
 bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
 
-// Optional members: `otherwise` if the key is absent or null; -1 with a message if type or range is
-// wrong, or a whole number is so large that the double read does not say which one it is. `object`
-// may be NULL (all keys absent).
+// Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
+// whole number is too large to be exact as a double. `object` may be NULL (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
@@ -39,12 +38,12 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
-// Does a value switch something on: not absent, null, false, or an empty list or object?
+// Whether a value switches something on: false for absent, null, false, an empty list or object.
 bool json_is_on(const cJSON *item);
 
-// Numbers that are only carried (ids) are written as they were read: a double changes whole numbers
-// beyond 2^53. json_parse_exact and json_parse_data store with each number how it was written,
-// which these functions then write.
+// Numbers that are only passed on (ids) keep their text: a double changes whole numbers beyond
+// 2^53. json_parse_exact and json_parse_data store the text with each number; these functions write
+// it.
 cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err);
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
@@ -53,8 +52,8 @@ cJSON *json_whole_new(int64_t value);
 // other text as it is. free() it.
 char *json_number_key(const char *text);
 
-// The whole number of an item; `otherwise` if it is none, none that is known exactly, or `item` is
-// NULL. Whole numbers of files are read by this function and json_int only.
+// The whole number of an item; `otherwise` if it is not one, is not exact, or if `item` is NULL.
+// Only this function and json_int read whole numbers of files.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
 // The text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names) become

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
 #include "core/base/mem.h"
+#include "core/base/utf8.h"
 
 bool text_ends(const char *text, const char *end)
 {
@@ -32,16 +31,15 @@ size_t text_bad_byte(const char *text, size_t size)
     size_t i = 0;
     while (i < size) {
         uint64_t eight;
-        utf8proc_int32_t code;
+        int32_t c;
         if (i + sizeof eight <= size && (memcpy(&eight, text + i, sizeof eight), true) &&
             !(eight & UINT64_C(0x8080808080808080))) { // ASCII
             i += sizeof eight;
             continue;
         }
-        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
-                                                    (utf8proc_ssize_t)(size - i), &code);
-        if (n <= 0) return i;
-        i += (size_t)n;
+        const size_t n = utf8_next(text + i, size - i, &c);
+        if (c < 0) return i;
+        i += n;
     }
     return size;
 }

@@ -46,27 +46,23 @@ static void read_list(int fd, struct buf *b)
         buf_add(b, block, (size_t)n);
 }
 
-static void drop_older_half(int fd)
-{
-    struct buf b = { 0 };
-    read_list(fd, &b);
-    const char *middle = b.length > MOST / 2 ? strstr(b.data + b.length - MOST / 2, "\n\n") : NULL;
-    const char *kept = middle ? middle + 1 : "";
-    if (ftruncate(fd, 0) == 0 && write(fd, kept, strlen(kept)) < 0) ftruncate(fd, 0);
-    buf_release(&b);
-}
-
 void written_note(const char *path)
 {
-    struct stat st;
+    struct stat st = { 0 };
+    struct buf b = { 0 };
     char *line = describe(path);
     const int fd = line ? open_list(O_RDWR | O_CREAT | O_APPEND) : -1;
-    if (fd >= 0) {
-        if (fstat(fd, &st) == 0 && st.st_size > MOST) drop_older_half(fd);
-        // A list that cannot be written forgets the file: replacing it then takes --force.
-        if (write(fd, line, strlen(line)) < 0) ftruncate(fd, st.st_size);
-        close(fd);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > MOST) { // drops the older half
+        read_list(fd, &b);
+        const char *middle =
+            b.length > MOST / 2 ? strstr(b.data + b.length - MOST / 2, "\n\n") : NULL;
+        const char *kept = middle ? middle + 1 : "";
+        if (ftruncate(fd, 0) == 0 && write(fd, kept, strlen(kept)) < 0) ftruncate(fd, 0);
     }
+    // A list that cannot be written forgets the file: replacing it then takes --force.
+    if (fd >= 0 && write(fd, line, strlen(line)) < 0) ftruncate(fd, st.st_size);
+    if (fd >= 0) close(fd);
+    buf_release(&b);
     free(line);
 }
 

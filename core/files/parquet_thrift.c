@@ -105,12 +105,13 @@ bool thrift_struct(struct thrift *t, const struct thrift_field *f)
     return expect(t, f->type == THRIFT_STRUCT);
 }
 
-// --- what is not needed --------------------------------------------------------------------------
+// --- skipping ------------------------------------------------------------------------------------
 
 static void skip(struct thrift *t, int type, int depth);
 
-// An element of a list, set or map. A boolean takes a byte there, in a struct none: without that
-// byte a map could claim as many elements as bytes follow and consume nothing.
+// Skips an element of a list, set or map. A boolean takes a byte there, in a struct none: without
+// that byte a map could claim as many elements as bytes follow and consume nothing.
+// NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void skip_element(struct thrift *t, int type, int depth)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE)
@@ -119,28 +120,12 @@ static void skip_element(struct thrift *t, int type, int depth)
         skip(t, type, depth);
 }
 
-static void skip_list(struct thrift *t, int depth)
-{
-    int type;
-    const size_t n = list_head(t, &type);
-    for (size_t i = 0; i < n && !t->broken; i++) skip_element(t, type, depth);
-}
-
-static void skip_map(struct thrift *t, int depth)
-{
-    const uint64_t n = varint(t);
-    const int types = n ? byte(t) : 0;
-    expect(t, n <= (uint64_t)(t->end - t->at));
-    for (uint64_t i = 0; i < n && !t->broken; i++) {
-        skip_element(t, types >> 4, depth);
-        skip_element(t, types & 15, depth);
-    }
-}
-
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void skip(struct thrift *t, int type, int depth)
 {
     struct thrift_field f = { 0 };
+    uint64_t n;
+    int types;
     if (!expect(t, depth < DEPTH)) return;
     switch (type) {
     case THRIFT_TRUE:
@@ -152,8 +137,19 @@ static void skip(struct thrift *t, int type, int depth)
     case THRIFT_DOUBLE: jump(t, sizeof(double)); break;
     case THRIFT_BINARY: jump(t, varint(t)); break;
     case THRIFT_LIST:
-    case THRIFT_SET: skip_list(t, depth + 1); break;
-    case THRIFT_MAP: skip_map(t, depth + 1); break;
+    case THRIFT_SET:
+        n = list_head(t, &types);
+        for (uint64_t i = 0; i < n && !t->broken; i++) skip_element(t, types, depth + 1);
+        break;
+    case THRIFT_MAP:
+        n = varint(t);
+        types = n ? byte(t) : 0;
+        expect(t, n <= (uint64_t)(t->end - t->at));
+        for (uint64_t i = 0; i < n && !t->broken; i++) {
+            skip_element(t, types >> 4, depth + 1);
+            skip_element(t, types & 15, depth + 1);
+        }
+        break;
     case THRIFT_STRUCT:
         while (thrift_next(t, &f)) skip(t, f.type, depth + 1);
         break;

@@ -15,11 +15,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <utf8proc.h>
-
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/base/utf8.h"
 
 enum { HEADER_LIMIT = 100 * 1000 * 1000 };
 
@@ -112,8 +111,7 @@ static int read_escape(struct cursor *c, struct buf *text)
     } else if (code == 0 || (code >= 0xdc00 && code <= 0xdfff)) {
         return fail(c, "a character");
     }
-    utf8proc_uint8_t utf8[4];
-    buf_add(text, utf8, (size_t)utf8proc_encode_char((utf8proc_int32_t)code, utf8));
+    utf8_put(text, (int32_t)code);
     return 0;
 }
 

@@ -35,7 +35,7 @@ void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, 
     buf_putc(&w->metadata, ',');
 }
 
-// "hash" is the first of all: its place in the file is known.
+// "hash" is the first metadata, so its offset in the file is known.
 static const char before_hash[] = "{\"__metadata__\":{\"hash\":\"";
 
 enum { HASH_AT = 8 + sizeof before_hash - 1 };
@@ -48,15 +48,6 @@ void safetensors_writer_hash(struct safetensors_writer *w)
     zeros[sizeof zeros - 1] = 0;
     safetensors_writer_metadata(w, "hash", zeros);
     w->hashed = true;
-}
-
-static int put_hash(struct safetensors_writer *w, struct err *err)
-{
-    char hex[HASH_HEX];
-    if (*whole_file_why(w->file)) return 0; // whole_file_finish says so
-    if (content_hash_blank(whole_file_temporary(w->file), HASH_AT, NULL, hex, err) < 0) return -1;
-    whole_file_replace(w->file, HASH_AT, hex, sizeof hex - 1);
-    return 0;
 }
 
 int safetensors_check_hash(const struct safetensors *f, struct err *err)
@@ -98,35 +89,29 @@ void safetensors_writer_declare_type(struct safetensors_writer *w, const char *n
     w->declared += bytes;
 }
 
-// {"__metadata__":{...},"NAME":{...},...} and blanks up to the alignment.
-static void compose_header(const struct safetensors_writer *w, struct buf *header)
+// Writes {"__metadata__":{...},"NAME":{...},...} with blanks up to the alignment.
+static void begin(struct safetensors_writer *w)
 {
-    buf_putc(header, '{');
-    if (w->metadata.length) {
-        buf_puts(header, "\"__metadata__\":{");
-        buf_add(header, w->metadata.data, w->metadata.length - 1);
-        buf_puts(header, "},");
-    }
-    buf_add(header, w->tensors.data, w->tensors.length);
-    if (header->data[header->length - 1] == ',') header->data[--header->length] = 0;
-    buf_putc(header, '}');
-    while ((8 + header->length) % WRITER_ALIGN) buf_putc(header, ' ');
-}
-
-static int begin(struct safetensors_writer *w)
-{
-    w->begun = true;
     struct buf header = { 0 };
-    compose_header(w, &header);
+    w->begun = true;
+    buf_putc(&header, '{');
+    if (w->metadata.length) {
+        buf_puts(&header, "\"__metadata__\":{");
+        buf_add(&header, w->metadata.data, w->metadata.length - 1);
+        buf_puts(&header, "},");
+    }
+    buf_add(&header, w->tensors.data, w->tensors.length);
+    if (header.data[header.length - 1] == ',') header.data[--header.length] = 0;
+    buf_putc(&header, '}');
+    while ((8 + header.length) % WRITER_ALIGN) buf_putc(&header, ' ');
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)header.length >> (8 * i));
-    int status = whole_file_put(w->file, length, sizeof length);
-    if (status == 0) status = whole_file_put(w->file, header.data, header.length);
+    whole_file_put(w->file, length, sizeof length);
+    whole_file_put(w->file, header.data, header.length);
     buf_release(&header);
-    return status;
 }
 
-// Begins the file if need be; room for so many bytes was declared.
+// Begins the file if necessary, and checks that so many bytes were declared.
 static void expect(struct safetensors_writer *w, uint64_t size)
 {
     if (!w->begun) begin(w);
@@ -161,19 +146,21 @@ static void release(struct safetensors_writer *w)
 
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err)
 {
-    if (!w->begun) begin(w);
+    char hex[HASH_HEX];
     int status = 0;
-    if (w->written != w->declared && !*whole_file_why(w->file)) {
+    if (!w->begun) begin(w);
+    const bool good = !*whole_file_why(w->file); // else whole_file_finish reports the failure
+    if (good && w->written != w->declared)
         status = err_set(err, "'%s' is incomplete: %llu of %llu bytes were written",
                          whole_file_path(w->file), (unsigned long long)w->written,
                          (unsigned long long)w->declared);
-        whole_file_abandon(w->file);
-    } else if (w->hashed && put_hash(w, err) < 0) {
-        status = -1;
-        whole_file_abandon(w->file);
-    } else {
+    else if (good && w->hashed)
+        status = content_hash_blank(whole_file_temporary(w->file), HASH_AT, NULL, hex, err);
+    if (status == 0 && good && w->hashed) whole_file_replace(w->file, HASH_AT, hex, sizeof hex - 1);
+    if (status == 0)
         status = whole_file_finish(w->file, err);
-    }
+    else
+        whole_file_abandon(w->file);
     release(w);
     return status;
 }
