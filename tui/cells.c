@@ -47,17 +47,6 @@ static const struct dots dots_of[] = {
     [GRAPHICS_SEXTANTS] = { 2, 3, sextant },
 };
 
-// Of terminals' own pictures: half blocks until they are drawn.
-static const struct dots *find_dots(const struct canvas *c)
-{
-    return &dots_of[c->graphics < GRAPHICS_KITTY ? c->graphics : GRAPHICS_BLOCKS];
-}
-
-static bool in_letters(const struct canvas *c)
-{
-    return c->mono || c->ascii || c->graphics == GRAPHICS_ASCII;
-}
-
 // --- two colours of several ----------------------------------------------------------------------
 
 static uint32_t channel(uint32_t rgb, int shift)
@@ -128,21 +117,15 @@ static uint32_t letter(double ink)
     return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
 }
 
-// The terminal's own for greys.
-static uint32_t hue(uint32_t rgb)
-{
-    const int index = colour_hue(rgb);
-    return index < 0 ? 0 : CELL_RGB | colour_of(index);
-}
-
 // The map as paper: what is high stands out, what is low leaves the picture's letters as they are.
 static void colour_letter(const struct drawing *d, int x, int y, struct cell *cell)
 {
-    const double share = drawing_share(d, x, y);
-    const bool covered = d->picture && !d->bare;
-    if (covered) cell->code = letter(drawing_brightness(d, x, y));
-    if (covered) cell->ink = hue(drawing_below(d, x, y));
-    const int paper = step_of_eight(share);
+    const int paper = step_of_eight(drawing_share(d, x, y));
+    if (d->picture && !d->bare) {
+        const int hue = colour_hue(drawing_below(d, x, y));
+        cell->code = letter(drawing_brightness(d, x, y));
+        cell->ink = hue < 0 ? 0 : CELL_RGB | colour_of(hue); // a grey: the terminal's own
+    }
     if (paper < 0) return;
     cell->paper = CELL_RGB | colour_of(paper);
     cell->ink = CELL_RGB | colour_of(paper == BLUE ? WHITE : BLACK);
@@ -160,34 +143,10 @@ static void draw_letters(const struct drawing *d, struct canvas *c, struct area 
 
 // --- in an area ----------------------------------------------------------------------------------
 
-// Sizes the drawing in units of across x down for each cell, which is twice as high as wide.
-static void fit_cells(struct drawing *d, struct area area, int across, int down)
-{
-    drawing_fit(d, area.width * across, area.height * down, 2.0 * across / down);
-    d->width = (d->width + across - 1) / across * across;
-    d->height = (d->height + down - 1) / down * down;
-}
-
 static struct area cells_of(const struct drawing *d, struct area area, int across, int down)
 {
     const int width = (d->width + across - 1) / across, height = (d->height + down - 1) / down;
     return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
-}
-
-// In pixels of the terminal: the sizes of its cells are not always 1 : 2.
-static struct drawing in_pixels(const struct drawing *d, const struct canvas *c, struct area area)
-{
-    struct drawing sized = *d;
-    sized.steps = false;
-    drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
-    return sized;
-}
-
-static void ask_picture(const struct drawing *sized, struct canvas *c, struct area place)
-{
-    const uint64_t key = painter_key(drawing_key(sized), c, place);
-    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, drawing_copy(sized), c, place);
-    canvas_picture(c, place, key, sized->width, sized->height);
 }
 
 // Until the terminal's own picture is ready, characters take its place, in the same cells: others
@@ -196,23 +155,31 @@ struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;
     const bool own = c->painter && graphics_way(c->graphics)->encode;
-    const struct dots *dots = find_dots(c);
-    const int across = in_letters(c) ? 1 : dots->across, down = in_letters(c) ? 1 : dots->down;
-    const struct drawing sized = in_pixels(d, c, area);
+    const bool letters = c->mono || c->ascii || c->graphics == GRAPHICS_ASCII;
+    const struct dots *dots =
+        &dots_of[c->graphics < GRAPHICS_KITTY ? c->graphics : GRAPHICS_BLOCKS];
+    const int across = letters ? 1 : dots->across, down = letters ? 1 : dots->down;
+    struct drawing sized =
+        *d; // in pixels of the terminal: the sizes of its cells are not always 1 : 2
     struct area place;
     d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
     if (own) {
+        sized.steps = false;
+        drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
         place = cells_of(&sized, area, c->cell_width, c->cell_height);
-        d->width = place.width * across;
-        d->height = place.height * down;
-    } else {
-        fit_cells(d, area, across, down);
+    } else { // a cell is twice as high as wide
+        drawing_fit(d, area.width * across, area.height * down, 2.0 * across / down);
         place = cells_of(d, area, across, down);
     }
-    if (in_letters(c))
+    d->width = place.width * across;
+    d->height = place.height * down;
+    if (letters)
         draw_letters(d, c, place);
     else
         draw_dots(d, dots, c, place);
-    if (own) ask_picture(&sized, c, place);
+    if (!own) return place;
+    const uint64_t key = painter_key(drawing_key(&sized), c, place);
+    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, drawing_copy(&sized), c, place);
+    canvas_picture(c, place, key, sized.width, sized.height);
     return place;
 }

@@ -33,6 +33,11 @@ static void add_settings(struct candidates *c)
     for (int i = 0; i < settings_count(); i++) add(c, "", settings_row(i)->key);
 }
 
+static void add_list(struct candidates *c, const char *const *list) // NULL is nothing
+{
+    for (int i = 0; list && list[i]; i++) add(c, "", list[i]);
+}
+
 static void add_values(struct candidates *c, const char *key)
 {
     const struct setting *row = settings_find(key);
@@ -42,14 +47,14 @@ static void add_values(struct candidates *c, const char *key)
         add(c, "", "off");
     }
     if (row->type == SETTING_PATH) c->paths = PATHS_ALL;
-    for (int i = 0; row->choices && row->choices[i]; i++) add(c, "", row->choices[i]);
+    add_list(c, row->choices);
     if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
 }
 
 static void add_actions(struct candidates *c, const struct command *command)
 {
     for (const struct command_action *a = command->actions; a && a->name; a++) add(c, "", a->name);
-    for (int i = 0; command->words && command->words[i]; i++) add(c, "", command->words[i]);
+    add_list(c, command->words);
 }
 
 // The options of the command, or of the action that the line names first.
@@ -60,14 +65,6 @@ static void add_options(struct candidates *c, const struct command *command, con
         if (!strcmp(a->name, first)) rows = a->options;
     for (; rows && rows->name; rows++)
         if (rows->name[0] == '-' && !rows->former) add(c, "", rows->name);
-}
-
-static void add_models(struct candidates *c)
-{
-    struct names found = { 0 };
-    checkpoint_cached(&found);
-    for (size_t i = 0; i < found.count; i++) add(c, "", found.list[i]);
-    names_release(&found);
 }
 
 static void add_sessions(const struct shell *shell, struct candidates *c)
@@ -93,14 +90,6 @@ static void add_jobs(const struct shell *shell, struct candidates *c)
     job_rows_free(rows, count);
 }
 
-// A job's number and what to do with it, in either order.
-static void add_job_words(const struct shell *shell, const struct command *command, int index,
-                          struct candidates *c)
-{
-    if (index <= 1) add_jobs(shell, c);
-    if (index <= 1) add_actions(c, command);
-}
-
 static void add_presets(const struct shell *shell, const struct command *command, int index,
                         struct candidates *c)
 {
@@ -115,21 +104,6 @@ static void add_presets(const struct shell *shell, const struct command *command
     names_release(&own);
 }
 
-// Subcommands first; what follows them is a session where sessions are dealt with, else a file.
-static void add_words(const struct shell *shell, const struct command *command, int index,
-                      struct candidates *c)
-{
-    if (index == 0) {
-        add_actions(c, command);
-        if (command->usual) c->paths = PATHS_ALL;
-    } else if (index == 1 && (command->needs & NEEDS_STORE)) {
-        add_sessions(shell, c);
-        c->paths = PATHS_ALL;
-    } else {
-        c->paths = PATHS_ALL;
-    }
-}
-
 static void add_arguments(const struct shell *shell, const struct command *command, int index,
                           const char *first, struct candidates *c)
 {
@@ -137,7 +111,12 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     case COMPLETE_NOTHING: break;
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
     case COMPLETE_MODEL:
-        if (index == 0) add_models(c);
+        if (index == 0) {
+            struct names found = { 0 };
+            checkpoint_cached(&found);
+            for (size_t i = 0; i < found.count; i++) add(c, "", found.list[i]);
+            names_release(&found);
+        }
         if (index == 1) add_options(c, command, NULL);
         if (index != 1) c->paths = PATHS_MODELS;
         break;
@@ -153,9 +132,17 @@ static void add_arguments(const struct shell *shell, const struct command *comma
             add_values(c, first);
         break;
     case COMPLETE_SESSION: add_sessions(shell, c); break;
-    case COMPLETE_JOB: add_job_words(shell, command, index, c); break;
+    case COMPLETE_JOB: // its number and what to do with it, in either order
+        if (index > 1) break;
+        add_jobs(shell, c);
+        add_actions(c, command);
+        break;
     case COMPLETE_PRESET: add_presets(shell, command, index, c); break;
-    case COMPLETE_WORDS: add_words(shell, command, index, c); break;
+    case COMPLETE_WORDS: // subcommands, then a session where the command uses them, or a file
+        if (index == 0) add_actions(c, command);
+        if (index == 1 && (command->needs & NEEDS_STORE)) add_sessions(shell, c);
+        if (index > 0 || command->usual) c->paths = PATHS_ALL;
+        break;
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 
@@ -180,33 +181,29 @@ double drawing_ink(const struct drawing *d, int x, int y)
 
 // --- for another thread --------------------------------------------------------------------------
 
-// FNV-1a, eight bytes at a time where it can.
-static uint64_t mix(uint64_t key, const void *bytes, size_t length)
+static void mix(uint64_t *key, const void *bytes, size_t length)
 {
     const uint8_t *b = bytes;
-    for (size_t i = 0; i < length; i++) key = (key ^ b[i]) * 0x100000001b3u;
-    return key;
+    for (size_t i = 0; i < length; i++) hash_mix(key, b[i]);
 }
 
 uint64_t drawing_key(const struct drawing *d)
 {
-    uint64_t key = 0xcbf29ce484222325u;
-    key = mix(key, &d->picture_key, sizeof d->picture_key);
-    key = mix(key, &d->smooth, sizeof d->smooth);
-    key = mix(key, &d->bare, sizeof d->bare);
-    key = mix(key, &d->width, sizeof d->width);
-    key = mix(key, &d->height, sizeof d->height);
-    if (d->map_count) key = mix(key, &d->ramp[SHADES / 3], sizeof d->ramp[0]);
+    uint64_t key = d->picture_key;
+    hash_mix(&key, 2 * d->smooth + d->bare);
+    hash_mix(&key, (uint64_t)d->width);
+    hash_mix(&key, (uint64_t)d->height);
+    if (d->map_count) hash_mix(&key, d->ramp[SHADES / 3]);
     for (int i = 0; i < d->map_count; i++) {
         const struct map *m = d->maps[i];
         const size_t cells = (size_t)m->rows * (size_t)m->cols;
-        key = mix(key, &m->rows, sizeof m->rows);
-        key = mix(key, &m->cols, sizeof m->cols);
-        key = mix(key, m->area, sizeof m->area);
-        key = mix(key, &m->min, sizeof m->min);
-        key = mix(key, &m->max, sizeof m->max);
-        key = mix(key, m->values, cells * sizeof *m->values);
-        if (m->dropped) key = mix(key, m->dropped, cells);
+        hash_mix(&key, (uint64_t)m->rows);
+        hash_mix(&key, (uint64_t)m->cols);
+        mix(&key, m->area, sizeof m->area);
+        mix(&key, &m->min, sizeof m->min);
+        mix(&key, &m->max, sizeof m->max);
+        mix(&key, m->values, cells * sizeof *m->values);
+        if (m->dropped) mix(&key, m->dropped, cells);
     }
     return key;
 }

@@ -213,80 +213,44 @@ char *table_copy_text(const void *table, int width)
 
 // --- two texts -----------------------------------------------------------------------------------
 
-static const char between[] = " \xE2\x94\x82 "; // a vertical line
-static const char mark[] = "\xC2\xBB";          // before the first character that differs
-
-// A text that is given out line by line.
-struct column {
-    char *text;
-    const char *rest;
-    int width;
-};
-
-// Bytes of the next line, and of what stands between it and the one after.
-static size_t next_line(const struct column *c, size_t *skip)
+// Appends lines of both texts, wrapped.
+static void put_columns(struct buf *to, const char *const texts[2], int width)
 {
-    const size_t end = strcspn(c->rest, "\n");
-    char *line = xstrndup(c->rest, end);
-    size_t fits = text_fit(line, c->width);
-    free(line);
-    *skip = 0;
-    if (fits >= end) {
-        *skip = c->rest[end] == '\n';
-        return end;
-    }
-    size_t blank = fits;
-    while (blank && c->rest[blank] != ' ') blank--;
-    if (blank) { // else a word longer than the column is cut
-        fits = blank;
-        *skip = strspn(c->rest + blank, " ");
-    }
-    return fits ? fits : end;
-}
-
-// One line of the column.
-static void put_line(struct buf *to, struct column *c, bool padded)
-{
-    size_t skip, length = next_line(c, &skip);
-    char *line = xstrndup(c->rest, length);
-    for (char *p = line; *p; p++)
-        if (*p == '\t' || *p == '\r') *p = ' ';
-    add_cell(to, line, length, padded ? c->width : 0, false);
-    free(line);
-    c->rest += length + skip;
-}
-
-static void put_columns(struct buf *to, struct column both[2])
-{
-    while (*both[0].rest || *both[1].rest) {
-        if (to->length && to->data[to->length - 1] != '\n') buf_putc(to, '\n');
-        put_line(to, &both[0], true);
-        buf_puts(to, between);
-        put_line(to, &both[1], false);
-    }
+    struct wrap wraps[2] = { wrap_begin_marked(texts[0], width),
+                             wrap_begin_marked(texts[1], width) };
+    while (!wraps[0].ended || !wraps[1].ended)
+        for (int k = 0; k < 2; k++) {
+            const bool more = wrap_next(&wraps[k]);
+            const int indent = more ? wraps[k].indent : 0;
+            buf_printf(to, "%*s", indent, "");
+            add_cell(to, more ? wraps[k].line : "", more ? wraps[k].length : 0,
+                     k ? 0 : width - indent, false);
+            buf_puts(to, k ? "\n" : " \xE2\x94\x82 "); // a vertical line between
+        }
 }
 
 void columns_draw(struct buf *to, const struct event_columns *c, int width)
 {
-    const char *texts[2] = { text_trimmed(c->text[0]), text_trimmed(c->text[1]) };
+    static const char mark[] = "\xC2\xBB"; // before the first character that differs
     const bool same = !strcmp(c->text[0], c->text[1]);
-    const size_t blanks = (size_t)(texts[0] - c->text[0]);
+    const size_t blanks = (size_t)(text_trimmed(c->text[0]) - c->text[0]);
     const size_t common = c->common > blanks ? c->common - blanks : 0;
-    struct column title[2], text[2];
-    if (width < 20) width = 20;
+    const int half = width < 20 ? 8 : (width - 3) / 2;
+    char *marked[2];
     for (int k = 0; k < 2; k++) {
-        const size_t length = strlen(texts[k]), shared = common < length ? common : length;
-        char *marked = same ? xstrdup(texts[k])
-                            : xasprintf("%.*s%s%s", (int)shared, texts[k], mark, texts[k] + shared);
-        title[k] = (struct column){ NULL, c->title[k], (width - 3) / 2 };
-        text[k] = (struct column){ marked, marked, (width - 3) / 2 };
+        const char *text = text_trimmed(c->text[k]);
+        const int shared = (int)(common < strlen(text) ? common : strlen(text));
+        marked[k] = xasprintf("%.*s%s%s", shared, text, same ? "" : mark, text + shared);
+        for (char *p = marked[k]; *p; p++)
+            if (*p == '\t' || *p == '\r') *p = ' ';
     }
-    put_columns(to, title);
+    put_columns(to, c->title, half);
+    for (int i = 0; i < 2 * half + 3; i++)
+        buf_puts(to, i == half + 1 ? "\xE2\x94\xBC" : "\xE2\x94\x80");
     buf_putc(to, '\n');
-    for (int i = 0; i < 2 * title[0].width + 3; i++)
-        buf_puts(to, i == title[0].width + 1 ? "\xE2\x94\xBC" : "\xE2\x94\x80");
-    put_columns(to, text);
-    for (int k = 0; k < 2; k++) free(text[k].text);
+    put_columns(to, (const char *const *)marked, half);
+    to->data[--to->length] = '\0'; // the last newline
+    for (int k = 0; k < 2; k++) free(marked[k]);
 }
 
 void *columns_copy(const struct event_columns *from)

@@ -66,22 +66,6 @@ static int early_next(void)
 
 // --- the prompt ----------------------------------------------------------------------------------
 
-static void add_model(struct buf *prompt, const char *model)
-{
-    if (!model) return;
-    char *name = xstrdup(model);
-    size_t n = strlen(name);
-    while (n > 1 && name[n - 1] == '/') name[--n] = '\0';
-    const char *slash = strrchr(name, '/');
-    const char *last = slash && slash[1] ? slash + 1 : name;
-    struct buf printable = { 0 };
-    text_printable(&printable, last);
-    buf_putc(prompt, ' ');
-    buf_add(prompt, printable.data, text_fit(printable.data, 24));
-    buf_release(&printable);
-    free(name);
-}
-
 // "[1 picture] vlmsh tiny> ", or "... " within a text.
 static char *make_prompt(const struct input *in)
 {
@@ -94,7 +78,14 @@ static char *make_prompt(const struct input *in)
     if (c.waiting_count)
         buf_printf(&prompt, "[%zu picture%s] ", c.waiting_count, c.waiting_count > 1 ? "s" : "");
     buf_puts(&prompt, "vlmsh");
-    add_model(&prompt, engine_model_name(in->shell->engine));
+    if (engine_model_name(in->shell->engine)) {
+        struct buf printable = { 0 };
+        char *name = text_last_part(engine_model_name(in->shell->engine));
+        text_printable(&printable, name);
+        buf_printf(&prompt, " %.*s", (int)text_fit(printable.data, 24), printable.data);
+        buf_release(&printable);
+        free(name);
+    }
     buf_puts(&prompt, "> ");
     return buf_take(&prompt);
 }

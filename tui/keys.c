@@ -241,18 +241,6 @@ static const struct {
     { "PageDown", ANY },
     { "Insert", ANY },
     { "Delete", ANY },
-    { "F1", ANY },
-    { "F2", ANY },
-    { "F3", ANY },
-    { "F4", ANY },
-    { "F5", ANY },
-    { "F6", ANY },
-    { "F7", ANY },
-    { "F8", ANY },
-    { "F9", ANY },
-    { "F10", ANY },
-    { "F11", ANY },
-    { "F12", ANY },
 };
 
 // With Ctrl, terminals send the bytes of other keys for these.
@@ -289,6 +277,13 @@ static bool spell_named(const char *typed, unsigned modifiers, char name[32])
         if (strcasecmp(typed, named[i].name) != 0) continue;
         snprintf(name, 32, "%s%s", key_modifiers(modifiers), named[i].name);
         return named[i].with & WITH(modifiers);
+    }
+    for (int number = 1; number <= 12; number++) {
+        char function[4];
+        snprintf(function, sizeof function, "F%d", number);
+        if (strcasecmp(typed, function) != 0) continue;
+        snprintf(name, 32, "%s%s", key_modifiers(modifiers), function);
+        return true;
     }
     return false;
 }

@@ -56,34 +56,34 @@ int lines_status(const struct lines *l, int status)
 
 // --- one line, one file --------------------------------------------------------------------------
 
-static void report_done(const struct lines *l, bool ok)
-{
-    sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
-}
-
 void lines_print_error(const struct lines *l, const char *where, const struct err *err)
 {
     sinks_emit(l->shell->sinks,
                &(struct event){ .kind = EVENT_ERROR, .where = where, .text = err->text });
 }
 
-// The line failed: told, unless it was Ctrl-C that ended it.
-static int failed(const struct lines *l, const char *where, const struct err *err)
+// Ends a line; reports the error of one that failed, unless Ctrl-C ended it.
+static int end_line(const struct lines *l, bool ok, const char *where, const struct err *err)
 {
-    if (!stopped(l)) lines_print_error(l, where, err);
-    report_done(l, false);
-    return STATUS_FAILED;
+    if (!ok && !stopped(l)) lines_print_error(l, where, err);
+    sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_DONE, .ok = ok });
+    return ok ? STATUS_OK : STATUS_FAILED;
+}
+
+static void refuse(const struct lines *l, const char *where, const char *why)
+{
+    struct err err;
+    err_set(&err, "%s", why);
+    end_line(l, false, where, &err);
 }
 
 static int run_line(struct lines *l, const char *line, const char *where)
 {
     struct err err = { 0 };
     signals_busy(true);
-    int status = shell_line(l->shell, line, &err);
+    const int status = shell_line(l->shell, line, &err);
     signals_busy(false);
-    if (status < 0) return failed(l, where, &err);
-    report_done(l, true);
-    return STATUS_OK;
+    return end_line(l, status == 0, where, &err);
 }
 
 // Parts "NAME:LINE: reason" of shell_script into where and reason.
@@ -103,13 +103,13 @@ static int run_file(struct lines *l, const char *path)
 {
     struct err err = { 0 };
     signals_busy(true);
-    int status = shell_script(l->shell, path, &err);
+    const int status = shell_script(l->shell, path, &err);
     signals_busy(false);
     if (status == 0) return STATUS_OK;
     char *where = take_place(&err, strcmp(path, "-") ? path : "stdin");
-    status = failed(l, where, &err);
+    end_line(l, false, where, &err);
     free(where);
-    return status;
+    return STATUS_FAILED;
 }
 
 // --- scripts -------------------------------------------------------------------------------------
@@ -159,21 +159,7 @@ int lines_script(struct lines *l)
 
 // --- a dialogue with a program -------------------------------------------------------------------
 
-static void refuse_request(struct lines *l, const char *where)
-{
-    struct err err;
-    err_set(&err,
-            "an object with \"id\" is a request and needs \"line\", a text, and nothing else: "
-            "{\"id\": 1, \"line\": \"...\"}");
-    failed(l, where, &err);
-}
-
-static void zero_byte(struct lines *l, const char *where)
-{
-    struct err err;
-    err_set(&err, "the line contains a zero byte");
-    failed(l, where, &err);
-}
+static const char zero_byte[] = "the line contains a zero byte";
 
 // {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
 static bool run_request(struct lines *l, const char *line, const char *where)
@@ -187,11 +173,13 @@ static bool run_request(struct lines *l, const char *line, const char *where)
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
         if (json_has_nul(line, size)) // where a C string ends
-            zero_byte(l, where);
+            refuse(l, where, zero_byte);
         else if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
             run_line(l, text->valuestring, where);
         else
-            refuse_request(l, where);
+            refuse(l, where,
+                   "an object with \"id\" is a request and needs \"line\", a text, and nothing "
+                   "else: {\"id\": 1, \"line\": \"...\"}");
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST });
     }
     const bool request = id;
@@ -209,7 +197,7 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     char *where = xasprintf("stdin:%d", *first);
     if (strlen(line) != length) {
         line_reader_reset(reader);
-        zero_byte(l, where);
+        refuse(l, where, zero_byte);
     } else if (!line_reader_open(reader) && run_request(l, line, where)) {
         line_reader_reset(reader);
     } else if (line_reader_add(reader, line)) {
@@ -242,27 +230,21 @@ int lines_dialogue(struct lines *l)
     bool endless = false;
     while (!kernel && !l->shell->quit && !stopped(l) && read_line(&line, &endless) && !endless)
         add_physical(l, &reader, line.data, line.length, ++number, &first);
-    if (kernel || endless) {
-        char *where = xasprintf("stdin:%d", number + 1);
-        if (endless)
-            err_set(&err, "the line is longer than %d MB: nothing behind it is read",
-                    LINE_LIMIT >> 20);
-        failed(l, where, &err);
-        free(where);
-        buf_release(&line);
-        line_reader_release(&reader);
-        return lines_status(l, STATUS_FAILED);
-    }
-    if (line_reader_open(&reader) && !l->shell->quit && !stopped(l)) {
-        char *where = xasprintf("stdin:%d", first);
-        err_set(&err, "the input ends within an unfinished line (the closing \"\"\" is missing, or "
-                      "the last line ends in \\)");
-        failed(l, where, &err);
-        free(where);
-    }
+    const bool broken = kernel || endless;
+    char *where = xasprintf("stdin:%d", broken ? number + 1 : first);
+    if (endless)
+        err_set(&err, "the line is longer than %d MB: nothing behind it is read", LINE_LIMIT >> 20);
+    if (broken)
+        end_line(l, false, where, &err);
+    else if (line_reader_open(&reader) && !l->shell->quit && !stopped(l))
+        refuse(
+            l, where,
+            "the input ends within an unfinished line (the closing \"\"\" is missing, or the last "
+            "line ends in \\)");
+    free(where);
     buf_release(&line);
     line_reader_release(&reader);
-    return lines_status(l, STATUS_OK);
+    return lines_status(l, broken ? STATUS_FAILED : STATUS_OK);
 }
 
 // --- the prompt ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "tui/threads.h"
 
 // Ready ones that are kept; waiting ones; names of pictures. Within tmux a name is a colour of the
@@ -117,12 +118,10 @@ void painter_stop(struct painter *p)
 // Its place too: the same picture twice on a screen needs two of kitty's names.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place)
 {
-    const uint64_t parts[] = { (uint64_t)c->graphics,   c->tmux,
-                               (uint64_t)c->cell_width, (uint64_t)c->cell_height,
-                               (uint64_t)place.width,   (uint64_t)place.height,
-                               (uint64_t)place.x,       (uint64_t)place.y };
+    const int parts[] = { (int)c->graphics, c->tmux,      c->cell_width, c->cell_height,
+                          place.width,      place.height, place.x,       place.y };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        drawing = (drawing ^ parts[i]) * 0x100000001b3u;
+        hash_mix(&drawing, (uint64_t)parts[i]);
     return drawing ? drawing : 1;
 }
 

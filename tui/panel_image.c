@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/draw/ramp.h"
 #include "core/probes/results.h"
 #include "tui/maps.h"
@@ -108,8 +109,7 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
         return;
     }
     if (!p) return;
-    const char *slash = strrchr(p->path, '/');
-    buf_printf(&b, "%s %lldx%lld", slash ? slash + 1 : p->path, (long long)p->width,
+    buf_printf(&b, "%s %lldx%lld", text_file_name(p->path), (long long)p->width,
                (long long)p->height);
     if (p->tokens) buf_printf(&b, ", %lld tokens", (long long)p->tokens);
     canvas_text(c, line, 0, 0, STYLE_DIM, b.data);
@@ -188,15 +188,10 @@ void map_draw(const struct view *v, const struct image_view *maps, const struct 
     draw_legend(v, c, area, NULL, m);
 }
 
-static const struct preview *shown_picture(const struct image_view *i)
-{
-    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
-}
-
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     const struct map *m = view_map(v);
-    const struct preview *p = shown_picture(&v->image);
+    const struct preview *p = view_picture(v);
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
     if (!(p && p->image.pixels) && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
@@ -312,12 +307,6 @@ static void play(struct view *v)
     maps_step(v, AXIS_TOKEN, -2);
 }
 
-static void next_mode(struct view *v)
-{
-    v->image.mode = (v->image.mode + 1) % MAP_MODES;
-    view_hint(v, "%s", map_mode_names[v->image.mode]);
-}
-
 static unsigned act(struct view *v, const char *action)
 {
     static const struct {
@@ -340,9 +329,10 @@ static unsigned act(struct view *v, const char *action)
         }
     if (!strcmp(action, "map"))
         i->mode = i->mode == MAP_NONE ? MAP_OVER : MAP_NONE;
-    else if (!strcmp(action, "mode"))
-        next_mode(v);
-    else if (!strcmp(action, "play"))
+    else if (!strcmp(action, "mode")) {
+        i->mode = (i->mode + 1) % MAP_MODES;
+        view_hint(v, "%s", map_mode_names[i->mode]);
+    } else if (!strcmp(action, "play"))
         play(v);
     else if (!strcmp(action, "smooth"))
         i->smooth = !i->smooth;
@@ -363,39 +353,33 @@ static unsigned act(struct view *v, const char *action)
     return PANEL_DONE;
 }
 
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 // From where the mouse went down to where it came up, in shares of the picture.
 static void look(struct view *v, int x, int y)
 {
     const struct image_view *i = &v->image;
     const struct area a = i->place;
-    const int left = x < i->press_x ? x : i->press_x, right = x < i->press_x ? i->press_x : x;
-    const int top = y < i->press_y ? y : i->press_y, bottom = y < i->press_y ? i->press_y : y;
-    double box[4] = { left - a.x, top - a.y, right - a.x, bottom - a.y };
-    if (left == right && top == bottom) { // a click: the middle of the cell
-        box[0] += 0.5;
-        box[1] += 0.5;
-        box[2] = box[0];
-        box[3] = box[1];
-    } else {
-        box[2] += 1;
-        box[3] += 1;
-    }
-    for (int k = 0; k < 4; k++) box[k] /= k % 2 ? a.height : a.width;
-    maps_look(v, box);
-}
-
-static bool inside(struct area a, int x, int y)
-{
-    return x >= a.x && y >= a.y && x < a.x + a.width && y < a.y + a.height;
+    const int width = abs(x - i->press_x), height = abs(y - i->press_y);
+    const double left = smaller(x, i->press_x) - a.x, top = smaller(y, i->press_y) - a.y;
+    const bool point = !width && !height; // a click: the middle of the cell
+    maps_look(v, (double[4]){ (left + (point ? 0.5 : 0)) / a.width,
+                              (top + (point ? 0.5 : 0)) / a.height,
+                              (left + width + (point ? 0.5 : 1)) / a.width,
+                              (top + height + (point ? 0.5 : 1)) / a.height });
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct image_view *i = &v->image;
+    const struct area a = i->place;
     const int column = area.x + x, line = area.y + y;
+    const bool on = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
-    const bool on = inside(i->place, column, line);
     if (button == 1 && on && view_map(v)) {
         i->press_x = column;
         i->press_y = line;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/pace.h"
+#include "core/base/text.h"
 #include "tui/chart.h"
 #include "tui/panel.h"
 #include "tui/text.h"
@@ -13,12 +14,6 @@ static const struct job_row *selected(const struct jobs_view *j)
 {
     if (!j->news || !j->news->count) return NULL;
     return &j->news->rows[j->selected < j->news->count ? j->selected : j->news->count - 1];
-}
-
-static void put_span(struct buf *b, double seconds)
-{
-    char text[PACE_TEXT];
-    if (seconds >= 0) buf_printf(b, "%s left", pace_text(text, seconds));
 }
 
 // As wide as the longest of each.
@@ -49,6 +44,7 @@ static void draw_job(struct canvas *c, struct area area, int y, const struct job
                      struct widths w, bool focused)
 {
     struct buf b = { 0 };
+    char left[PACE_TEXT];
     const bool runs = row->state == STATE_RUNNING;
     int x = canvas_printf(c, area, 0, y, runs ? STYLE_TEXT : STYLE_DIM, "%3" PRId64 "  %-*s  %-*s",
                           row->id, w.kind, row->kind, w.state, job_state_name(row->state));
@@ -59,7 +55,8 @@ static void draw_job(struct canvas *c, struct area area, int y, const struct job
     if (isfinite(row->loss)) buf_printf(&b, "loss %.4g", row->loss);
     x = add_whole(c, area, x, y, &b);
     buf_clear(&b);
-    if (runs && isfinite(row->eta_s)) put_span(&b, row->eta_s);
+    if (runs && isfinite(row->eta_s) && row->eta_s >= 0)
+        buf_printf(&b, "%s left", pace_text(left, row->eta_s));
     add_whole(c, area, x, y, &b);
     if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
     if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps); // in its own colours
@@ -120,14 +117,10 @@ static unsigned act(struct view *v, const char *action)
         j->selected += j->selected + 1 < j->news->count;
     else if (!strcmp(action, "show"))
         view_run(v, "/job %" PRId64, row->id);
-    else {
-        for (int i = 0; requests[i]; i++)
-            if (!strcmp(action, requests[i])) {
-                view_run_key(v, "/job %" PRId64 " %s", row->id, action);
-                return PANEL_DONE;
-            }
+    else if (text_listed(requests, action))
+        view_run_key(v, "/job %" PRId64 " %s", row->id, action);
+    else
         return PANEL_IGNORED;
-    }
     return PANEL_DONE;
 }
 

@@ -2,7 +2,6 @@
 #include "tui/picker.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/folder.h"
 #include "core/files/checkpoint.h"
 #include "core/picture/source.h"
 
@@ -186,11 +186,10 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
     v->list.folder = place;
     free(v->folders[k - kinds]);
     v->folders[k - kinds] = xstrdup(place);
-    DIR *d = opendir(place);
-    const struct dirent *entry;
-    while (d && (entry = readdir(d)) && v->list.count < FILES_MAX)
-        if (entry->d_name[0] != '.') add_entry(&v->list, k, place, entry->d_name);
-    if (d) closedir(d);
+    char **names = folder_list(place);
+    for (int i = 0; names[i] && v->list.count < FILES_MAX; i++)
+        if (names[i][0] != '.') add_entry(&v->list, k, place, names[i]);
+    folder_list_free(names);
     if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
     if (k->cached) add_cached(&v->list);
     if (strcmp(place, "/") != 0) { // the way up comes first

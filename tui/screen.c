@@ -68,13 +68,6 @@ static void serve_capture(struct screen *s, struct capture *k)
     canvas_release(&c);
 }
 
-// The setting was changed: it holds again.
-static bool is_layout(const struct news *n)
-{
-    return n->kind == NEWS_EVENT && n->event.kind == EVENT_SETTING && n->event.ok &&
-           !strcmp(n->event.key, "screen.layout");
-}
-
 // Answers were compared: they are shown until Esc, or another layout is chosen.
 static void show_layout(struct screen *s, const char *name, bool *fresh)
 {
@@ -84,12 +77,6 @@ static void show_layout(struct screen *s, const char *name, bool *fresh)
     if (s->layout == now) return;
     if (!screen_shows_compared(s)) s->before = s->layout;
     s->layout = now;
-}
-
-static void show_compared(struct screen *s)
-{
-    show_layout(s, "compare", &s->view->compare.fresh);
-    show_layout(s, "changed", &s->view->changed.fresh);
 }
 
 // What is typed now is not touched.
@@ -102,28 +89,10 @@ static void take_draft(struct screen *s, const struct draft *d)
     screen_draft_announce(s, d);
 }
 
-// A terminal type with 256 colours for where we are: a multiplexer has its own.
-static const char *better_type(void)
-{
-    const char *term = getenv("TERM");
-    if (getenv("TMUX")) return "tmux-256color";
-    return term && !strncmp(term, "screen", 6) ? "screen-256color" : "xterm-256color";
-}
-
-static void tell_types(struct screen *s)
-{
-    char *text =
-        xasprintf("the map has four colours here; if your terminal has 256 or more, restart "
-                  "with TERM=%s, and COLORTERM=truecolor for all colours",
-                  better_type());
-    view_add(s->view, ENTRY_NOTICE, text);
-    free(text);
-}
-
-// Once, with the first map. Linux's console has no more colours.
+// Says once, with the first map, how the terminal shows more colours.
 static void tell_colours(struct screen *s)
 {
-    const char *term = getenv("TERM");
+    const char *term = getenv("TERM") ? getenv("TERM") : "";
     const int colours = s->canvas.colours;
     const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
     if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
@@ -132,8 +101,14 @@ static void tell_colours(struct screen *s)
         view_add(s->view, ENTRY_NOTICE,
                  "the map has 256 colours here; if your terminal has more, restart with "
                  "COLORTERM=truecolor");
-    else if (colours >= 8 && !(term && !strncmp(term, "linux", 5)))
-        tell_types(s);
+    if (colours >= 256 || colours < 8 || !strncmp(term, "linux", 5)) return; // a console has eight
+    const char *better = !strncmp(term, "screen", 6) ? "screen-256color" : "xterm-256color";
+    char *text =
+        xasprintf("the map has four colours here; if your terminal has 256 or more, restart "
+                  "with TERM=%s, and COLORTERM=truecolor for all colours",
+                  getenv("TMUX") ? "tmux-256color" : better);
+    view_add(s->view, ENTRY_NOTICE, text);
+    free(text);
 }
 
 static void take_news(struct screen *s)
@@ -156,8 +131,11 @@ static void take_news(struct screen *s)
             s->stopping = false;
             screen_tour_offer(s);
         }
-        if (is_layout(n)) s->layout = -1;
-        show_compared(s);
+        if (n->kind == NEWS_EVENT && n->event.kind == EVENT_SETTING && n->event.ok &&
+            !strcmp(n->event.key, "screen.layout"))
+            s->layout = -1; // the setting holds again
+        show_layout(s, "compare", &s->view->compare.fresh);
+        show_layout(s, "changed", &s->view->changed.fresh);
         if (n->kind == NEWS_IDLE) tell_colours(s);
         s->dirty = true;
         news_free(n);
@@ -197,12 +175,6 @@ static int text_columns(void *self)
 
 // --- the loop ------------------------------------------------------------------------------------
 
-static void go_on(struct screen *s)
-{
-    terminal_enter(s->terminal);
-    terminal_resize(s->terminal);
-}
-
 static void take_signals(struct screen *s)
 {
     int number;
@@ -210,7 +182,7 @@ static void take_signals(struct screen *s)
         if (number == SIGINT) screen_stop(s);
         if (number == SIGWINCH) terminal_resize(s->terminal);
         if (number == SIGTSTP) screen_suspend(s);
-        if (number == SIGCONT) go_on(s); // also after SIGSTOP, of which nobody hears
+        if (number == SIGCONT) screen_enter(s); // also after SIGSTOP, of which nobody hears
         if (signals_terminated()) s->leave = true;
         s->dirty = true;
     }
@@ -245,26 +217,22 @@ static double rest_pause(const struct screen *s)
     return s->reader.pasting || key_reader_replying(&s->reader) ? paste_pause : escape_pause;
 }
 
+static void wait_at_most(int *wait, double seconds)
+{
+    const int pause = milliseconds(seconds);
+    if (*wait < 0 || pause < *wait) *wait = pause;
+}
+
 // How long to wait: for the next frame, for the rest of a key, for the turning sign of work.
 static int patience(const struct screen *s)
 {
-    const double now = clock_seconds();
+    const double now = clock_seconds(), again = terminal_wait(s->terminal, now);
     int wait = s->view->busy ? 150 : -1;
     if (s->dirty) wait = milliseconds(frame_time(s) - now);
-    if (s->draft_at > 0) {
-        const int draft = milliseconds(s->draft_at - now);
-        if (wait < 0 || draft < wait) wait = draft;
-    }
-    if (s->view->image.playing) {
-        const int play = milliseconds(s->view->image.play_at - now);
-        if (wait < 0 || play < wait) wait = play;
-    }
-    const double again = terminal_wait(s->terminal, now);
-    if (again >= 0 && (wait < 0 || milliseconds(again) < wait)) wait = milliseconds(again);
-    if (key_reader_open(&s->reader)) {
-        const int key = milliseconds(s->key_at + rest_pause(s) - now);
-        if (wait < 0 || key < wait) wait = key;
-    }
+    if (s->draft_at > 0) wait_at_most(&wait, s->draft_at - now);
+    if (s->view->image.playing) wait_at_most(&wait, s->view->image.play_at - now);
+    if (again >= 0) wait_at_most(&wait, again);
+    if (key_reader_open(&s->reader)) wait_at_most(&wait, s->key_at + rest_pause(s) - now);
     return wait;
 }
 

@@ -155,22 +155,26 @@ void screen_stop(struct screen *s)
     s->interrupted = 0;
 }
 
+void screen_enter(struct screen *s)
+{
+    terminal_enter(s->terminal);
+    terminal_resize(s->terminal);
+}
+
 void screen_suspend(struct screen *s)
 {
     terminal_leave(s->terminal);
     signal(SIGTSTP, SIG_DFL);
     raise(SIGTSTP);
     signals_busy(false); // installs the handler again
-    terminal_enter(s->terminal);
-    terminal_resize(s->terminal);
+    screen_enter(s);
 }
 
 static void edit(struct screen *s)
 {
     terminal_leave(s->terminal);
     char *text = line_edit_in_editor(prompt_typed(s->prompt));
-    terminal_enter(s->terminal);
-    terminal_resize(s->terminal);
+    screen_enter(s);
     if (text)
         prompt_set(s->prompt, text);
     else

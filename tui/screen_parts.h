@@ -84,6 +84,7 @@ bool screen_shows_compared(const struct screen *s); // its layout is one of comp
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);
+void screen_enter(struct screen *s); // takes the terminal again
 bool screen_action_known(const char *action);
 
 #endif

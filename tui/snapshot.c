@@ -1,12 +1,11 @@
 // tui/snapshot.c -- copies of what is to be shown.
 #include "tui/snapshot.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/base/hash.h"
 #include "core/engine/device.h"
 #include "core/methods/method.h"
 #include "core/picture/resize.h"
@@ -15,42 +14,23 @@
 
 enum { PREVIEW_SIDE = 768 };
 
-static double process_memory(void)
-{
-    long pages = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-    if (!f) return 0;
-    if (fscanf(f, "%ld %ld", &pages, &resident) != 2) resident = 0; // NOLINT(cert-err34-c)
-    fclose(f);
-    return (double)resident * (double)sysconf(_SC_PAGESIZE);
-}
-
-static char *short_name(const char *name)
-{
-    char *copy = xstrdup(name);
-    size_t n = strlen(copy);
-    while (n > 1 && copy[n - 1] == '/') copy[--n] = '\0';
-    const char *slash = strrchr(copy, '/');
-    char *last = xstrdup(slash && slash[1] ? slash + 1 : copy);
-    free(copy);
-    return last;
-}
-
 struct snapshot *snapshot_make(const struct shell *shell)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
     const struct engine *e = shell->engine;
     const struct model *m = engine_model(e);
     struct event_info info;
+    uint64_t resident; // kilobytes
     const char *session = shell->store ? store_session(shell->store) : NULL;
     s->device = xstrdup(device_name(engine_backend(e)));
     s->session = session ? xstrdup(session) : NULL;
     s->settings = settings_copy(engine_settings(e));
     s->waiting = engine_talk(e).waiting_count;
-    s->memory = process_memory();
+    if (file_number("/proc/self/status", "VmRSS:", &resident))
+        s->memory = 1024.0 * (double)resident;
     if (!m) return s;
     engine_info(e, &info);
-    s->model = short_name(engine_model_name(e));
+    s->model = text_last_part(engine_model_name(e));
     s->layers = info.layers;
     s->heads = info.heads;
     const struct method *method;
@@ -103,13 +83,11 @@ static void shrink(struct image *to, const struct image *from, int side)
     image_release(&flat);
 }
 
-// FNV-1a of its size and pixels.
 static uint64_t image_key(const struct image *image)
 {
     const size_t size = (size_t)(image->width * image->height) * (size_t)image->channels;
-    uint64_t key = 0xcbf29ce484222325u ^ (uint64_t)image->width;
-    for (size_t i = 0; image->pixels && i < size; i++)
-        key = (key ^ image->pixels[i]) * 0x100000001b3u;
+    uint64_t key = (uint64_t)image->width;
+    for (size_t i = 0; image->pixels && i < size; i++) hash_mix(&key, image->pixels[i]);
     return key;
 }
 

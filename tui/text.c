@@ -127,6 +127,15 @@ const char *text_tail(const char *text, int columns)
     return text;
 }
 
+char *text_last_part(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    size_t from = n;
+    while (from && path[from - 1] != '/') from--;
+    return from < n ? xstrndup(path + from, n - from) : xstrdup("/");
+}
+
 int text_terminal_columns(FILE *out)
 {
     struct winsize w;

@@ -28,6 +28,8 @@ int text_terminal_columns(FILE *out);
 int text_wrap_columns(FILE *out);
 // Length in bytes of the longest prefix that fits into `columns`.
 size_t text_fit(const char *text, int columns);
+// The last part of a path, whatever slashes end it. free() it.
+char *text_last_part(const char *path);
 // The end of the text, as much of it as fits.
 const char *text_tail(const char *text, int columns);
 

@@ -4,98 +4,40 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { NONE = COLOUR_DEFAULT };
-
 // `default` has the terminal's own background, which may be black or white: its inks have a
-// contrast of at least 3.7 on both.
-static const struct theme themes[] = {
-    { "default",
-      {
-          [STYLE_TEXT] = { NONE, NONE, 0 },
-          [STYLE_DIM] = { 244, NONE, 0 },
-          [STYLE_TITLE] = { 32, NONE, LOOK_BOLD },
-          [STYLE_USER] = { 32, NONE, LOOK_BOLD },
-          [STYLE_ANSWER] = { NONE, NONE, 0 },
-          [STYLE_CODE] = { 130, NONE, 0 },
-          [STYLE_STRONG] = { NONE, NONE, LOOK_BOLD },
-          [STYLE_EMPHASIS] = { NONE, NONE, LOOK_ITALIC },
-          [STYLE_NOTICE] = { 244, NONE, 0 },
-          [STYLE_ERROR] = { 196, NONE, LOOK_BOLD },
-          [STYLE_BORDER] = { 240, NONE, 0 },
-          [STYLE_FOCUS] = { 32, NONE, LOOK_BOLD },
-          [STYLE_STATUS] = { 252, 236, 0 },
-          [STYLE_BADGE] = { 232, 114, LOOK_BOLD },
-          [STYLE_SELECTED] = { NONE, NONE, LOOK_REVERSE },
-          [STYLE_CHANGED] = { 130, NONE, LOOK_BOLD },
-          [STYLE_STALE] = { 166, NONE, 0 },
-          [STYLE_MATCH] = { 232, 221, 0 },
-          [STYLE_KEY] = { 130, NONE, LOOK_BOLD },
-          [STYLE_PROMPT] = { 28, NONE, LOOK_BOLD },
-          [STYLE_CURVE1] = { 32, NONE, 0 },
-          [STYLE_CURVE2] = { 166, NONE, 0 },
-          [STYLE_CURVE3] = { 28, NONE, 0 },
-          [STYLE_CURVE4] = { 133, NONE, 0 },
-          [STYLE_GHOST] = { 240, NONE, 0 },
-          [STYLE_BAR] = { 28, NONE, 0 },
-      } },
-    { "light",
-      {
-          [STYLE_TEXT] = { NONE, NONE, 0 },
-          [STYLE_DIM] = { 243, NONE, 0 },
-          [STYLE_TITLE] = { 25, NONE, LOOK_BOLD },
-          [STYLE_USER] = { 25, NONE, LOOK_BOLD },
-          [STYLE_ANSWER] = { NONE, NONE, 0 },
-          [STYLE_CODE] = { 94, NONE, 0 },
-          [STYLE_STRONG] = { NONE, NONE, LOOK_BOLD },
-          [STYLE_EMPHASIS] = { NONE, NONE, LOOK_ITALIC },
-          [STYLE_NOTICE] = { 243, NONE, 0 },
-          [STYLE_ERROR] = { 160, NONE, LOOK_BOLD },
-          [STYLE_BORDER] = { 250, NONE, 0 },
-          [STYLE_FOCUS] = { 25, NONE, LOOK_BOLD },
-          [STYLE_STATUS] = { 235, 253, 0 },
-          [STYLE_BADGE] = { 255, 28, LOOK_BOLD },
-          [STYLE_SELECTED] = { NONE, NONE, LOOK_REVERSE },
-          [STYLE_CHANGED] = { 130, NONE, LOOK_BOLD },
-          [STYLE_STALE] = { 166, NONE, 0 },
-          [STYLE_MATCH] = { 16, 220, 0 },
-          [STYLE_KEY] = { 130, NONE, LOOK_BOLD },
-          [STYLE_PROMPT] = { 28, NONE, LOOK_BOLD },
-          [STYLE_CURVE1] = { 25, NONE, 0 },
-          [STYLE_CURVE2] = { 166, NONE, 0 },
-          [STYLE_CURVE3] = { 28, NONE, 0 },
-          [STYLE_CURVE4] = { 90, NONE, 0 },
-          [STYLE_GHOST] = { 250, NONE, 0 },
-          [STYLE_BAR] = { 28, NONE, 0 },
-      } },
-    { "contrast",
-      {
-          [STYLE_TEXT] = { 15, 0, 0 },
-          [STYLE_DIM] = { 15, 0, 0 },
-          [STYLE_TITLE] = { 14, 0, LOOK_BOLD },
-          [STYLE_USER] = { 14, 0, LOOK_BOLD },
-          [STYLE_ANSWER] = { 15, 0, 0 },
-          [STYLE_CODE] = { 11, 0, 0 },
-          [STYLE_STRONG] = { 15, 0, LOOK_BOLD },
-          [STYLE_EMPHASIS] = { 15, 0, LOOK_ITALIC },
-          [STYLE_NOTICE] = { 15, 0, 0 },
-          [STYLE_ERROR] = { 15, 1, LOOK_BOLD },
-          [STYLE_BORDER] = { 15, 0, 0 },
-          [STYLE_FOCUS] = { 11, 0, LOOK_BOLD },
-          [STYLE_STATUS] = { 0, 15, 0 },
-          [STYLE_BADGE] = { 0, 11, LOOK_BOLD },
-          [STYLE_SELECTED] = { 0, 11, LOOK_BOLD },
-          [STYLE_CHANGED] = { 11, 0, LOOK_BOLD },
-          [STYLE_STALE] = { 11, 0, LOOK_UNDERLINE },
-          [STYLE_MATCH] = { 0, 14, LOOK_BOLD },
-          [STYLE_KEY] = { 11, 0, LOOK_BOLD },
-          [STYLE_PROMPT] = { 10, 0, LOOK_BOLD },
-          [STYLE_CURVE1] = { 14, 0, LOOK_BOLD },
-          [STYLE_CURVE2] = { 11, 0, LOOK_BOLD },
-          [STYLE_CURVE3] = { 10, 0, LOOK_BOLD },
-          [STYLE_CURVE4] = { 13, 0, LOOK_BOLD },
-          [STYLE_GHOST] = { 7, 0, 0 },
-          [STYLE_BAR] = { 11, 0, LOOK_BOLD },
-      } },
+// contrast of at least 3.7 on both. `contrast` has a background of its own.
+static const struct theme themes[] = { { "default" }, { "light" }, { "contrast" } };
+
+enum { NONE = COLOUR_DEFAULT, BOLD = LOOK_BOLD, ITALIC = LOOK_ITALIC };
+enum { REVERSE = LOOK_REVERSE, UNDERLINE = LOOK_UNDERLINE };
+
+static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = {
+    [STYLE_TEXT] = { { NONE, NONE, 0 }, { NONE, NONE, 0 }, { 15, 0, 0 } },
+    [STYLE_DIM] = { { 244, NONE, 0 }, { 243, NONE, 0 }, { 15, 0, 0 } },
+    [STYLE_TITLE] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 14, 0, BOLD } },
+    [STYLE_USER] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 14, 0, BOLD } },
+    [STYLE_ANSWER] = { { NONE, NONE, 0 }, { NONE, NONE, 0 }, { 15, 0, 0 } },
+    [STYLE_CODE] = { { 130, NONE, 0 }, { 94, NONE, 0 }, { 11, 0, 0 } },
+    [STYLE_STRONG] = { { NONE, NONE, BOLD }, { NONE, NONE, BOLD }, { 15, 0, BOLD } },
+    [STYLE_EMPHASIS] = { { NONE, NONE, ITALIC }, { NONE, NONE, ITALIC }, { 15, 0, ITALIC } },
+    [STYLE_NOTICE] = { { 244, NONE, 0 }, { 243, NONE, 0 }, { 15, 0, 0 } },
+    [STYLE_ERROR] = { { 196, NONE, BOLD }, { 160, NONE, BOLD }, { 15, 1, BOLD } },
+    [STYLE_BORDER] = { { 240, NONE, 0 }, { 250, NONE, 0 }, { 15, 0, 0 } },
+    [STYLE_FOCUS] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 11, 0, BOLD } },
+    [STYLE_STATUS] = { { 252, 236, 0 }, { 235, 253, 0 }, { 0, 15, 0 } },
+    [STYLE_BADGE] = { { 232, 114, BOLD }, { 255, 28, BOLD }, { 0, 11, BOLD } },
+    [STYLE_SELECTED] = { { NONE, NONE, REVERSE }, { NONE, NONE, REVERSE }, { 0, 11, BOLD } },
+    [STYLE_CHANGED] = { { 130, NONE, BOLD }, { 130, NONE, BOLD }, { 11, 0, BOLD } },
+    [STYLE_STALE] = { { 166, NONE, 0 }, { 166, NONE, 0 }, { 11, 0, UNDERLINE } },
+    [STYLE_MATCH] = { { 232, 221, 0 }, { 16, 220, 0 }, { 0, 14, BOLD } },
+    [STYLE_KEY] = { { 130, NONE, BOLD }, { 130, NONE, BOLD }, { 11, 0, BOLD } },
+    [STYLE_PROMPT] = { { 28, NONE, BOLD }, { 28, NONE, BOLD }, { 10, 0, BOLD } },
+    [STYLE_CURVE1] = { { 32, NONE, 0 }, { 25, NONE, 0 }, { 14, 0, BOLD } },
+    [STYLE_CURVE2] = { { 166, NONE, 0 }, { 166, NONE, 0 }, { 11, 0, BOLD } },
+    [STYLE_CURVE3] = { { 28, NONE, 0 }, { 28, NONE, 0 }, { 10, 0, BOLD } },
+    [STYLE_CURVE4] = { { 133, NONE, 0 }, { 90, NONE, 0 }, { 13, 0, BOLD } },
+    [STYLE_GHOST] = { { 240, NONE, 0 }, { 250, NONE, 0 }, { 7, 0, 0 } },
+    [STYLE_BAR] = { { 28, NONE, 0 }, { 28, NONE, 0 }, { 11, 0, BOLD } },
 };
 
 const char *const theme_names[] = { "default", "light", "contrast", NULL };
@@ -109,7 +51,7 @@ const struct theme *theme_find(const char *name)
 
 const struct look *theme_look(const struct theme *theme, enum style style)
 {
-    return &theme->looks[style];
+    return &looks[style][theme - themes];
 }
 
 // --- nearest colours -----------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 //
 //   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
 //
-// A theme is a table of looks, one per style. Colours are indices of the 256-colour palette;
-// terminals with 16 colours get the nearest, those with 8 the hue, monochrome ones only the
-// attributes (tui/pen.h).
+// A theme is a column of a table with a row per style. Colours are indices of the 256-colour
+// palette; terminals with 16 colours get the nearest, those with 8 the hue, monochrome ones only
+// the attributes (tui/pen.h).
 #ifndef TUI_THEME_H
 #define TUI_THEME_H
 
@@ -50,7 +50,6 @@ struct look {
 
 struct theme {
     const char *name;
-    struct look looks[STYLE_COUNT];
 };
 
 extern const char *const theme_names[];           // NULL at the end

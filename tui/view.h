@@ -260,6 +260,7 @@ void view_run_key(struct view *v, const char *format, ...) __attribute__((format
 // Runs "/set KEY VALUE" with the value after the current one, as a key's line.
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
+const struct preview *view_picture(const struct view *v); // shown; NULL: none
 // The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);
 

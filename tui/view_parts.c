@@ -105,11 +105,18 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     memcpy(m->dropped, h->dropped, count);
 }
 
+const struct preview *view_picture(const struct view *v)
+{
+    const struct image_view *i = &v->image;
+    return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
+}
+
 // The chosen map, else the newest one of the picture that is shown.
 const struct map *view_map(const struct view *v)
 {
     const struct image_view *i = &v->image;
-    const int picture = i->picture < i->picture_count ? i->pictures[i->picture]->index : -1;
+    const struct preview *shown = view_picture(v);
+    const int picture = shown ? shown->index : -1;
     if (i->mode == MAP_NONE) return NULL;
     for (size_t k = i->map_count; k-- > 0;) {
         const size_t at = i->map >= 0 && k + 1 == i->map_count ? (size_t)i->map : k;
@@ -164,8 +171,8 @@ const struct map *compare_map(const struct view *v, int side)
 {
     const struct image_view *i = &v->compare.maps;
     const char *name = side ? "compare.B" : "compare.A";
-    const int picture =
-        v->image.picture < v->image.picture_count ? v->image.pictures[v->image.picture]->index : -1;
+    const struct preview *shown = view_picture(v);
+    const int picture = shown ? shown->index : -1;
     const struct map *found = NULL;
     for (size_t k = 0; k < i->map_count; k++) {
         const struct map *m = &i->maps[k];
@@ -254,10 +261,8 @@ static struct series read_series(const struct event_table *t)
 void dynamics_take(struct dynamics_view *d, const struct event_table *t)
 {
     static const char *const axes[] = { "layer", "step", "token", NULL };
-    bool curve = false;
     if (t->column_count < 2 || t->row_count < 2 || !t->numeric || !t->numeric[0]) return;
-    for (int i = 0; axes[i]; i++) curve |= !strcmp(t->columns[0], axes[i]);
-    if (!curve) return;
+    if (!text_listed(axes, t->columns[0])) return;
     size_t at = 0;
     while (at < d->count && strcmp(d->series[at].name, t->name) != 0) at++;
     if (at == d->count) {

@@ -181,6 +181,7 @@ static int run_job(enum job_way way, const char *place, int64_t id, struct err *
         sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
     plain_free(p);
     if (status < 0) return STATUS_FAILED;
+    err->text[0] = '\0'; // of what a pause cut short
     return state == STATE_PAUSED && asked == SIGINT ? STATUS_INTERRUPTED : STATUS_OK;
 }
 
