@@ -42,7 +42,7 @@ struct capture {
     cJSON *line;
     bool answered, cancelled;
     enum cut cut;
-    bool changed; // what the answer comes from, while it was given
+    bool changed; // model, adapter or settings, during the answer
     struct err change;
 };
 
@@ -53,7 +53,7 @@ static int state_now(const struct asking *a, struct provenance *p, struct err *e
     return 0;
 }
 
-// Settings may change in the middle of an answer (/later, a live /set), the date at midnight.
+// Settings may change during an answer (/later, a live /set), and the date at midnight.
 static void note_change(struct capture *c)
 {
     struct provenance now;
@@ -67,8 +67,7 @@ static void capture_emit(void *self, const struct event *event)
 {
     struct capture *c = self;
     if (event->kind == EVENT_SETTING) {
-        // The user's settings change permanently, so this is reported, but not as part of the
-        // answer.
+        // The user's settings change permanently: reports it, but not as part of the answer.
         struct event told = *event;
         told.count = 0;
         sinks_emit(&c->a->said, &told);
@@ -90,7 +89,7 @@ static void capture_emit(void *self, const struct event *event)
     cJSON_AddStringToObject(c->line, "stop", a->stop ? a->stop : "");
 }
 
-// Ranks that have a part of the model each all answer all samples; the lines are rank 0's.
+// With layers dealt to ranks, all ranks answer all samples; rank 0 writes the lines.
 static const struct stages *asked_stages(const struct asking *a)
 {
     return stages_of(&engine_model(a->engine)->decoder);
@@ -114,7 +113,7 @@ static void note_index(struct asking *a, int64_t index)
     cJSON_Delete(json);
 }
 
-// Answers into c->line. -1 with why not.
+// Answers into c->line.
 static int answer_dialogue(struct asking *a, const struct dialogue *d, struct capture *c,
                            struct err *err)
 {
@@ -131,7 +130,7 @@ static int answer_dialogue(struct asking *a, const struct dialogue *d, struct ca
     int status = engine_add_messages(e, d->messages, d->count, (const char *const *)d->paths,
                                      d->path_count, err);
     data_notices_shown(&a->notices, d, shown->pictures, (size_t)shown->picture_count);
-    // A picture that another stage cannot read is none for all.
+    // If one stage cannot read a picture, no stage answers.
     status = stages_agree_status(asked_stages(a), 0, d->path_count, status, err);
     if (status < 0) return -1;
     cJSON *list = shown->picture_count ? cJSON_AddArrayToObject(c->line, "pictures") : NULL;
@@ -141,7 +140,7 @@ static int answer_dialogue(struct asking *a, const struct dialogue *d, struct ca
     return c->answered ? 0 : err_set(err, "the model gave no answer");
 }
 
-// The line of a sample goes to the round.
+// Adds the sample's line to the round.
 static int run_sample(struct asking *a, const struct ask_question *q, struct err *err)
 {
     struct err why = { 0 };
@@ -191,8 +190,8 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
 
 // --- rounds --------------------------------------------------------------------------------------
 
-// Samples `todo`, of which this rank has its share. Rank 0 writes the lines of all ranks, after
-// each round.
+// Answers this rank's share of the samples `todo`. Rank 0 writes the lines of all ranks after each
+// round.
 static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, struct err *err)
 {
     const int ranks = ranks_count(a->ranks), number = ranks_number(a->ranks);
@@ -218,7 +217,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     return status;
 }
 
-// Every rank has counted its own answers, and the animations that it has read.
+// Sums the ranks' counts of answers, and joins the animations that they have read.
 static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
@@ -269,7 +268,7 @@ static int open_outputs(struct asking *a, struct ask_output *former, char **temp
     return ask_output_open(&a->output, *temporary, &a->provenance, err);
 }
 
-// The outputs, and which samples they have already.
+// Opens the outputs and marks the samples that they have.
 static int open_files(struct asking *a, struct ask_output *former, char **temporary,
                       struct err *err)
 {
@@ -306,7 +305,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
         status = ask_data_read(&a.data, g->cells[cell].set.data, g->cells[cell].set.images, err);
     if (status == 0 && first) status = open_files(&a, &former, &temporary, err);
     if (status == 0) {
-        // The samples that are not there yet, of which rank 0 knows.
+        // The samples to answer, as rank 0 knows them.
         todo = xcalloc((size_t)a.data.set.count + 1, sizeof *todo);
         for (int64_t i = 0; i < a.data.set.count; i++)
             if (!a.data.list[i].done) todo[steps++] = i;

@@ -47,8 +47,8 @@ bool ask_is_option(const char *word);
 
 struct ask_report {
     int64_t answered, failed; // new lines
-    int64_t cut[CUTS];        // of them by what ended them too early
-    int64_t there;            // samples that were already there
+    int64_t cut[CUTS];        // of them, by the limit that ended them
+    int64_t there;            // samples answered earlier
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none

@@ -41,7 +41,7 @@ static char *sample_key(const cJSON *json, int64_t index)
     return json_print(id);
 }
 
-enum { LOOK = 1024 }; // samples between two looks for a cancel
+enum { LOOK = 1024 }; // samples between two checks for a cancel
 
 int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err)
 {
@@ -56,7 +56,7 @@ int ask_data_read(struct ask_data *d, const char *path, const char *images, stru
     return 0;
 }
 
-// --- what the output already has -----------------------------------------------------------------
+// --- earlier output ------------------------------------------------------------------------------
 
 static int compare_lines(const void *a, const void *b)
 {
@@ -104,7 +104,7 @@ static char *pictures_there(const cJSON *line)
     return buf_take(&b);
 }
 
-// Data may have answers too, but neither their tokens nor where they come from.
+// Data may have answers too, but neither tokens nor provenance.
 static bool is_result(const cJSON *json)
 {
     const bool answered =
@@ -131,7 +131,7 @@ static int add_line(struct ask_output *o, const char *line, size_t length, struc
     return status;
 }
 
-// A last line without its end was cut off by a crash: it goes, when it is one of ours.
+// A crash may have cut off the last line: removes it, if it is one of ours.
 static int cut_torn_line(const struct ask_output *o, const char *torn, size_t length, off_t offset,
                          struct err *err)
 {
@@ -163,18 +163,6 @@ static int read_output(struct ask_output *o, struct err *err)
     return status;
 }
 
-static void free_lines(struct ask_output *o)
-{
-    for (size_t i = 0; i < o->count; i++) {
-        free(o->lines[i].key);
-        free(o->lines[i].question);
-        free(o->lines[i].pictures);
-    }
-    free(o->lines);
-    o->lines = NULL;
-    o->count = 0;
-}
-
 int ask_output_open(struct ask_output *o, const char *path, const struct provenance *now,
                     struct err *err)
 {
@@ -192,7 +180,14 @@ int ask_output_open(struct ask_output *o, const char *path, const struct provena
 
 void ask_output_release(struct ask_output *o)
 {
-    free_lines(o);
+    for (size_t i = 0; i < o->count; i++) {
+        free(o->lines[i].key);
+        free(o->lines[i].question);
+        free(o->lines[i].pictures);
+    }
+    free(o->lines);
+    o->lines = NULL;
+    o->count = 0;
     if (o->file >= 0) close(o->file);
 }
 
@@ -204,26 +199,6 @@ static int compare_samples(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-static int other_question(const struct ask_question *q, const struct ask_output *o,
-                          const struct ask_line *line, const char *asked, struct err *err)
-{
-    enum { MOST = 60 };
-    return err_set(err,
-                   "'%s' line %zu answers \"%.*s\", but sample %s of the data asks \"%.*s\": %s",
-                   o->path, line->number, utf8_head(line->question, MOST), line->question, q->key,
-                   utf8_head(asked, MOST), asked, advice(o));
-}
-
-static int hash_picture(const char *path, char hex[HASH_HEX], struct err *err)
-{
-    size_t size;
-    char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, err);
-    if (!bytes) return -1;
-    hash_hex(bytes, size, hex);
-    free(bytes);
-    return 0;
-}
-
 // Are the sample's pictures those that the line's answer saw?
 static int check_pictures(const struct dialogue *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
@@ -233,8 +208,12 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     int status = 0;
     buf_puts(&b, "");
     for (size_t i = 0; i < d->path_count && status == 0; i++) {
-        status = hash_picture(d->paths[i], hex, err);
-        buf_printf(&b, "%s ", hex);
+        size_t size;
+        char *bytes = picture_source_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        status = bytes ? 0 : -1;
+        if (bytes) hash_hex(bytes, size, hex);
+        if (bytes) buf_printf(&b, "%s ", hex);
+        free(bytes);
     }
     if (status == 0 && strcmp(b.data, line->pictures) != 0)
         status = err_set(err,
@@ -245,18 +224,21 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     return status;
 }
 
-// Are the sample's question and pictures those that the line answers? Samples that cannot be read
-// have none.
+// Are the sample's question and pictures those that the line answers? Unreadable samples have none.
 static int check_question(const struct ask_data *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {
+    enum { MOST = 60 }; // bytes of a question in a message
     struct dialogue dialogue = { 0 };
     int status = 0;
     cJSON *json = line->question ? dataset_json(&d->set, q->index, NULL) : NULL;
     if (json && dialogue_read_sample(&dialogue, json, d->set.folder, NULL) == 0) {
         char *asked = message_text(&dialogue.messages[dialogue.count - 1]);
         if (strcmp(asked, line->question) != 0)
-            status = other_question(q, o, line, asked, err);
+            status = err_set(
+                err, "'%s' line %zu answers \"%.*s\", but sample %s of the data asks \"%.*s\": %s",
+                o->path, line->number, utf8_head(line->question, MOST), line->question, q->key,
+                utf8_head(asked, MOST), asked, advice(o));
         else if (line->pictures)
             status = check_pictures(&dialogue, q, o, line, err);
         free(asked);

@@ -73,7 +73,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return grid_set_check(&o.set, err);
 }
 
-// A job that goes on tomorrow, or in ranks on both sides of midnight, says one date.
+// A job that resumes tomorrow, or has ranks on both sides of midnight, uses one date.
 static void settle(struct settings *s, const struct model *model)
 {
     struct prompt_options o;

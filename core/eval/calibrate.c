@@ -1,10 +1,10 @@
 // core/eval/calibrate.c -- the job `calibrate`: runs passes over the prompts of a data set, in
 // which a kind of calibration (core/methods/calibration.h) accumulates its sums.
 //
-// Of a sample, uses everything up to its last question and a generation prompt; no answer. Methods
-// work as in a chat, except those that remove or approximate tokens, which are off. The sums of a
-// sample are separate until its pass has succeeded; ranks run one sample each at a time. A pause
-// writes the sums to STATE/sums.safetensors.
+// A pass has a sample's messages up to its last question and a generation prompt, but no answer.
+// Methods work as in a chat; those that remove or approximate tokens are off. The sums of a sample
+// are separate until its pass has succeeded; each rank runs one sample at a time. A pause writes
+// the sums to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -76,26 +76,12 @@ struct running {
     struct conversation c;
     struct calibration_sums *sums;
     char hash[65], *state;
-    char pictures[HASH_HEX]; // of the samples gone through
+    char pictures[HASH_HEX]; // of the samples processed
     struct data_notices notices;
     struct provenance from;     // of the sums
-    int64_t next, used, broken; // samples gone through, used, left out
-    struct err why;             // of the first left out
+    int64_t next, used, broken; // samples processed, used, skipped
+    struct err why;             // of the first skipped one
 };
-
-// A file of an older version does not say.
-static int check_source(const struct running *r, const char *there, struct err *err)
-{
-    char *now = provenance_state(&r->from);
-    const bool same = !there || items_same(there + 1, now, ", ");
-    if (!same)
-        err_set(err,
-                "model, adapter or settings have changed since the job started (were %.200s, now "
-                "%.200s): restore them, or start another job",
-                there[1] ? there + 1 : "defaults", *now ? now : "defaults");
-    free(now);
-    return same ? 0 : -1;
-}
 
 static const char *arithmetic_of(const struct running *r)
 {
@@ -115,8 +101,8 @@ static void note_sample(struct running *r, int64_t index)
     sample_release(&s);
 }
 
-// The data, and the pictures of the samples that the sums have; an earlier version did not record
-// the latter.
+// Checks the data, and the pictures of the samples in the sums, which earlier versions did not
+// record.
 static int check_inputs(struct running *r, const char *data, const char *place, struct err *err)
 {
     if (!place) return err_set(err, "'%s' is not the state of this job", r->state);
@@ -140,8 +126,8 @@ static int resume(struct running *r, struct err *err)
     if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
     if (calibration_open(&c, r->state, err) < 0) return -1;
     int status = calibration_fits(&c, r->job->model, err);
-    // "data" is the hash, then the place of the next sample, the hash of the pictures before it,
-    // and what the sums come from: "HASH@12:HASH adapter=..."
+    // "data" is the hash, the index of the next sample, the hash of the pictures before it, and the
+    // provenance: "HASH@12:HASH adapter=..."
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0) status = check_inputs(r, c.data, place, err);
     if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
@@ -149,7 +135,14 @@ static int resume(struct running *r, struct err *err)
             err,
             "the job started with matrix products in %s, but this device uses %s: start a new one",
             c.arithmetic, arithmetic_of(r));
-    if (status == 0 && place) status = check_source(r, strchr(place, ' '), err);
+    const char *was = place ? strchr(place, ' ') : NULL; // older versions did not record it
+    char *now = provenance_state(&r->from);
+    if (status == 0 && was && !items_same(was + 1, now, ", "))
+        status = err_set(err,
+                         "model, adapter or settings have changed since the job started (were "
+                         "%.200s, now %.200s): restore them, or start another job",
+                         was[1] ? was + 1 : "defaults", *now ? now : "defaults");
+    free(now);
     struct calibration_sums *sums = status == 0 ? calibration_read(&c, err) : NULL;
     if (sums && place) {
         calibration_add(r->sums, sums);
@@ -201,7 +194,7 @@ static int run_sample(struct running *r, int64_t index, struct calibration_sums 
     return status;
 }
 
-// A sample's sums, and whether they may be used: those of a failed pass are discarded.
+// A sample's sums, which are discarded if its pass failed.
 struct measured {
     struct calibration_sums *sums;
     int from; // rank that measured it
@@ -211,8 +204,8 @@ struct measured {
     } end;
 };
 
-// Each rank runs one sample. All have the sums of all samples, and add them in their order: the
-// bits are those of one rank.
+// Each rank has run one sample. All ranks get the sums of all and add them in the order of the
+// samples: the bits are those of one rank.
 static void add_round(struct running *r, struct measured *mine)
 {
     struct ranks *ranks = r->job->ranks;
@@ -237,22 +230,6 @@ static void add_round(struct running *r, struct measured *mine)
     }
 }
 
-// 0, or JOB_STOPPED.
-static int run_round(struct running *r)
-{
-    struct measured mine = { .from = ranks_number(r->job->ranks) };
-    const int64_t index = r->next + mine.from;
-    mine.sums = calibration_start(r->o.kind, r->job->model);
-    if (index < r->data.count) {
-        mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
-        ranks_did(r->job->ranks, 1);
-    }
-    const bool cancelled = atomic_load(&r->job->cancel);
-    if (!cancelled) add_round(r, &mine);
-    calibration_free(mine.sums);
-    return cancelled ? JOB_STOPPED : 0;
-}
-
 static int calibrate(struct grid *g, size_t cell, struct err *err)
 {
     struct running *r = g->self;
@@ -275,7 +252,18 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     while (r->next < r->data.count && r->used < r->o.limit) {
         const enum job_stop stop = job_agree(j);
         if (stop == JOB_PAUSE && write_sums(r, false, err) < 0) return -1;
-        if (stop || run_round(r) == JOB_STOPPED) return JOB_STOPPED;
+        if (stop) return JOB_STOPPED;
+        struct measured mine = { .sums = calibration_start(r->o.kind, j->model),
+                                 .from = ranks_number(j->ranks) };
+        const int64_t index = r->next + mine.from;
+        if (index < r->data.count) {
+            mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
+            ranks_did(j->ranks, 1);
+        }
+        const bool cancelled = atomic_load(&j->cancel);
+        if (!cancelled) add_round(r, &mine);
+        calibration_free(mine.sums);
+        if (cancelled) return JOB_STOPPED;
         grid_progress(g, NULL, (double)r->used, (double)count);
     }
     if (!r->used)

@@ -1,5 +1,4 @@
-// core/eval/compare.c -- two answers to one question, and the distance between them step by
-// step.
+// core/eval/compare.c -- two answers to one question, and their distance at each step.
 #include "core/eval/compare.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@
 #include "core/probes/live.h"
 #include "core/talk/answer.h"
 
-// --- what an answer costs ------------------------------------------------------------------------
+// --- the cost of an answer -----------------------------------------------------------------------
 
 static bool meter_wants(void *self, const struct site *site, int layer)
 {
@@ -46,31 +45,24 @@ static int take_norms(void *self, const struct site *site, const struct site_arg
     return 0;
 }
 
-static double attention_flops(const struct decoder *d, const struct site_args *args)
-{
-    const int64_t n = args->q->shape[0];
-    double pairs = 0; // of a query and a key that it sees
-    for (int64_t i = 0; i < n; i++) pairs += (double)flops_keys(args, i);
-    return flops_attention(&d->config, args->layer, pairs);
-}
-
-static double weights_flops(const struct compare_meter *m, const struct site_args *args)
-{
-    const struct decoder *d = &m->model->decoder;
-    const double n = (double)args->x->shape[0], rows = args->only ? (double)args->only_count : n;
-    return flops_projections(&d->layer[args->layer], n) + flops_ffn(&d->layer[args->layer], rows);
-}
-
 static int meter_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct compare_meter *m = self;
-    const struct decoder_config *c = &m->model->decoder.config;
+    const struct decoder *d = &m->model->decoder;
     double *flops = &m->cost.of[args->prefill ? COST_PREFILL_FLOPS : COST_DECODE_FLOPS];
-    if (site == SITE_VALUES) *flops += attention_flops(&m->model->decoder, args);
-    if (site == SITE_FFN) *flops += weights_flops(m, args);
+    if (site == SITE_VALUES) {
+        double pairs = 0; // of a query and a key that it sees
+        for (int64_t i = 0; i < args->q->shape[0]; i++) pairs += (double)flops_keys(args, i);
+        *flops += flops_attention(&d->config, args->layer, pairs);
+    }
+    if (site == SITE_FFN) {
+        const double n = (double)args->x->shape[0];
+        *flops += flops_projections(&d->layer[args->layer], n) +
+                  flops_ffn(&d->layer[args->layer], args->only ? (double)args->only_count : n);
+    }
     if (methods_cost(m->settings, site))
-        *flops += methods_flops(m->settings, c, site, args, INT64_MAX);
-    if (site == SITE_STEP_LOGITS) *flops += flops_head(c);
+        *flops += methods_flops(m->settings, &d->config, site, args, INT64_MAX);
+    if (site == SITE_STEP_LOGITS) *flops += flops_head(&d->config);
     if (site == SITE_KEPT && args->prefill) m->cost.of[COST_KEPT] = (double)args->x->shape[0];
     if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
         return look(g, args->x, site, args, take_norms, m);
@@ -114,23 +106,17 @@ struct listener {
     double done, count;
 };
 
-// id -1: the rest of a character, which belongs to no token.
-static void take_token(struct listener *l, int32_t id, const char *text)
-{
-    struct compared_side *s = l->side;
-    if (id < 0) return;
-    s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
-    s->starts[s->tokens++] = l->length;
-    l->length += text ? strlen(text) : 0;
-    grid_progress(l->r->grid, "comparing", l->done++, l->count);
-}
-
 static void listen(void *self, const struct event *e)
 {
     struct listener *l = self;
-    if (e->kind == EVENT_TOKEN) take_token(l, e->id, e->text);
-    if (e->kind != EVENT_ANSWER) return;
     struct compared_side *s = l->side;
+    if (e->kind == EVENT_TOKEN && e->id >= 0) { // -1: the rest of a character, of no token
+        s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
+        s->starts[s->tokens++] = l->length;
+        l->length += e->text ? strlen(e->text) : 0;
+        grid_progress(l->r->grid, "comparing", l->done++, l->count);
+    }
+    if (e->kind != EVENT_ANSWER) return;
     s->text = xstrdup(e->answer->text);
     ids_append(&s->ids, e->answer->ids, e->answer->count);
     snprintf(s->stop, sizeof s->stop, "%s", e->answer->stop);
@@ -145,24 +131,12 @@ static int attach(const struct compare_request *r, struct conversation *c, int s
     return conversation_hooks(c, settings_of(r, side), r->grid->tensors, hooks, err);
 }
 
-// Tells where the tokens look, if anybody watches.
-static struct live *watch_side(const struct compare_request *r, const struct conversation *c,
-                               int side, struct hooks *hooks)
-{
-    static const char *const names[] = { "compare.A", "compare.B" };
-    if (!r->watch || !c->picture_count) return NULL;
-    struct live *live = live_new(names[side], r->grid->model, settings_of(r, side),
-                                 r->grid->backend, c->pictures, c->picture_count, r->watch);
-    const struct hook hook = live_hook(live);
-    hooks_add(hooks, &hook);
-    return live;
-}
-
-// One side's own answer; its logits come to `logits` when asked for.
+// One side's own answer; stores its logits unless `logits` is NULL.
 static int answer_side(struct listener *l, struct conversation *c, int side,
                        struct step_logits *logits, struct err *err)
 {
     static const struct answer_options options = { 0 };
+    static const char *const names[] = { "compare.A", "compare.B" };
     const struct compare_request *r = l->r;
     struct compare_meter meter = { .model = r->grid->model };
     struct hook hook = compare_meter_hook(&meter, settings_of(r, side));
@@ -175,7 +149,13 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
         hook = step_logits_hook(logits);
         hooks_add(&hooks, &hook);
     }
-    struct live *live = watch_side(r, c, side, &hooks);
+    struct live *live = NULL; // attention maps of each token
+    if (r->watch && c->picture_count) {
+        live = live_new(names[side], r->grid->model, settings_of(r, side), r->grid->backend,
+                        c->pictures, c->picture_count, r->watch);
+        hook = live_hook(live);
+        hooks_add(&hooks, &hook);
+    }
     // cppcheck-suppress autoVariables ; of this answer, the next one gets its own
     l->meter = &meter;
     l->length = 0;
@@ -256,12 +236,11 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     return status;
 }
 
-static void find_first(struct comparison *c)
+int64_t compare_first(const struct ids *a, const struct ids *b)
 {
-    const struct ids *a = &c->side[0].ids, *b = &c->side[1].ids;
     size_t i = 0;
     while (i < a->count && i < b->count && a->data[i] == b->data[i]) i++;
-    c->first = i < a->count || i < b->count ? (int64_t)i : -1;
+    return i < a->count || i < b->count ? (int64_t)i : -1;
 }
 
 static int measure_distance(const struct compare_request *r, struct conversation *c,
@@ -288,16 +267,7 @@ static int measure_distance(const struct compare_request *r, struct conversation
 
 // --- both ----------------------------------------------------------------------------------------
 
-// The conversation asked about, with the question, in one of our own.
-static int copy_conversation(struct conversation *c, const struct compare_request *r,
-                             struct err *err)
-{
-    if (conversation_copy(c, r->from, r->messages, err) < 0) return -1;
-    if (r->question) conversation_say(c, ROLE_USER, r->question, NULL, 0, NULL);
-    return 0;
-}
-
-// The first pass over a model reads its weights from the disk: neither side shall pay for that.
+// The first pass reads the model's weights from the disk: neither side should pay for that.
 static int warm_up(const struct compare_request *r, struct conversation *c, struct err *err)
 {
     static const struct answer_options options = { .forward_only = true };
@@ -319,14 +289,15 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
         l.count += (double)settings_integer(settings_of(r, k), "sample.max_tokens");
     conversation_init(&c, r->grid->backend);
     conversation_set_model(&c, r->grid->model);
-    int status = copy_conversation(&c, r, err);
+    int status = conversation_copy(&c, r->from, r->messages, err);
+    if (status == 0 && r->question) conversation_say(&c, ROLE_USER, r->question, NULL, 0, NULL);
     if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
     for (int k = 0; k < 2 && status == 0; k++) {
         l.side = &out->side[k];
         l.side->arithmetic = model_arithmetic(r->grid->model, r->grid->backend, settings_of(r, k));
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
-    if (status == 0) find_first(out);
+    out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
     if (status == 0) status = measure_distance(r, &c, &full, out, err);
     if (status < 0) comparison_release(out);
     step_logits_release(&full);

@@ -82,6 +82,9 @@ void comparison_release(struct comparison *c);
 
 // --- parts, for comparisons over a data set ------------------------------------------------------
 
+// Index of the first token that differs; -1: the same tokens.
+int64_t compare_first(const struct ids *a, const struct ids *b);
+
 // Counts the cost of an answer: a hook besides the methods.
 struct compare_meter {
     const struct model *model;

@@ -1,20 +1,62 @@
-// core/eval/compare_data.c -- two evaluations side by side, question by question.
-#include "core/eval/compare_parts.h"
+// core/eval/compare_data.c -- two evaluations side by side, question by question. A job keeps each
+// sample that both sides have processed as a line of its state:
+//
+//   {"done": N, "pictures": hash, "sides": [[question, ...], [question, ...]]}
+#include "core/eval/compare_data.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/random.h"
-#include "core/eval/grid.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
 #include "core/model/model.h"
+#include "core/probes/hellinger.h"
 #include "core/sets/set.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
+
+// A question as one side processed it.
+struct asked {
+    size_t message; // of its sample
+    int64_t index;  // of the sample in the data
+    int turn, class;
+    bool scored, answered;
+    enum cut cut;
+    const struct metric *metric;
+    double score;
+    char *id, *kind, *prompt, *reference, *answer;
+    char *skipped; // why it could not be scored; NULL: it was scored
+    struct ids ids;
+    struct step_logits full; // of the first side
+    struct compare_cost cost;
+    double mean, most; // Hellinger distance of the second side from the first
+    int64_t steps, agreed;
+    double *distances; // [steps]; NULL: not measured
+};
+
+// Its texts, and their keys in the state.
+static const struct {
+    const char *key;
+    size_t at;
+} texts[] = {
+    { "id", offsetof(struct asked, id) },
+    { "kind", offsetof(struct asked, kind) },
+    { "prompt", offsetof(struct asked, prompt) },
+    { "reference", offsetof(struct asked, reference) },
+    { "answer", offsetof(struct asked, answer) },
+    { "skipped", offsetof(struct asked, skipped) },
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static char **text_at(struct asked *a, int i)
+{
+    return (char **)((char *)a + texts[i].at);
+}
 
 struct side {
     struct comparing *comparing;
@@ -35,7 +77,7 @@ struct comparing {
     struct compared_data *d;
     struct dataset data;
     struct side side[2];
-    int64_t done, all; // samples gone through, and all
+    int64_t done, all; // samples processed, and all
 };
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -78,16 +120,11 @@ double mcnemar_exact(int64_t a, int64_t b)
     return fmin(1, 2 * sum);
 }
 
-// --- what the evaluations tell -------------------------------------------------------------------
+// --- questions ----------------------------------------------------------------------------------
 
-void asked_release(struct asked *a)
+static void asked_release(struct asked *a)
 {
-    free(a->id);
-    free(a->kind);
-    free(a->prompt);
-    free(a->reference);
-    free(a->answer);
-    free(a->skipped);
+    for (int i = 0; i < TEXTS; i++) free(*text_at(a, i));
     ids_release(&a->ids);
     step_logits_release(&a->full);
     free(a->distances);
@@ -100,28 +137,7 @@ static struct asked *add_asked(struct side *s)
     return &s->list[s->count++];
 }
 
-// The first side's answer to the same question; NULL: it has none.
-static struct asked *find_answer(struct side *s, size_t message)
-{
-    for (size_t i = 0; i < s->count; i++)
-        if (s->list[i].answered && s->list[i].message == message) return &s->list[i];
-    return NULL;
-}
-
-static void add_steps(struct compared_data *d, const double *distances, int64_t count)
-{
-    if (count > d->step_count) {
-        d->by_step = xreallocarray(d->by_step, (size_t)count, sizeof *d->by_step);
-        for (; d->step_count < count; d->step_count++)
-            d->by_step[d->step_count] = (struct compared_step){ 0 };
-    }
-    for (int64_t t = 0; t < count; t++) {
-        d->by_step[t].sum += distances[t];
-        d->by_step[t].answers++;
-    }
-}
-
-// How far the second side is from the first after the first one's tokens.
+// Distances of the second side from the first, after the first one's tokens.
 static int measure(struct asked *a, const struct asked *first, struct evaluate_passes *p,
                    struct err *err)
 {
@@ -150,17 +166,21 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     struct side *other = &s->comparing->side[0];
     struct asked *a = add_asked(s);
     s->open = a->answered = true;
-    a->message = p->c->message_count - p->opening; // one side alone may have it
+    a->message = p->c->message_count - p->opening; // eval.first may be of one side only
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;
-    compare_meter_hook(&s->meter, p->settings); // from nothing again
+    compare_meter_hook(&s->meter, p->settings); // resets it
     a->full = s->logits;
     s->logits = (struct step_logits){ 0 };
-    const struct asked *first = s == other ? NULL : find_answer(other, a->message);
-    const int status = first ? measure(a, first, p, err) : 0;
+    int status = 0;
+    for (size_t i = 0; s != other && i < other->count; i++)
+        if (other->list[i].answered && other->list[i].message == a->message) {
+            status = measure(a, &other->list[i], p, err);
+            break;
+        }
     compare_meter_hook(&s->meter, p->settings);
-    // Nothing is taken over from one question to the next, so that both sides pay the same.
+    // Questions share nothing, so that both sides pay the same.
     conversation_stale(p->c, STALE_KV);
     return status;
 }
@@ -198,13 +218,6 @@ static bool report(void *self, const struct evaluated *e)
 
 // --- pairs ---------------------------------------------------------------------------------------
 
-static int64_t first_difference(const struct ids *a, const struct ids *b)
-{
-    size_t i = 0;
-    while (i < a->count && i < b->count && a->data[i] == b->data[i]) i++;
-    return i < a->count || i < b->count ? (int64_t)i : -1;
-}
-
 static char *take(char **text)
 {
     char *taken = *text;
@@ -225,7 +238,7 @@ static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
         .answer = { take(&a->answer), take(&b->answer) },
         .score = { a->score, b->score },
         .generated = a->answered && b->answered,
-        .first = first_difference(&a->ids, &b->ids),
+        .first = compare_first(&a->ids, &b->ids),
         .steps = b->steps,
         .agreed = b->agreed,
         .mean = b->mean,
@@ -234,17 +247,29 @@ static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
     };
 }
 
-// The sample's questions that both sides were scored on, and every step of the second side.
+// Pairs the sample's questions that both sides scored, and adds every step of the second side.
 static void pair(struct comparing *c)
 {
     struct side *a = &c->side[0], *b = &c->side[1];
+    struct compared_data *d = c->d;
     for (size_t i = 0; i < a->count; i++)
         for (size_t k = 0; k < b->count; k++) {
             struct asked *x = &a->list[i], *y = &b->list[k];
             if (x->scored && y->scored && x->turn == y->turn && x->metric == y->metric)
-                add_pair(c->d, x, y);
+                add_pair(d, x, y);
         }
-    for (size_t k = 0; k < b->count; k++) add_steps(c->d, b->list[k].distances, b->list[k].steps);
+    for (size_t k = 0; k < b->count; k++) {
+        const struct asked *q = &b->list[k];
+        if (q->steps > d->step_count) {
+            d->by_step = xreallocarray(d->by_step, (size_t)q->steps, sizeof *d->by_step);
+            while (d->step_count < q->steps)
+                d->by_step[d->step_count++] = (struct compared_step){ 0 };
+        }
+        for (int64_t t = 0; t < q->steps; t++) {
+            d->by_step[t].sum += q->distances[t];
+            d->by_step[t].answers++;
+        }
+    }
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < c->side[k].count; i++) asked_release(&c->side[k].list[i]);
         c->side[k].count = 0;
@@ -254,40 +279,147 @@ static void pair(struct comparing *c)
 
 // --- the state of a job --------------------------------------------------------------------------
 
-// Counts a sample as the evaluation of a side would have.
-static void count_sample(struct evaluation *e, const struct asked *list, size_t count)
+static void add_list(cJSON *o, const char *key, const double *list, size_t count)
 {
-    bool skipped = false;
-    for (size_t i = 0; i < count; i++) {
-        const struct asked *q = &list[i];
-        if (q->scored)
-            evaluation_note(e, &(struct evaluated){ .metric = q->metric,
-                                                    .kind = q->kind,
-                                                    .group = "",
-                                                    .score = q->score,
-                                                    .class = q->class });
-        e->cut[q->cut]++;
-        if (!q->skipped) continue;
-        if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
-        skipped = true;
-    }
-    e->skipped += skipped;
+    cJSON *a = cJSON_AddArrayToObject(o, key);
+    for (size_t i = 0; i < count; i++) cJSON_AddItemToArray(a, job_data_number(list[i]));
 }
 
-// Takes over a sample of an earlier process.
+static cJSON *asked_json(struct asked *q)
+{
+    cJSON *o = cJSON_CreateObject();
+    const double numbers[] = { q->turn, q->class, q->scored,        q->answered,      q->score,
+                               q->mean, q->most,  (double)q->steps, (double)q->agreed };
+    add_list(o, "numbers", numbers, sizeof numbers / sizeof *numbers);
+    add_list(o, "cost", q->cost.of, COMPARE_COSTS);
+    if (q->steps) add_list(o, "distances", q->distances, (size_t)q->steps);
+    if (q->cut) cJSON_AddNumberToObject(o, "cut", q->cut);
+    if (q->metric) cJSON_AddStringToObject(o, "metric", q->metric->name);
+    for (int i = 0; i < TEXTS; i++)
+        if (*text_at(q, i)) cJSON_AddStringToObject(o, texts[i].key, *text_at(q, i));
+    cJSON *ids = cJSON_AddArrayToObject(o, "ids");
+    for (size_t i = 0; i < q->ids.count; i++)
+        cJSON_AddItemToArray(ids, cJSON_CreateNumber(q->ids.data[i]));
+    return o;
+}
+
+static int write_state(struct comparing *c, struct err *err)
+{
+    char pictures[HASH_HEX] = "";
+    if (!c->g->state || !c->side[0].count || !c->side[1].count) return 0;
+    identity_add_pictures_at(&c->data, c->done - 1, pictures, NULL);
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddNumberToObject(line, "done", (double)c->done);
+    cJSON_AddStringToObject(line, "pictures", pictures);
+    cJSON *sides = cJSON_AddArrayToObject(line, "sides");
+    for (int k = 0; k < 2; k++) {
+        cJSON *side = cJSON_CreateArray();
+        for (size_t i = 0; i < c->side[k].count; i++)
+            cJSON_AddItemToArray(side, asked_json(&c->side[k].list[i]));
+        cJSON_AddItemToArray(sides, side);
+    }
+    return grid_keep_line(c->g, line, err);
+}
+
+static bool read_list(const cJSON *o, const char *key, double *list, int count)
+{
+    const cJSON *a = json_get(o, key), *x;
+    int n = 0;
+    if (cJSON_GetArraySize(a) != count) return false;
+    cJSON_ArrayForEach(x, a) list[n++] = cJSON_IsNumber(x) ? x->valuedouble : NAN;
+    return true;
+}
+
+static bool read_asked(struct asked *q, const cJSON *o)
+{
+    double n[9] = { 0 }, *cost = q->cost.of;
+    const char *metric = cJSON_GetStringValue(json_get(o, "metric"));
+    const cJSON *x;
+    *q = (struct asked){ 0 };
+    if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", cost, COMPARE_COSTS)) return false;
+    // These become integers.
+    const double counts[] = { n[7],
+                              n[8],
+                              cost[COST_PROMPT_TOKENS],
+                              cost[COST_VISUAL_TOKENS],
+                              cost[COST_KEPT],
+                              cost[COST_KV_BYTES] };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!(counts[i] >= 0 && counts[i] <= 1e15)) return false;
+    if (!(fabs(n[0]) <= 1e9 && fabs(n[1]) <= 1e9)) return false;
+    q->turn = (int)n[0], q->class = (int)n[1];
+    q->scored = n[2] > 0, q->answered = n[3] > 0;
+    if (q->scored && !isfinite(n[4])) return false;
+    q->score = n[4], q->mean = n[5], q->most = n[6];
+    q->steps = (int64_t)n[7], q->agreed = (int64_t)n[8];
+    if (cJSON_GetArraySize(json_get(o, "distances")) != q->steps) return false; // bounds steps
+    q->distances = xcalloc((size_t)q->steps + 1, sizeof *q->distances);
+    if (!read_list(o, "distances", q->distances, (int)q->steps)) return false;
+    q->metric = metric ? metric_find(metric) : NULL;
+    const int64_t cut = json_whole(json_get(o, "cut"), CUT_NONE);
+    q->cut = cut > CUT_NONE && cut < CUTS ? (enum cut)cut : CUT_NONE;
+    for (int k = 0; k < TEXTS; k++) {
+        const char *text = cJSON_GetStringValue(json_get(o, texts[k].key));
+        if (text) *text_at(q, k) = xstrdup(text);
+    }
+    cJSON_ArrayForEach(x, json_get(o, "ids"))
+    {
+        const int32_t id = cJSON_IsNumber(x) ? x->valueint : -1;
+        ids_append(&q->ids, &id, 1);
+    }
+    return q->id && q->kind &&
+           (!q->scored || (q->metric && q->prompt && q->reference && q->answer));
+}
+
+// false: not a valid line.
+static bool read_sides(const cJSON *line, struct asked *list[2], size_t count[2])
+{
+    const cJSON *sides = json_get(line, "sides"), *o;
+    bool good = cJSON_GetArraySize(sides) == 2;
+    for (int k = 0; k < 2; k++) {
+        const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;
+        list[k] = xcalloc((size_t)cJSON_GetArraySize(side) + 1, sizeof **list);
+        count[k] = 0;
+        cJSON_ArrayForEach(o, side) good = read_asked(&list[k][count[k]++], o) && good;
+    }
+    for (int k = 0; k < 2 && !good; k++) {
+        for (size_t i = 0; i < count[k]; i++) asked_release(&list[k][i]);
+        free(list[k]);
+        list[k] = NULL;
+        count[k] = 0;
+    }
+    return good;
+}
+
+// Takes over a sample of an earlier process, and counts it as the evaluation of a side would have.
 static bool take_sample(void *self, const cJSON *line)
 {
     struct comparing *c = self;
     struct asked *list[2];
     size_t count[2];
-    if (!compare_state_read(line, list, count)) return false;
+    if (!read_sides(line, list, count)) return false;
     c->done = json_whole(json_get(line, "done"), 0);
     for (int k = 0; k < 2; k++) {
-        count_sample(&c->d->evaluation[k], list[k], count[k]);
+        struct evaluation *e = &c->d->evaluation[k];
+        bool skipped = false;
+        for (size_t i = 0; i < count[k]; i++) {
+            struct asked *q = &list[k][i];
+            q->index = c->done - 1; // no sample is left out
+            if (q->scored)
+                evaluation_note(e, &(struct evaluated){ .metric = q->metric,
+                                                        .kind = q->kind,
+                                                        .group = "",
+                                                        .score = q->score,
+                                                        .class = q->class });
+            e->cut[q->cut]++;
+            if (!q->skipped) continue;
+            if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
+            skipped = true;
+        }
+        e->skipped += skipped;
         free(c->side[k].list);
         c->side[k].list = list[k];
         c->side[k].count = count[k];
-        for (size_t i = 0; i < count[k]; i++) list[k][i].index = c->done - 1; // all are asked
     }
     pair(c);
     return true;
@@ -300,16 +432,6 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
     const int status = job_data_read(state, take_sample, &c, err);
     for (int k = 0; k < 2; k++) free(c.side[k].list);
     return status;
-}
-
-static int write_state(struct comparing *c, struct err *err)
-{
-    const struct asked *const list[] = { c->side[0].list, c->side[1].list };
-    const size_t count[] = { c->side[0].count, c->side[1].count };
-    if (!c->g->state || !count[0] || !count[1]) return 0;
-    char pictures[HASH_HEX] = "";
-    identity_add_pictures_at(&c->data, c->done - 1, pictures, NULL);
-    return grid_keep_line(c->g, compare_state_line(c->done, pictures, list, count), err);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -369,17 +491,7 @@ static void open_side(struct comparing *c, int k)
     };
 }
 
-// How many samples there are is known from the first one that is gone through here. False: stop.
-static bool report_sample(struct comparing *c)
-{
-    struct job *j = c->g->job;
-    if (!j || !c->all) return true;
-    grid_progress(c->g, NULL, (double)c->done, (double)c->all);
-    job_step(j, c->done);
-    return !grid_stopped(c->g);
-}
-
-// One sample on both sides; false: that was all.
+// One sample on both sides; *more: there may be others.
 static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
                        struct err *err)
 {
@@ -390,14 +502,17 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
         *more &= evaluate_next(v[k]);
         step_logits_clear(&c->side[0].logits); // of ranked choices
     }
-    // One that was stopped in the middle is gone through again.
+    // A resumed job processes a sample that was cancelled again.
     const bool cancelled = atomic_load(grid_cancel(c->g));
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
-    if (cancelled || !report_sample(c)) {
-        c->d->stopped = true;
-        *more = false;
+    c->d->stopped = cancelled;
+    if (!cancelled && c->g->job && c->all) { // 0: none was processed in this process yet
+        grid_progress(c->g, NULL, (double)c->done, (double)c->all);
+        job_step(c->g->job, c->done);
+        c->d->stopped = grid_stopped(c->g);
     }
+    *more &= !c->d->stopped;
     return 0;
 }
 

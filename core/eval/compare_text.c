@@ -12,7 +12,7 @@
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
 
-enum { PIECE = 512, ROWS = 32 }; // tokens of a pass; rows whose logits are there at a time
+enum { PIECE = 512, ROWS = 32 }; // tokens of a pass; rows of logits computed together
 
 struct reader {
     const struct model *model;
@@ -27,15 +27,9 @@ static void reader_init(struct reader *r, const struct model *m, const atomic_bo
     *r = (struct reader){ .model = m, .arena = { .backend = m->arena.backend } };
     r->g = (struct graph){ .backend = m->arena.backend,
                            .arena = &r->arena,
-                           .matmul = MATMUL_F32, // what is compared is small
+                           .matmul = MATMUL_F32, // the differences are small
                            .cancel = cancel };
     r->logits = xreallocarray(NULL, (size_t)(ROWS * m->decoder.config.vocab), sizeof *r->logits);
-}
-
-static void reader_release(struct reader *r)
-{
-    arena_release(&r->arena);
-    free(r->logits);
 }
 
 static int read_piece(struct reader *r, const struct sequence *s)
@@ -61,10 +55,10 @@ static int read_logits(struct reader *r, int64_t first, int64_t n)
 
 // --- one token -----------------------------------------------------------------------------------
 
-// log of the sum of exponents, and the likeliest.
+// Log of the sum of exponentials; *best: the most likely token.
 static double log_sum(const float *x, int64_t n, int64_t *best)
 {
-    double sum = 1; // of the likeliest
+    double sum = 1; // the most likely token's
     *best = 0;
     for (int64_t i = 1; i < n; i++)
         if (x[i] > x[*best]) *best = i;
@@ -115,21 +109,16 @@ static int reader_failed(const struct reader *r, struct err *err)
     return err_set(err, "%s", r->g.err.text[0] ? r->g.err.text : "cancelled");
 }
 
-static int read_piece_of(struct sums *sums, struct reader *r, const struct sequence *s,
-                         struct err *err)
-{
-    const struct load_progress *p = sums->progress;
-    if (read_piece(r, s) < 0) return reader_failed(r, err);
-    sums->done += (uint64_t)s->n;
-    return !p || p->report(p->self, sums->done, sums->all) ? 0 : err_set(err, "cancelled");
-}
-
 static int add_piece(struct sums *sums, struct reader r[2], const struct sequence *s,
                      struct err *err)
 {
     const int64_t vocab = r[0].model->decoder.config.vocab;
-    for (int i = 0; i < 2; i++)
-        if (read_piece_of(sums, &r[i], s, err) < 0) return -1;
+    const struct load_progress *p = sums->progress;
+    for (int i = 0; i < 2; i++) {
+        if (read_piece(&r[i], s) < 0) return reader_failed(&r[i], err);
+        sums->done += (uint64_t)s->n;
+        if (p && !p->report(p->self, sums->done, sums->all)) return err_set(err, "cancelled");
+    }
     for (int64_t from = 0; from < s->n - 1; from += ROWS) {
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
@@ -145,21 +134,17 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
 
 // --- the text ------------------------------------------------------------------------------------
 
-static void sequence_of(struct sequence *s, const struct model *m, const int32_t *ids, int64_t n)
-{
-    sequence_init(s, n, 1);
-    memcpy(s->ids, ids, (size_t)n * sizeof *ids);
-    if (m->family->positions) m->family->positions(m, NULL, s);
-}
-
 static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids, struct err *err)
 {
     int status = 0;
     const int64_t window = r[0].model->decoder.config.window;
     const int64_t piece = window && window < PIECE ? window : PIECE;
     for (int64_t i = 0, all = (int64_t)ids->count; i < all - 1 && status == 0; i += piece) {
+        const struct model *m = r[0].model;
         struct sequence s;
-        sequence_of(&s, r[0].model, ids->data + i, all - i < piece ? all - i : piece);
+        sequence_init(&s, all - i < piece ? all - i : piece, 1);
+        memcpy(s.ids, ids->data + i, (size_t)s.n * sizeof *s.ids);
+        if (m->family->positions) m->family->positions(m, NULL, &s);
         status = add_piece(sums, r, &s, err);
         sequence_release(&s);
     }
@@ -195,7 +180,10 @@ static int compare_models(const struct model *a, const struct model *b, const ch
     reader_init(&r[0], a, cancel);
     reader_init(&r[1], b, cancel);
     if (status == 0) status = add_text(&sums, r, &ids, err);
-    for (int i = 0; i < 2; i++) reader_release(&r[i]);
+    for (int i = 0; i < 2; i++) {
+        arena_release(&r[i].arena);
+        free(r[i].logits);
+    }
     ids_release(&ids);
     const double n = (double)sums.kl.count;
     *difference = (struct text_difference){

@@ -1,5 +1,5 @@
-// core/eval/compare_text.h -- how much two forms of one model differ on a text: what was lost by
-// writing it with smaller weights.
+// core/eval/compare_text.h -- how much two forms of one model differ on a text: the loss by
+// quantised weights.
 #ifndef CORE_COMPARE_COMPARE_TEXT_H
 #define CORE_COMPARE_COMPARE_TEXT_H
 
@@ -12,9 +12,9 @@ struct load_progress;
 struct model;
 
 struct text_difference {
-    int64_t tokens;       // whose next token was predicted
-    double kl, kl_most;   // of the second's distribution from the first's, in nats: mean, largest
-    double same;          // share of places at which both find the same token the likeliest
+    int64_t tokens;       // predictions compared
+    double kl, kl_most;   // divergence of the second from the first in nats: mean, largest
+    double same;          // share of predictions with the same most likely token
     double perplexity[2]; // of the text
 };
 

@@ -140,17 +140,8 @@ int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, con
     return status;
 }
 
-static int show_picture(struct evaluating *v, const char *path, struct err *err)
-{
-    size_t size;
-    char *bytes = dataset_picture(v->r->data, path, IMAGE_MAX_FILE, &size, err);
-    const int index = bytes ? conversation_attach(&v->c, path, bytes, size, err) : -1;
-    free(bytes);
-    return index;
-}
-
-// The sample's pictures in the conversation, where they wait, so that dropping messages leaves
-// them. Those that were not prepared are decoded now.
+// Attaches the sample's pictures as pending ones, which dropped messages leave. Decodes those that
+// were not prepared ahead.
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
@@ -158,10 +149,14 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
     if (shown_are(&v->shown, d)) return 0;
     clear_pictures(v);
     for (size_t i = 0; i < d->path_count; i++) {
-        const int index = i < a->picture_count
-                              ? conversation_attach_decoded(&v->c, &a->pictures[i], err)
-                              : show_picture(v, d->paths[i], err);
-        if (index < 0) {
+        const bool prepared = i < a->picture_count;
+        struct picture own = { 0 }, *picture = prepared ? &a->pictures[i] : &own;
+        int status = prepared ? 0 : evaluate_picture(v->r->data, NULL, d->paths[i], &own, err);
+        if (status == 0 && conversation_attach_decoded(&v->c, picture, err) < 0) {
+            if (!prepared) picture_release(&own);
+            status = -1;
+        }
+        if (status < 0) {
             clear_pictures(v);
             return -1;
         }
@@ -175,7 +170,7 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
     if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
-    // What a method keeps of a picture may depend on the question: reuse nothing.
+    // The tokens that a method keeps of a picture may depend on the question: reuse nothing.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
         hooks_add(hooks, &v->r->hooks->list[i]);
@@ -185,7 +180,7 @@ static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err 
     return 0;
 }
 
-// Questions or choices that share passes, where that rounds differently from one alone.
+// Records how many questions or choices share a pass, where that changes the rounding.
 static void note_batch(struct evaluating *v, const struct hooks *hooks)
 {
     const bool rounds = strcmp(v->e->arithmetic, "f32") != 0;
@@ -207,7 +202,7 @@ struct message *evaluate_set_messages(struct evaluating *v, const struct dialogu
 }
 
 struct captured {
-    char *text; // NULL: a half answer is none
+    char *text; // NULL: cancelled
     struct event_answer answer;
     struct ids ids;
 };
@@ -224,66 +219,46 @@ static void capture(void *self, const struct event *event)
     c->answer.ids = c->ids.data;
 }
 
-static int report_answer(struct evaluating *v, const struct captured *answer, struct err *err)
-{
-    if (!v->r->answered || !answer->text) return 0;
-    return v->r->answered(v->r->self, &v->passes, &answer->answer, err);
-}
-
-// The answer of a file.
-static int take_given(struct evaluating *v, const struct sample *s, const struct question *q,
-                      const struct metric *m, struct metric_case *mc)
-{
-    struct err err;
-    mc->answer = given_answer(v->r->given, s->index, q->message, &err);
-    if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
-    skip(v, s, q, m, err.text);
-    return 1;
-}
-
-// The model's answer to the question alone. -1: err says why there is none.
-static int ask_alone(struct evaluating *v, const struct sample *s, const struct question *q,
-                     struct hooks *hooks, struct captured *answer, struct err *err)
-{
-    static const struct answer_options options = { .steady = true };
-    struct sinks sinks = { 0 };
-    bool answered;
-    sinks_add(&sinks, (struct sink){ capture, answer });
-    evaluate_set_messages(v, &s->dialogue, q->message);
-    v->passes.opening = v->c.message_count - (q->message + 1);
-    if (answer_run(&v->c, v->settings, hooks, v->r->cancel, &options, &sinks, &answered, err) < 0)
-        return -1;
-    return report_answer(v, answer, err);
-}
-
 static int ask(struct evaluating *v, const struct sample *s, const struct question *q,
                const struct metric *m, struct metric_case *mc)
 {
+    static const struct answer_options options = { .steady = true };
     struct hooks hooks;
     struct err err;
     struct captured answer = { 0 };
     struct ready_answer ready;
+    struct sinks sinks = { 0 };
     enum cut cut = CUT_NONE;
-    int status = 0;
-    if (v->r->given) return take_given(v, s, q, m, mc);
-    if (attach_methods(v, &hooks, &err) < 0) {
+    bool answered;
+    int status;
+    if (v->r->given) { // the answer of a file
+        mc->answer = given_answer(v->r->given, s->index, q->message, &err);
+        if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
         skip(v, s, q, m, err.text);
         return 1;
     }
-    if (evaluate_batch(v, s, m, &hooks, &ready)) {
+    status = attach_methods(v, &hooks, &err);
+    if (status == 0 && evaluate_batch(v, s, m, &hooks, &ready)) {
         note_batch(v, &hooks);
         answer.text = ready.text;
         cut = ready.cut;
-    } else if (ask_alone(v, s, q, &hooks, &answer, &err) < 0) {
+    } else if (status == 0) { // the question alone
+        sinks_add(&sinks, (struct sink){ capture, &answer });
+        evaluate_set_messages(v, &s->dialogue, q->message);
+        v->passes.opening = v->c.message_count - (q->message + 1);
+        status =
+            answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err);
+        if (status == 0 && v->r->answered && answer.text)
+            status = v->r->answered(v->r->self, &v->passes, &answer.answer, &err);
+        if (status == 0) cut = cut_of(&answer.answer);
+    }
+    if (status < 0) {
         skip(v, s, q, m, err.text);
         status = 1;
-    } else {
-        cut = cut_of(&answer.answer);
-    }
-    if (status == 0 && !answer.text) {
+    } else if (!answer.text) {
         v->stopped = true;
-    } else if (status == 0) {
-        // The suites' programs do so when they decode; some of their rules do not when they score.
+    } else {
+        // The suites strip answers when they decode; some of their rules do not when they score.
         mc->answer = s->max_tokens ? python_strip(mc->scratch, answer.text, NULL) : answer.text;
         status = score_case(v, s, q, m, mc, cut);
     }
@@ -315,13 +290,6 @@ static void list_choices(struct message *m, const struct metric_case *mc)
     buf_release(&b);
 }
 
-static int64_t characters(const char *text)
-{
-    int64_t n = 0;
-    for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 static int rank(struct evaluating *v, const struct sample *s, const struct question *q,
                 const struct metric *m, struct metric_case *mc)
 {
@@ -341,7 +309,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     if (as_letters && !choices_listed(q->text)) list_choices(asked, mc);
     for (size_t i = 0; i < n; i++) {
         texts[i] = as_letters ? letters[i] : mc->choices[i];
-        lengths[i] = characters(texts[i]);
+        for (const char *c = texts[i]; *c; c++) lengths[i] += (*c & 0xC0) != 0x80; // characters
     }
     if (status == 0) status = attach_methods(v, &hooks, &err);
     if (status == 0) note_batch(v, &hooks);
@@ -386,7 +354,7 @@ static int lose(struct evaluating *v, const struct sample *s, const struct metri
     return status;
 }
 
-// Every question of the sample; how many could not be scored.
+// Asks every question of the sample; returns how many could not be scored.
 static int ask_all(struct evaluating *v, const struct sample *s, const struct metric *m)
 {
     int skipped = 0, asked = 0;
@@ -420,8 +388,7 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
-// Answers of an evaluation set are as long as the set says, or as sample.max_tokens if that was set
-// to less.
+// Limits answers to an evaluation set's length, or to a smaller sample.max_tokens that was set.
 void evaluate_limit_answers(struct evaluating *v, const struct sample *s)
 {
     char text[16];
@@ -443,7 +410,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     const struct metric *m = evaluate_metric(v, s, &err);
     const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
-    // A picture that another stage cannot read is none for all.
+    // If one stage cannot read a picture, all skip the sample.
     status = stages_agree_status(stages_of(&v->r->model->decoder), v->c.number, (uint64_t)s->index,
                                  status, &err);
     if (!m || status < 0) {

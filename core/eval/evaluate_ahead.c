@@ -3,8 +3,8 @@
 //
 // The thread walks through the samples as evaluate_next does and queues them in that order. What
 // waits is bounded: a number of samples, and bytes of their pictures beyond the first sample's.
-// Nothing is decided here: a picture that cannot be decoded, or is not prepared for another reason,
-// is decoded where it is asked about, which reports the error.
+// A picture that cannot be decoded, or is not prepared for another reason, is decoded when it is
+// shown, which reports the error.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static size_t bytes_of(const struct ahead_sample *s)
 
 // --- the thread ----------------------------------------------------------------------------------
 
-// As many as can be, from the first on.
+// Decodes the pictures up to the first that fails.
 static void decode(const struct ahead *a, struct walk *w, struct ahead_sample *s)
 {
     const struct dialogue *d = &s->sample.dialogue;
@@ -58,7 +58,7 @@ static void decode(const struct ahead *a, struct walk *w, struct ahead_sample *s
         s->picture_count++;
 }
 
-// Sample i of those looked at. Its pictures are needed if this process evaluates it.
+// Reads sample i, and decodes its pictures if this process evaluates it.
 static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahead_sample *s)
 {
     const struct evaluate_request *r = a->v->r;
@@ -71,16 +71,12 @@ static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahe
         decode(a, w, s);
 }
 
-static bool is_full(const struct ahead *a, const struct ahead_sample *s)
-{
-    return a->count == SAMPLES || (a->count && a->bytes + bytes_of(s) > ROOM);
-}
-
-// False: nobody wants more.
+// Queues a sample once there is room; false: stopped.
 static bool put(struct ahead *a, struct ahead_sample *s)
 {
     pthread_mutex_lock(&a->lock);
-    while (!a->stop && is_full(a, s)) pthread_cond_wait(&a->taken, &a->lock);
+    while (!a->stop && (a->count == SAMPLES || (a->count && a->bytes + bytes_of(s) > ROOM)))
+        pthread_cond_wait(&a->taken, &a->lock);
     const bool stop = a->stop;
     if (!stop) {
         a->list[(a->from + a->count++) % SAMPLES] = *s;
@@ -109,7 +105,7 @@ static void *run(void *self)
     return NULL;
 }
 
-// --- the other side ------------------------------------------------------------------------------
+// --- the evaluation's thread ---------------------------------------------------------------------
 
 static void release(struct ahead *a)
 {

@@ -1,6 +1,6 @@
-// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures that is asked
-// before its own, as one asks for a description first. Its answer stays in the conversation, so
-// that what follows can be read off it. Samples in a row with the same pictures share it.
+// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures before its own,
+// such as for a description. Its answer stays in the conversation, so that later questions can use
+// it. Consecutive samples with the same pictures share it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,28 +41,16 @@ size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d)
     return i < d->count && shows(&d->messages[i]) ? i : d->count;
 }
 
-static void add_pictures(struct message *to, const struct message *from)
-{
-    for (size_t i = 0; i < from->content_count; i++)
-        if (from->content[i].picture >= 0) message_add_picture(to, from->content[i].picture);
-}
-
-static void add_texts(struct message *to, const struct message *from)
-{
-    to->from_data = from->from_data;
-    for (size_t i = 0; i < from->content_count; i++)
-        if (from->content[i].text) message_add_text(to, from->content[i].text);
-}
-
 static void put_question(struct evaluating *v, const struct message *about)
 {
     struct message *m = conversation_add(&v->c, ROLE_USER);
-    add_pictures(m, about);
+    for (size_t i = 0; i < about->content_count; i++)
+        if (about->content[i].picture >= 0) message_add_picture(m, about->content[i].picture);
     message_add_text(m, settings_text(v->settings, "eval.first"));
 }
 
-// Everything that the answer depends on besides the files of the pictures: the messages before the
-// first question, and which pictures it shows.
+// All that the answer depends on besides the files of the pictures: the messages before the first
+// question, and the pictures in it.
 static char *context_of(const struct dialogue *d, size_t at)
 {
     struct buf b = { 0 };
@@ -83,8 +71,7 @@ static void note_cancelled(void *self, const struct event *event)
     if (event->kind == EVENT_ANSWER) *cancelled = !strcmp(event->answer->stop, "cancelled");
 }
 
-// The answer may be as long as sample.max_tokens says, whatever limit an evaluation set has for its
-// own.
+// Limits the answer to sample.max_tokens, whatever an evaluation set's own limit.
 static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 {
     static const struct answer_options options = { .steady = true };
@@ -129,7 +116,7 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     message_copy(&o->answer, &v->c.messages[v->c.message_count - 1]);
     for (size_t i = 0; i < d->path_count; i++) shown_add(&o->shown, d->paths[i]);
     o->context = context;
-    // Who looks at answers looks at each from nothing, as without this.
+    // A listener measures each answer from an empty cache, as without eval.first.
     if (v->r->answered) conversation_stale(&v->c, STALE_VISUAL);
     return 0;
 }
@@ -138,7 +125,10 @@ void evaluate_put_opened(struct evaluating *v, const struct message *asked)
 {
     put_question(v, asked);
     message_copy(conversation_add(&v->c, ROLE_ASSISTANT), &v->opening.answer);
-    add_texts(conversation_add(&v->c, ROLE_USER), asked);
+    struct message *m = conversation_add(&v->c, ROLE_USER);
+    m->from_data = asked->from_data;
+    for (size_t i = 0; i < asked->content_count; i++)
+        if (asked->content[i].text) message_add_text(m, asked->content[i].text);
 }
 
 void evaluate_first_release(struct evaluating *v)

@@ -54,7 +54,7 @@ static int start(struct flight *f, struct err *err)
     return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
 }
 
-// One round of all: 1, 0 if it was the last. -1 where a flight could not start: the other ranks
+// One round of all flights: 1, or 0 for the last. -1 if a flight could not start: the other ranks
 // then wait for it until the job ends with this error.
 static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
 {

@@ -109,7 +109,7 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g,
     for (int64_t i = 0; i < r->data->count && status == 0; i++) {
         struct sample s;
         struct question q;
-        // A sample that cannot be read is reported when its turn comes.
+        // The evaluation reports a sample that cannot be read.
         const bool read = dataset_read(r->data, i, &s, NULL) == 0;
         const struct metric *m = read ? evaluate_metric(&v, &s, NULL) : NULL;
         if (m) status = check_metric(r, &s, m, err);
@@ -144,36 +144,20 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
     return count == 1;
 }
 
-// --- what a person is told -----------------------------------------------------------------------
-
-static int parts_of(const struct evaluating *v, const struct sample *s)
-{
-    const struct metric *m = evaluate_metric(v, s, NULL);
-    if (!m) return 0;
-    if (m->way == METRIC_LOSS) return DATA_PROMPT | DATA_ANSWERS;
-    if (m->way == METRIC_RANKS) return DATA_PROMPT | DATA_CHOICES;
-    return v->r->given ? 0 : DATA_PROMPT;
-}
+// --- notices about the data ----------------------------------------------------------------------
 
 void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read)
 {
-    if (v->r->notices)
-        data_notices_sample(v->r->notices, v->r->model->tokenizer, s, read ? parts_of(v, s) : 0);
+    static const int parts[] = { [METRIC_ANSWERS] = DATA_PROMPT,
+                                 [METRIC_RANKS] = DATA_PROMPT | DATA_CHOICES,
+                                 [METRIC_LOSS] = DATA_PROMPT | DATA_ANSWERS };
+    if (!v->r->notices) return;
+    const struct metric *m = read ? evaluate_metric(v, s, NULL) : NULL;
+    const bool asks = m && !(m->way == METRIC_ANSWERS && v->r->given);
+    data_notices_sample(v->r->notices, v->r->model->tokenizer, s, asks ? parts[m->way] : 0);
 }
 
 // --- the corpus of references --------------------------------------------------------------------
-
-static void add_to_corpus(struct evaluating *v, const struct metric *m, void *corpus,
-                          const struct sample *s)
-{
-    struct question q;
-    for (size_t i = 0; i < s->dialogue.count; i++) {
-        if (!question_at(s, m, i, &q)) continue;
-        if (evaluate_metric(v, s, NULL) == m)
-            m->corpus_add(m, corpus, q.references, q.reference_count);
-        question_release(&q);
-    }
-}
 
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
 {
@@ -189,7 +173,13 @@ const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
         struct sample s;
         const int status = dataset_read(v->r->data, evaluate_sample_at(v->r, i), &s, NULL);
         const bool chosen = evaluate_is_chosen(v->r, &s);
-        if (status == 0 && chosen) add_to_corpus(v, m, corpus, &s);
+        if (status == 0 && chosen && evaluate_metric(v, &s, NULL) == m)
+            for (size_t k = 0; k < s.dialogue.count; k++) {
+                struct question q;
+                if (!question_at(&s, m, k, &q)) continue;
+                m->corpus_add(m, corpus, q.references, q.reference_count);
+                question_release(&q);
+            }
         taken += chosen;
         sample_release(&s);
     }

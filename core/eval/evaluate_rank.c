@@ -35,12 +35,12 @@ struct ranking {
     struct evaluate_passes *passes;
     struct conversation *c;
     struct prompt_options options;
-    struct sequence prompt; // with what opens the answer
-    struct ids closing;     // what the chat template writes behind an answer
+    struct sequence prompt; // with the generation prompt
+    struct ids closing;     // tokens that the chat template writes behind an answer
 };
 
-// The answered conversation, and where the choice's tokens end: what the chat template writes
-// behind an answer does not count.
+// The answered conversation, and the range of the choice's tokens: the chat template's text behind
+// an answer does not count.
 struct answered {
     struct sequence sequence;
     int64_t first, end;
@@ -61,7 +61,8 @@ static int render_id(const struct ranking *k, int32_t id, struct sequence *s, st
     return status;
 }
 
-// What stands behind an answer: the rows behind the last one in which two answers differ.
+// The chat template's text behind an answer: the rows behind the last one in which two answers
+// differ.
 static int find_closing(struct ranking *k, struct err *err)
 {
     struct sequence a = { 0 }, b = { 0 };
@@ -73,16 +74,6 @@ static int find_closing(struct ranking *k, struct err *err)
     sequence_release(&a);
     sequence_release(&b);
     return status;
-}
-
-// Takes what the template writes behind an answer off the choice's rows, unless a token of it has
-// merged with the choice.
-static void take_closing_off(const struct ranking *k, struct answered *a)
-{
-    const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
-    if (n && end > a->first && end < a->end &&
-        !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
-        a->end = end;
 }
 
 static int add_choice(const struct ranking *k, const char *choice, struct answered *a,
@@ -106,36 +97,13 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
             c->model->family->positions(c->model, c->pictures, &a->sequence);
         a->first = answers[count - 1].first;
         a->end = answers[count - 1].end;
-        take_closing_off(k, a);
+        // Without the template's text behind an answer, unless it has merged with the choice.
+        const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
+        if (n && end > a->first && end < a->end &&
+            !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
+            a->end = end;
     }
     free(answers);
-    return status;
-}
-
-// First row at which they differ, at most that of the answer.
-static int64_t parting_row(const struct sequence *prompt, const struct answered *a)
-{
-    int64_t p = 0;
-    while (p < a->first && p < prompt->n && prompt->ids[p] == a->sequence.ids[p] &&
-           prompt->picture[p] == a->sequence.picture[p])
-        p++;
-    return p;
-}
-
-// The loss of each of the tokens of rows p .. from h[L] of the last n rows, x: loss [n - 1].
-static int rows_loss(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
-                     struct tensor *x, float *loss)
-{
-    // The last row predicts what is not there; methods may have dropped others in front.
-    const int64_t n = s->n - (p - 1);
-    int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
-    float *weight = xcalloc((size_t)n, sizeof *weight); // no gradient is wanted
-    for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n + i);
-    x = op_gather_rows(g, x, row, n - 1); // [n-1, D]
-    x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-    const int status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
-    free(weight);
-    free(row);
     return status;
 }
 
@@ -147,24 +115,23 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     float *loss = xcalloc((size_t)n + 1, sizeof *loss);
     int status = 0;
     double sum = 0;
-    if (decoder_last(d)) status = x ? rows_loss(g, d, s, p, x, loss) : -1;
+    if (decoder_last(d) && !x) status = -1;
+    if (decoder_last(d) && x) {
+        // The last row predicts no token of s; methods may have dropped rows in front.
+        int32_t *row = xreallocarray(NULL, (size_t)n + 1, sizeof *row);
+        float *weight = xcalloc((size_t)n + 1, sizeof *weight); // no gradient is wanted
+        for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n - 1 + i);
+        x = op_gather_rows(g, x, row, n); // [n, D]
+        x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+        free(weight);
+        free(row);
+    }
     stages_tell(g, stages_of(d), loss, (size_t)n * sizeof *loss);
     if (!graph_ok(g)) status = -1;
     for (int64_t i = 0; i < n; i++) sum += loss[i];
     free(loss);
     *loglik = -sum;
-    return status;
-}
-
-// The same; rows 0 .. p-2 are in the cache.
-static int rank_rows(struct graph *g, struct conversation *c, const struct sequence *s, int64_t p,
-                     double *loglik)
-{
-    struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *x = NULL; // [n, D]
-    int status = conversation_forward(c, g, s, LOGITS_HIDDEN, false, &x);
-    if (status == 0) status = sum_losses(g, &c->model->decoder, s, p, x, loglik);
-    arena_reset(g->arena, mark);
     return status;
 }
 
@@ -174,8 +141,12 @@ static int read_choice(const struct ranking *k, const char *choice, struct seque
 {
     const int64_t limit = conversation_limit(k->c->model, k->passes->settings);
     struct answered a;
+    const struct sequence *prompt = &k->prompt, *with = &a.sequence;
     int status = add_choice(k, choice, &a, err);
-    *p = status == 0 ? parting_row(&k->prompt, &a) : 0;
+    *p = 0; // the first row at which they differ, at most the answer's
+    while (status == 0 && *p < a.first && *p < prompt->n && prompt->ids[*p] == with->ids[*p] &&
+           prompt->picture[*p] == with->picture[*p])
+        ++*p;
     if (status == 0 && (*p < 1 || a.end <= *p))
         status = err_set(err, "the choice '%.100s' has no token of its own", choice);
     if (status == 0 && a.end > limit)
@@ -192,13 +163,17 @@ static int rank_alone(const struct ranking *k, const struct sequence *s, int64_t
     struct conversation *c = k->c;
     struct graph g =
         conversation_graph(c, k->passes->settings, k->passes->hooks, k->passes->cancel);
+    struct arena_mark mark = arena_mark(g.arena);
+    struct tensor *x = NULL;     // [n, D]
+    conversation_trim(c, p - 1); // rows 0 .. p-2 stay in the cache
+    int status = conversation_forward(c, &g, s, LOGITS_HIDDEN, false, &x);
+    if (status == 0) status = sum_losses(&g, &c->model->decoder, s, p, x, loglik);
+    arena_reset(g.arena, mark);
     conversation_trim(c, p - 1);
-    const int status = rank_rows(&g, c, s, p, loglik) < 0 ? failed(&g, k->passes, err) : 0;
-    conversation_trim(c, p - 1);
-    return status;
+    return status < 0 ? failed(&g, k->passes, err) : 0;
 }
 
-// All rows that the choices do not share, in one pass.
+// Computes all rows that the choices do not share in one pass.
 static int rank_together(const struct ranking *k, const struct sequence *s, const int64_t *p,
                          int count, double *loglik, struct err *err)
 {
@@ -223,7 +198,7 @@ static int rank_together(const struct ranking *k, const struct sequence *s, cons
     return status < 0 ? failed(&b.graph, k->passes, err) : 0;
 }
 
-// Some of the choices, as many as a batch may have.
+// Ranks at most BATCH_MOST choices.
 static int rank_choices(const struct ranking *k, const char *const *choices, int count,
                         double *loglik, struct err *err)
 {
@@ -268,15 +243,6 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
 
 // --- the loss ------------------------------------------------------------------------------------
 
-static int check_labels(const struct labels *l, const struct conversation *c,
-                        const struct settings *s, struct err *err)
-{
-    const int64_t limit = conversation_limit(c->model, s);
-    if (l->sequence.n <= limit) return 0;
-    return err_set(err, "%lld tokens, but the context holds %lld", (long long)l->sequence.n,
-                   (long long)limit);
-}
-
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err)
 {
@@ -290,7 +256,10 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
         labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
     if (status == 0 && (!l.trained || !labels_answered(messages, count)))
         status = err_set(err, "%s", dialogue_unanswered(messages, count));
-    if (status == 0) status = check_labels(&l, c, p->settings, err);
+    const int64_t limit = conversation_limit(c->model, p->settings);
+    if (status == 0 && l.sequence.n > limit)
+        status = err_set(err, "%lld tokens, but the context holds %lld", (long long)l.sequence.n,
+                         (long long)limit);
     if (status == 0) {
         bool good = true;
         for (size_t i = 0; i < c->picture_count && good; i++)

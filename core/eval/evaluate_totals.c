@@ -28,9 +28,11 @@ struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m
     return &e->totals[e->total_count++].tally;
 }
 
-// For the set's total.
-static void keep_score(struct evaluation *e, const struct evaluated *told)
+void evaluation_note(struct evaluation *e, const struct evaluated *told)
 {
+    metric_tally_add(evaluate_total(e, told->metric, told->kind),
+                     &(struct metric_outcome){ .score = told->score, .class = told->class });
+    if (!e->total) return;
     const size_t kind = names_add(&e->kinds, told->kind, NULL);
     const size_t group = names_add(&e->groups, told->group, NULL);
     if (e->score_count == e->score_room) {
@@ -48,13 +50,6 @@ const char *evaluated_answer(const struct evaluated *told)
     if (told->skipped) return NULL;
     if (told->metric->way != METRIC_RANKS) return told->scored_text;
     return told->found ? told->found : "";
-}
-
-void evaluation_note(struct evaluation *e, const struct evaluated *told)
-{
-    metric_tally_add(evaluate_total(e, told->metric, told->kind),
-                     &(struct metric_outcome){ .score = told->score, .class = told->class });
-    if (e->total) keep_score(e, told);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -120,7 +115,7 @@ const struct evaluation_total *evaluation_of(const struct evaluation *e, const s
     return NULL;
 }
 
-// --- in words ------------------------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 static char *number_text(double x)
 {
@@ -186,7 +181,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
     if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    // What the rules did not see of the answers, or saw.
+    // Thinking that the rules did not see, or saw.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
         if (e->thoughts[i])
             buf_printf(&thoughts, "%s%s %lld %s", thoughts.length ? "; " : "", words[i],

@@ -1,7 +1,7 @@
 // core/eval/given.c -- answers of a file, and the questions to which they belong.
 //
-// Matching goes through the lines and questions that have no partner yet, three times, sorted by id
-// and a key: the prompt, its first line, nothing. Equal keys are paired in their order.
+// Three passes match the lines and questions without a partner, sorted by id and a key: the prompt,
+// its first line, nothing. Equal keys are paired in order.
 #include "core/eval/given.h"
 
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 
 enum {
     SHOWN = 60,  // bytes of a question in a message
-    LOOK = 4096, // lines between two looks at Ctrl-C
+    LOOK = 4096, // lines between two checks for Ctrl-C
 };
 static const size_t none = (size_t)-1;
 
 struct given_line {
     size_t id;            // of names
     char *prompt;         // NULL: it has none
-    char *written, *text; // the id as it is written; the answer
+    char *written, *text; // the id as in the file; the answer
     int64_t number;       // in the file, from 1
     bool used;
 };
@@ -193,19 +193,14 @@ static bool takes_part(const struct given *g, size_t id, const char *prompt, enu
     return pass == BY_ORDER ? !g->of_id[id].matched : prompt != NULL;
 }
 
-static bool same_answers(const struct given *g, const struct candidate *c, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(g->lines[c[i].at].text, g->lines[c[0].at].text) != 0) return false;
-    return count > 0;
-}
-
 // The candidates are `lines` lines, then `questions` questions, all of one id and key. Equal
 // answers (of a program that was run twice) count as one.
 static void pair(struct given *g, const struct candidate *c, size_t lines, size_t questions,
                  enum pass pass)
 {
-    const bool same = (pass != BY_ORDER || questions == 1) && same_answers(g, c, lines);
+    bool same = pass != BY_ORDER || questions == 1;
+    for (size_t i = 1; i < lines; i++)
+        same &= !strcmp(g->lines[c[i].at].text, g->lines[c[0].at].text);
     if (!lines || !questions || (lines != questions && !same)) return;
     for (size_t i = 0; i < questions; i++)
         g->questions[c[lines + i].at].line = c[lines == questions ? i : 0].at;
@@ -291,7 +286,7 @@ char *given_unused(const struct given *g)
                      (long long)first->number, first->written);
 }
 
-// Does one contain the other's first line? Programs add words before and behind a question.
+// Does one contain the other's first line? Programs put words before and behind a question.
 static bool alike(const char *a, const char *b)
 {
     struct scratch s = { 0 };
