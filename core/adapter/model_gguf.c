@@ -87,7 +87,7 @@ static int put_rotary(struct export *e, struct err *err)
     const char *name = rope_scaling_name(r);
     char *key = xasprintf("%s.rope.scaling.type", e->architecture);
     int status = 0;
-    put_u32(e, "rope.dimension_count", rope_turning(r));
+    put_u32(e, "rope.dimension_count", rope_rotated(r));
     put_f32(e, "rope.freq_base", r->theta);
     put_sections(e, r);
     if (!strcmp(name, "linear") || !strcmp(name, "yarn")) {
@@ -248,7 +248,7 @@ static struct gguf_tensor *add_rows(struct export *e, const char *plain, const s
     const int64_t shape[] = { rows, tensor_row(w->tensor) };
     struct gguf_tensor *t = add_named(e, plain, w, w->tensor->rank, shape);
     if (strstr(plain, "self_attn.q_proj.") || strstr(plain, "self_attn.k_proj."))
-        t->order = gguf_text_order(e->architecture, d->dim, rope_turning(&d->rope),
+        t->order = gguf_text_order(e->architecture, d->dim, rope_rotated(&d->rope),
                                    d->rope.section[0] > 0);
     return t;
 }

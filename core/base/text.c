@@ -21,6 +21,14 @@ bool text_listed(const char *const *list, const char *text)
     return false;
 }
 
+void text_append(char **all, char *more)
+{
+    char *before = *all;
+    *all = before ? xasprintf("%s; %s", before, more) : xstrdup(more);
+    free(before);
+    free(more);
+}
+
 const char *text_trimmed(const char *text)
 {
     return text + strspn(text, " \t\r\n");

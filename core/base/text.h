@@ -15,6 +15,8 @@
 bool text_ends(const char *text, const char *end);
 // Whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
 bool text_listed(const char *const *list, const char *text);
+// Adds a sentence to *all (NULL: none yet), behind "; "; frees `more`.
+void text_append(char **all, char *more);
 // Skips leading blanks and line ends: many models begin their answers with one, which is not shown.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.

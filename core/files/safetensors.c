@@ -435,6 +435,11 @@ uint64_t safetensors_resident(const struct safetensors *f)
     return bytes;
 }
 
+bool safetensor_is_float(const struct safetensor *t)
+{
+    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
+}
+
 int64_t safetensor_count(const struct safetensor *t)
 {
     int64_t n = 1;

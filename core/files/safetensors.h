@@ -50,6 +50,7 @@ struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const ch
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
 int64_t safetensor_count(const struct safetensor *t); // numbers in the tensor
+bool safetensor_is_float(const struct safetensor *t); // f32, f16 or bf16
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
 // Resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);

@@ -12,20 +12,14 @@
 
 enum { NAME_SIZE = 256 };
 
-static void full_name(const struct binder *b, char name[NAME_SIZE], const char *format,
-                      va_list args)
-{
-    int n = snprintf(name, NAME_SIZE, "%s", b->prefix);
-    vsnprintf(name + n, (size_t)(NAME_SIZE - n), format, args);
-}
-
 // The full name that a function's `format` and the arguments after it spell.
-#define FULL_NAME(b, name, format)        \
-    do {                                  \
-        va_list args;                     \
-        va_start(args, format);           \
-        full_name(b, name, format, args); \
-        va_end(args);                     \
+#define FULL_NAME(b, name, format)                                            \
+    do {                                                                      \
+        va_list args;                                                         \
+        va_start(args, format);                                               \
+        const int start = snprintf(name, NAME_SIZE, "%s", (b)->prefix);       \
+        vsnprintf((name) + start, (size_t)(NAME_SIZE - start), format, args); \
+        va_end(args);                                                         \
     } while (0)
 
 // Records a bound weight; the entry is the newest.
@@ -123,33 +117,15 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     if (!b->failed) note(b, name, &w->weight)->linear = w;
 }
 
-void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
-                  const char *format, ...)
+void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,
+                 const char *format, ...)
 {
     char name[NAME_SIZE];
     FULL_NAME(b, name, format);
-    if (!bind_stored(b, t, 4, (int64_t[]){ rows, channels, side, side }, name)) return;
+    if (!bind_stored(b, t, rank, shape, name)) return;
+    t->shape[1] = tensor_count(t) / rows;
+    t->shape[0] = rows;
     t->rank = 2;
-    t->shape[1] = channels * side * side;
-}
-
-void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
-                const char *format, ...)
-{
-    char name[NAME_SIZE];
-    FULL_NAME(b, name, format);
-    bind_stored(b, t, 5, (int64_t[]){ rows, 3, times, patch, patch }, name);
-}
-
-void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
-               const char *format, ...)
-{
-    char name[NAME_SIZE];
-    FULL_NAME(b, name, format);
-    if (!bind_stored(b, t, 3, (int64_t[]){ rows, cols, width }, name)) return;
-    t->rank = 2;
-    t->shape[0] = rows * cols;
-    t->shape[1] = width;
 }
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name)

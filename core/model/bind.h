@@ -22,8 +22,8 @@ struct binder {
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
-    bool shapes_only; // of weights that another process holds: checks the shapes of matrices, whose
-                      // tensors get no data
+    // Matrices are another process's: their shapes are checked, but their tensors get no data.
+    bool shapes_only;
 };
 
 // A weight of [rows, columns] in its stored dtype.
@@ -45,17 +45,13 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// The weight of a convolution over squares of patches or features, [rows, channels, side, side], as
-// a matrix.
-void bind_squares(struct binder *b, struct tensor *t, int64_t rows, int64_t channels, int64_t side,
-                  const char *format, ...) __attribute__((format(printf, 6, 7)));
-// The same over patches of video, [rows, 3, times, patch, patch].
-void bind_cubes(struct binder *b, struct tensor *t, int64_t rows, int64_t times, int64_t patch,
-                const char *format, ...) __attribute__((format(printf, 6, 7)));
-
-// A table that the file stores as [rows, cols, width], as a matrix [rows*cols, width].
-void bind_grid(struct binder *b, struct tensor *t, int64_t rows, int64_t cols, int64_t width,
-               const char *format, ...) __attribute__((format(printf, 6, 7)));
+// A tensor that the file stores with that shape, as a matrix of `rows` rows: the weight of a
+// convolution over patches, [rows, channels, side, side]; a table for a grid, [y, x, width].
+void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,
+                 const char *format, ...) __attribute__((format(printf, 6, 7)));
+// The weight of a convolution over squares of patches or features.
+#define bind_squares(b, t, rows, channels, side, ...) \
+    bind_folded(b, t, rows, 4, (const int64_t[]){ rows, channels, side, side }, __VA_ARGS__)
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
 // The first prefix under which the file has `name`; the first one if none has, so that error

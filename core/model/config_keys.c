@@ -1,5 +1,5 @@
-// core/model/config_keys.c -- keys of config.json, or of a GGUF file's metadata, that change what
-// is computed, and that no family here computes.
+// core/model/config_keys.c -- refuses keys of config.json, or of a GGUF file's metadata, that
+// change the result and that no family computes.
 //
 // Tensors show most differences between architectures (core/model/unread.h); these keys leave no
 // trace in them. Keys that are neither here nor read anywhere are taken to be harmless.
@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/model/layer.h"
 #include "core/model/model.h"
 #include "core/model/unread.h"
 
-// The value with which a key changes nothing; null does not either.
+// The value with which a key changes nothing, as null.
 enum neutral {
     NOTHING, // 0, false, "" or an empty list
     NUMBER,  // `number`
@@ -46,7 +47,7 @@ static const struct key text_keys[] = {
     { "swiglu_limit", NOTHING, 0 },
     { "apply_layernorm_1p", NOTHING, 0 },
     { "zero_centered_gamma", NOTHING, 0 },
-    // Who sees whom, and which layers share what.
+    // Masks, and tensors that layers share.
     { "is_causal", TRUE, 0 },
     { "use_bidirectional_attention", NOTHING, 0 },
     { "add_cross_attention", NOTHING, 0 },
@@ -81,7 +82,7 @@ static const struct key rope_keys[] = {
     { "sliding_attention", NOTHING, 0 },
 };
 
-// Where heads have no norms of their own.
+// Of kinds without norms of heads.
 static const struct key plain_keys[] = { { "use_qk_norm", NOTHING, 0 },
                                          { "qk_norm", NOTHING, 0 },
                                          { "qk_layernorm", NOTHING, 0 } };
@@ -114,8 +115,7 @@ struct section {
 
 static int refuse(const struct section *p, const char *key, const cJSON *value, struct err *err)
 {
-    for (const char *const *name = p->computed; name && *name; name++)
-        if (!strcmp(*name, key)) return 0;
+    if (text_listed(p->computed, key)) return 0;
     char *text = json_print(value);
     err_set(err,
             "config.json%s%s: \"%s\" %.60s changes what the model computes, and its family does "
@@ -135,7 +135,7 @@ static int check(const struct section *p, const struct key *keys, size_t count, 
     return 0;
 }
 
-// A factor of the scores other than that of the heads' width.
+// Refuses scores that are not scaled by 1 / sqrt(d).
 static int check_score_scale(const struct section *p, const struct decoder_config *d,
                              struct err *err)
 {
@@ -153,29 +153,20 @@ static int check_score_scale(const struct section *p, const struct decoder_confi
     return 0;
 }
 
-// Layers that are not attention ("linear_attention"), or attend in pieces; and those whose
-// positions do not turn.
+// Refuses layers without attention ("linear_attention"), with attention in chunks, or without
+// rotary positions.
 static int check_layers(const struct section *p, struct err *err)
 {
     const cJSON *types = json_get(p->json, "layer_types");
-    const cJSON *turning = json_get(p->json, "no_rope_layers"); // 0: without rotation
+    const cJSON *rotary = json_get(p->json, "no_rope_layers"); // 0: without rotation
     for (const cJSON *item = types ? types->child : NULL; item; item = item->next)
         if (cJSON_IsString(item) && strcmp(item->valuestring, "full_attention") != 0 &&
             strcmp(item->valuestring, "sliding_attention") != 0)
             return refuse(p, "layer_types", item, err);
-    for (const cJSON *item = turning ? turning->child : NULL; item; item = item->next)
+    for (const cJSON *item = rotary ? rotary->child : NULL; item; item = item->next)
         if (cJSON_IsNumber(item) && item->valuedouble == 0)
             return refuse(p, "no_rope_layers", item, err);
     return 0;
-}
-
-// "hidden_activation" is Gemma's word, "hidden_act" is read elsewhere.
-static int check_activation(const struct section *p, struct err *err)
-{
-    const cJSON *value = json_get(p->json, "hidden_activation");
-    const char *name = cJSON_IsString(value) ? value->valuestring : "silu";
-    if (!strcmp(name, "silu") || !strcmp(name, "swish")) return 0;
-    return refuse(p, "hidden_activation", value, err);
 }
 
 #define COUNT(keys) (sizeof(keys) / sizeof *(keys))
@@ -187,7 +178,7 @@ static int check_rope(const struct section *text, const struct decoder_config *d
         const struct section p = { names[i], json_get(text->json, names[i]), text->computed };
         if (check(&p, rope_keys, COUNT(rope_keys), err) < 0) return -1;
     }
-    // Neighbours turn together.
+    // Rotates pairs of neighbours.
     const cJSON *pairs = json_get(text->json, "rope_interleaved");
     const bool known = d->kind->rotary->interleaved || decoder_traits(d).interleaved;
     return cJSON_IsTrue(pairs) && !known ? refuse(text, "rope_interleaved", pairs, err) : 0;
@@ -197,8 +188,13 @@ static int check_text(const struct section *p, const struct decoder_config *d, s
 {
     if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
         (!decoder_traits(d).head_norms && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
-        check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0 ||
-        check_activation(p, err) < 0)
+        check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0)
+        return -1;
+    // Gemma's key; "hidden_act" is read elsewhere.
+    const cJSON *act = json_get(p->json, "hidden_activation");
+    const char *name = cJSON_IsString(act) ? act->valuestring : "silu";
+    if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0 &&
+        refuse(p, "hidden_activation", act, err) < 0)
         return -1;
     return check_rope(p, d, err);
 }

@@ -161,6 +161,8 @@ static inline bool decoder_has(const struct decoder *d, int layer)
     return !d->part || (layer >= d->part->first_layer && layer < d->part->end_layer);
 }
 
+// Checks that "model_type" is empty, missing or known; known NULL: it has chosen the kind.
+int model_type_check(const char *const *known, const cJSON *json, struct err *err);
 // Reads a config object (text_config or the whole config.json) of that kind.
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err);

@@ -5,18 +5,15 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/layer.h"
 
-// A kind that is chosen by its model_type has no list.
-static int check_type(const struct decoder_kind *kind, const cJSON *json, struct err *err)
+int model_type_check(const char *const *known, const cJSON *json, struct err *err)
 {
     const char *type;
     if (json_text(json, "model_type", "", &type, err) < 0) return -1;
-    if (!*type || !kind->model_types) return 0;
-    for (const char *const *known = kind->model_types; *known; known++)
-        if (!strcmp(*known, type)) return 0;
-    return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type,
-                   kind->model_types[0]);
+    if (!*type || !known || text_listed(known, type)) return 0;
+    return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type, known[0]);
 }
 
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
@@ -24,7 +21,7 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
 {
     int64_t layers;
     *d = (struct decoder_config){ .kind = kind };
-    if (check_type(kind, json, err) < 0 ||
+    if (model_type_check(kind->model_types, json, err) < 0 ||
         json_int(json, "num_hidden_layers", 1, 1000, 32, &layers, err) < 0 ||
         json_int(json, "hidden_size", 1, 1000000, 4096, &d->hidden, err) < 0 ||
         json_int(json, "vocab_size", 1, 100000000, kind->vocab, &d->vocab, err) < 0 ||

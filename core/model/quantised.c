@@ -1,7 +1,7 @@
 // core/model/quantised.c -- names folders whose weights another program has quantised.
 //
-// Their integers and scales stand in tensors of their own, and config.json says how they go
-// together. None of these forms is read; without a word they would be other numbers.
+// Their integers and scales are separate tensors, and config.json says how to combine them. None of
+// these forms is read: such folders are refused, as their numbers would be wrong.
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "core/model/unread.h"
 #include "kernels/tensor.h"
 
-// What only quantised folders have, by the ends of names.
+// Ends of names that only quantised folders have.
 static const struct {
-    const char *end, *form; // NULL: config.json must say what it is
+    const char *end, *form; // NULL: config.json must name the form
 } signs[] = {
     { ".g_idx", "INT4 or INT8 (GPTQ)" },
     { ".qweight", "INT4 or INT8 (GPTQ or AWQ)" },
@@ -47,9 +47,9 @@ static const char *const keys[] = { "quantization_config", "compression_config",
 static const cJSON *find_object(const cJSON *config)
 {
     for (size_t i = 0; i < sizeof objects / sizeof *objects; i++) {
-        const cJSON *place = objects[i] ? json_get(config, objects[i]) : config;
+        const cJSON *in = objects[i] ? json_get(config, objects[i]) : config;
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            if (cJSON_IsObject(json_get(place, keys[k]))) return json_get(place, keys[k]);
+            if (cJSON_IsObject(json_get(in, keys[k]))) return json_get(in, keys[k]);
     }
     return NULL;
 }
@@ -60,24 +60,15 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-static bool is_number(const struct safetensor *t)
-{
-    return t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
-}
-
-// How compressed-tensors describes the weights of its first group.
-static const cJSON *group_weights(const cJSON *q)
-{
-    const cJSON *groups = json_get(q, "config_groups");
-    return json_get(groups ? groups->child : NULL, "weights");
-}
-
-// "FP8", "INT4": of the numbers, as far as the object says.
+// The form of the numbers, as far as the object says: "FP8", "INT4".
 static char *form_of(const cJSON *q)
 {
     const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");
     const char *algorithm = text_of(q, "quant_algo");
-    const cJSON *weights = group_weights(q), *bits = json_get(weights, "num_bits");
+    const cJSON *groups =
+        json_get(q, "config_groups"); // compressed-tensors: the first group counts
+    const cJSON *weights = json_get(groups ? groups->child : NULL, "weights");
+    const cJSON *bits = json_get(weights, "num_bits");
     const bool floats = !strcmp(text_of(weights, "type"), "float");
     if (!bits) bits = json_get(q, "bits");
     if (cJSON_IsTrue(json_get(q, "load_in_4bit")))
@@ -119,16 +110,6 @@ static int refuse(const char *title, bool by_config, const char *tensor, struct 
                    title, by_config ? "\"quantization_config\" of config.json, " : "", tensor);
 }
 
-// A copy that is not quantised but kept the key is an ordinary folder.
-static void note_plain(struct checkpoint *c, const char *title)
-{
-    char *before = c->notice;
-    c->notice = xasprintf("%s%sconfig.json says that the weights are %s, but they are plain "
-                          "numbers: they are read as they are",
-                          before ? before : "", before ? "; " : "", title);
-    free(before);
-}
-
 int quantised_check(struct model *m, struct err *err)
 {
     struct checkpoint *c = m->checkpoint;
@@ -138,13 +119,17 @@ int quantised_check(struct model *m, struct err *err)
     int status = 0;
     for (int64_t i = 0; i < c->tensor_count && status == 0; i++) {
         const struct safetensor *t = c->tensors[i];
-        if (q && !is_number(t) && text_ends(t->name, ".weight"))
+        if (q && !safetensor_is_float(t) && text_ends(t->name, ".weight"))
             status = refuse(title, true, t->name, err);
         for (size_t k = 0; k < sizeof signs / sizeof *signs && status == 0; k++)
             if ((q || signs[k].form) && text_ends(t->name, signs[k].end))
                 status = refuse(q ? title : signs[k].form, q, t->name, err);
     }
-    if (q && status == 0) note_plain(c, title);
+    // A copy that is not quantised but kept the key is an ordinary folder.
+    if (q && status == 0)
+        text_append(&c->notice, xasprintf("config.json says that the weights are %s, but they are "
+                                          "plain numbers: they are read as they are",
+                                          title));
     free(title);
     return status;
 }

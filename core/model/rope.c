@@ -8,8 +8,8 @@
 //   between              (1-s) f/factor + s f,   s = (o/w - low) / (high - low)
 //
 // yarn (Peng et al. 2023, arXiv 2309.00071, section 3) does the same by the pair's number, between
-// those that turn beta_fast and beta_slow times in the original context, and makes queries and keys
-// longer: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
+// those that make beta_fast and beta_slow turns in the original context, and scales queries and
+// keys: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
 //
 // Frequencies and angles are rounded to float where the reference rounds them: otherwise results
 // would differ visibly at position 8000.
@@ -23,13 +23,13 @@
 #include "core/ops/ops.h"
 #include "core/template/sequence.h"
 
-// Numbers of a head that turn. Programs that fill a struct by hand leave the share 0.
-int64_t rope_turning(const struct rope_config *r)
+// Tests that fill a struct by hand leave the share 0.
+int64_t rope_rotated(const struct rope_config *r)
 {
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
 }
 
-// A positive number; `required` ones have no default.
+// A positive number; `otherwise` NAN: it is required.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
                          struct err *err)
 {
@@ -71,7 +71,7 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
-// Those of a GGUF file: llama3's scaling, worked out.
+// A GGUF file has llama3's scaling as divisors.
 static int read_divisors(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     const cJSON *list = json_get(scaling, "divisors"), *item;
@@ -91,21 +91,21 @@ static double divided_frequency(const struct rope_config *r, int64_t pair, doubl
     return f / r->divisors[pair];
 }
 
-// How much greater products of queries and keys are to be in a context `factor` times as long.
+// The factor of products of queries and keys in a context `factor` times as long.
 static double yarn_gain(double factor, double share)
 {
     return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
 }
 
-// The pair that turns so often in the original context.
+// The pair that makes so many turns in the original context.
 static double yarn_pair(const struct rope_config *r, double turns)
 {
-    return (double)rope_turning(r) * log(r->original_positions / (turns * 2 * M_PI)) /
+    return (double)rope_rotated(r) * log(r->original_positions / (turns * 2 * M_PI)) /
            (2 * log(r->theta));
 }
 
-// DeepSeek's configs give the share of the logarithm: "mscale" for what turns, "mscale_all_dim" for
-// the scores of all of a head.
+// DeepSeek's configs give the factor of the logarithm: "mscale" for rotated numbers,
+// "mscale_all_dim" for the scores of whole heads.
 static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     double share;
@@ -136,7 +136,7 @@ static double yarn_frequency(const struct rope_config *r, int64_t pair, double f
         to = ceil(to);
     }
     from = fmax(from, 0);
-    to = fmin(to, (double)rope_turning(r) - 1);
+    to = fmin(to, (double)rope_rotated(r) - 1);
     if (from == to) to += 0.001;
     const double s = fmin(fmax(((double)pair - from) / (to - from), 0), 1);
     return s * f / r->factor + (1 - s) * f;
@@ -160,9 +160,9 @@ static double linear_frequency(const struct rope_config *r, int64_t pair, double
 struct rope_scaling {
     const char *name;
     int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err); // NULL: no numbers
-    // Of a pair that turns by f without it; NULL: stays.
+    // The frequency of a pair whose unscaled one is f; NULL: f.
     double (*frequency)(const struct rope_config *r, int64_t pair, double f);
-    bool bounded; // not known beyond max_position_embeddings
+    bool bounded; // supported up to max_position_embeddings only
 };
 
 static const struct rope_scaling scalings[] = {
@@ -191,18 +191,18 @@ static int find_scaling(struct rope_config *r, const char *name, struct err *err
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err)
 {
-    // transformers 5 keeps everything in rope_parameters; older files have two keys, which go first
-    // where both are.
+    // transformers 5 keeps everything in rope_parameters; older files have two keys, which take
+    // precedence.
     const cJSON *scaling = json_get(json, "rope_scaling");
     if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
         scaling = json_get(json, "rope_parameters");
-    const cJSON *place = json_get(scaling, "rope_theta") ? scaling : json;
+    const cJSON *from = json_get(scaling, "rope_theta") ? scaling : json;
     if (scaling && !cJSON_IsObject(scaling))
         return err_set(err, "\"rope_scaling\" must be an object or null");
 
     const char *type;
     *r = (struct rope_config){ .rotary = rotary };
-    if (read_positive(place, "rope_theta", theta, &r->theta, err) < 0 ||
+    if (read_positive(from, "rope_theta", theta, &r->theta, err) < 0 ||
         json_text(scaling, "type", "default", &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
@@ -215,22 +215,22 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
     if (find_scaling(r, type, err) < 0 ||
         json_real(json, "max_position_embeddings", 0, &r->original_positions, err) < 0)
         return -1;
-    if (rotary->read && rotary->read(r, scaling, err) < 0) return -1;
+    if (rotary->multimodal && read_sections(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
 
 int rope_config_check(const struct rope_config *r, struct err *err)
 {
     const int64_t sum = r->section[0] + r->section[1] + r->section[2];
-    if (rope_turning(r) % 2 || r->dim % 2)
+    if (rope_rotated(r) % 2 || r->dim % 2)
         return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
-                       (long long)rope_turning(r), (long long)r->dim);
+                       (long long)rope_rotated(r), (long long)r->dim);
     if (r->divisor_count && r->divisor_count != r->dim / 2)
         return err_set(err, "%d divisors of rotary frequencies for %lld pairs", r->divisor_count,
                        (long long)r->dim / 2);
-    if (!r->rotary->read || sum == rope_turning(r) / 2) return 0;
+    if (!r->rotary->multimodal || sum == rope_rotated(r) / 2) return 0;
     return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
-                   (long long)rope_turning(r) / 2);
+                   (long long)rope_rotated(r) / 2);
 }
 
 const char *rope_scaling_name(const struct rope_config *r)
@@ -256,7 +256,7 @@ bool rope_bounded(const struct rope_config *r)
 
 void rope_frequencies(const struct rope_config *r, float *frequency)
 {
-    const int64_t wide = rope_turning(r);
+    const int64_t wide = rope_rotated(r);
     for (int64_t i = 0; i < r->dim / 2; i++) {
         double f = i < wide / 2 ? pow(r->theta, -2.0 * (double)i / (double)wide) : 0;
         if (r->scaling && r->scaling->frequency) f = r->scaling->frequency(r, i, f);
@@ -264,64 +264,22 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
     }
 }
 
-// `axis` [dim/2]: the position by which each pair turns.
-static void turn(const struct rope_config *r, const struct sequence *s, const int32_t *row,
-                 int64_t n, const int8_t *axis, float *cos_out, float *sin_out)
-{
-    const int64_t half = r->dim / 2, turning = rope_turning(r) / 2;
-    float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
-    rope_frequencies(r, frequency);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < half; j++) {
-            const int32_t *positions = s->positions + axis[j] * s->n;
-            const float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
-            const float amplitude = j < turning ? (float)rope_amplitude(r) : 1; // the rest stays
-            cos_out[i * half + j] = (float)cos((double)angle) * amplitude;
-            sin_out[i * half + j] = (float)sin((double)angle) * amplitude;
-        }
-    free(frequency);
-}
-
-static void plain_angles(const struct rope_config *r, const struct sequence *s, const int32_t *row,
-                         int64_t n, float *cos_out, float *sin_out)
-{
-    int8_t *axis = xcalloc((size_t)r->dim / 2, sizeof *axis);
-    turn(r, s, row, n, axis, cos_out, sin_out);
-    free(axis);
-}
-
-const struct rotary_kind rotary_plain = { .angles = plain_angles };
-const struct rotary_kind rotary_interleaved = { .interleaved = true,
-                                                .share = 0.5,
-                                                .angles = plain_angles };
-
-static void multimodal_angles(const struct rope_config *r, const struct sequence *s,
-                              const int32_t *row, int64_t n, float *cos_out, float *sin_out)
-{
-    int8_t *axis = xcalloc((size_t)r->dim / 2, sizeof *axis);
-    const int64_t columns = r->section[0] + r->section[1];
-    // One axis: plain text, whose three positions are equal.
-    for (int64_t j = r->section[0]; s->axes == 3 && j < r->dim / 2; j++)
-        axis[j] = j < columns ? 1 : 2;
-    turn(r, s, row, n, axis, cos_out, sin_out);
-    free(axis);
-}
-
-const struct rotary_kind rotary_multimodal = { .read = read_sections, .angles = multimodal_angles };
+const struct rotary_kind rotary_plain = { 0 };
+const struct rotary_kind rotary_interleaved = { .interleaved = true, .share = 0.5 };
+const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
-                                                           .read = read_sections,
-                                                           .angles = multimodal_angles };
+                                                           .multimodal = true };
 
 int64_t rope_adjacent(const struct rope_config *r)
 {
-    return r->rotary->interleaved ? rope_turning(r) / 2 : 0;
+    return r->rotary->interleaved ? rope_rotated(r) / 2 : 0;
 }
 
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
 {
     if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;
     const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
-    const int64_t pairs = rope_turning(r) / 2, rest = d / 2 - pairs;
+    const int64_t pairs = rope_rotated(r) / 2, rest = d / 2 - pairs;
     x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
     struct column_part part[4] = { { x, { 0, 2, pairs } }, { x, { 1, 2, pairs } } };
     int count = 2;
@@ -337,7 +295,25 @@ struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out)
 {
-    r->rotary->angles(r, s, row, n, cos_out, sin_out);
+    if (r->rotary->angles) {
+        r->rotary->angles(r, s, row, n, cos_out, sin_out);
+        return;
+    }
+    const int64_t half = r->dim / 2, rotated = rope_rotated(r) / 2;
+    const int64_t columns = r->section[0] + r->section[1];
+    const bool sections = r->rotary->multimodal && s->axes == 3; // plain text has one axis
+    float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
+    rope_frequencies(r, frequency);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < half; j++) {
+            const int axis = !sections || j < r->section[0] ? 0 : j < columns ? 1 : 2;
+            const int32_t *positions = s->positions + axis * s->n;
+            const float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
+            const float amplitude = j < rotated ? (float)rope_amplitude(r) : 1;
+            cos_out[i * half + j] = (float)cos((double)angle) * amplitude;
+            sin_out[i * half + j] = (float)sin((double)angle) * amplitude;
+        }
+    free(frequency);
 }
 
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,

@@ -14,25 +14,23 @@ struct graph;
 struct rope_config;
 struct sequence;
 
-// Frequency scaling, selected by a config's "rope_type": a row of the table in rope.c.
-
-// How positions rotate heads; a family's file selects one.
+// How positions rotate heads; a family's file selects one. The scaling of frequencies, selected by
+// "rope_type", is a row of the table in rope.c.
 struct rotary_kind {
     // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
-    // (partial_rotary_factor): rope_arrange puts them where op_rope finds them. Else i and i+d/2.
+    // (partial_rotary_factor): rope_arrange reorders them for op_rope. Else i and i+d/2.
     bool interleaved;
-    double share; // of a head's numbers that turn where the config does not say; 0: all
-    // Reads what it needs of the object with the scaling (or NULL); NULL: nothing.
-    int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err);
-    // cos and sin [n, dim/2] at rows row[0..n) of s; row NULL: its last n.
+    double share; // of a head's numbers that are rotated, if the config does not say; 0: all
+    // Three positions a token (time, row, column): the first section[0] pairs rotate by the time,
+    // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
+    bool multimodal;
+    // rope_angles_host of a family with other angles; NULL: those of the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
 };
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 extern const struct rotary_kind rotary_interleaved; // GLM-4's: of the first half of each head
-// Three positions a token (time, row, column): the first section[0] pairs turn by the time, and so
-// on (Qwen2-VL, arXiv 2409.12191, section 2.1).
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 
@@ -43,14 +41,14 @@ struct rope_config {
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
     int64_t first;                      // the first of them in queries and keys
-    double share; // of them that really turn; less than 1 only where pairs are interleaved
+    double share; // of them that are rotated; less than 1 only where pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn
     double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
-    double amplitude;               // of cos and sin of what turns; 0: 1
+    double amplitude;               // of cos and sin of rotated numbers; 0: 1
     double divisors[ROPE_DIVISORS]; // of the pairs
     int divisor_count;
 };
@@ -60,25 +58,25 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
                      double theta, struct err *err);
 // Once the kind of attention has set dim: do the sections add up to its pairs?
 int rope_config_check(const struct rope_config *r, struct err *err);
-int64_t rope_turning(const struct rope_config *r);          // numbers of a head that turn
+int64_t rope_rotated(const struct rope_config *r);          // rotated numbers of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// What cos and sin of what turns are multiplied by.
+// The factor of cos and sin of rotated numbers.
 double rope_amplitude(const struct rope_config *r);
-// What DeepSeek's attention multiplies its scores by, whatever turns: 1 without yarn.
+// The factor of the scores of DeepSeek's attention: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);
 // Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
-// x[n,H,d] with pairs i and i+d/2 where the kind has them otherwise, those that do not turn last;
-// the same for queries and keys, it changes no score.
+// x[n,H,d] with interleaved pairs reordered to i and i+d/2; numbers that are not rotated last. In
+// the same order for queries and keys, it changes no score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
-// How many pairs are neighbours in x, for the fused forms (struct fused_qkv): 0 where none is.
+// Number of interleaved pairs in x, for the fused forms (struct fused_qkv).
 int64_t rope_adjacent(const struct rope_config *r);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// x[N,H,d] with the numbers of each head that turn turned, the others as they are. It may be x.
+// x[N,H,d] with numbers first .. first+dim-1 of each head rotated. It may be x.
 struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
                          struct tensor *cos, struct tensor *sin);
 // rope_angles_host as tensors of the step arena. 0 or -1.

@@ -1,4 +1,4 @@
-// core/model/small.c -- smaller weights of a folder: written once, then mapped in place of its own.
+// core/model/small.c -- smaller weights of a folder: written once, then mapped instead of its own.
 //
 // The file holds the matrices that change under the folder's names, as the folder has them, so that
 // families, adapters and methods see the same model.
@@ -10,6 +10,7 @@
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/content.h"
 #include "core/files/gguf.h"
 #include "core/files/weight_cache.h"
@@ -39,8 +40,8 @@ const struct setting weights_settings[] = {
 };
 
 enum {
-    BLOCK_NUMBERS = 4 << 20, // numbers that are worked on at a time
-    WRITES = 5               // times that a file is written which others remove
+    BLOCK_NUMBERS = 4 << 20, // numbers converted at a time
+    WRITES = 5               // attempts to write a file that others remove
 };
 
 static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
@@ -80,14 +81,14 @@ char *small_name(const char *name, const struct settings *s)
     return small ? small : xstrdup(name);
 }
 
-// --- which ---------------------------------------------------------------------------------------
+// --- which weights -------------------------------------------------------------------------------
 
-// A matrix of the language model in numbers?
+// Is it a matrix of the language model, not in blocks?
 static bool may_change(const struct model *m, const struct safetensor *t)
 {
     const enum model_part_kind part = m->family->part(m, t->name);
-    const bool number = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
-    return number && t->rank >= 2 && t->rank <= 3 && part != PART_VISION && part != PART_PROJECTOR;
+    return safetensor_is_float(t) && t->rank >= 2 && t->rank <= 3 && part != PART_VISION &&
+           part != PART_PROJECTOR;
 }
 
 static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *kind,
@@ -96,21 +97,13 @@ static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *ki
     return small_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
 }
 
-// A tensor's dtype with this kind; that of the file: it stays there.
+// A tensor's dtype with this kind; that of the file if it stays as stored.
 static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
 {
     if (!may_change(m, t)) return t->dtype;
     const enum dtype dtype = wanted_dtype(m, kind, t);
     const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
     return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;
-}
-
-static bool changes_any(const struct model *m, const struct gguf_kind *kind)
-{
-    const struct checkpoint *c = m->checkpoint;
-    for (int64_t i = 0; i < c->tensor_count; i++)
-        if (dtype_of(m, kind, c->tensors[i]) != c->tensors[i]->dtype) return true;
-    return false;
 }
 
 uint64_t small_bytes(const struct model *m, const struct settings *s)
@@ -126,7 +119,7 @@ uint64_t small_bytes(const struct model *m, const struct settings *s)
     return bytes;
 }
 
-// A notice if rows do not fit the blocks that were asked for.
+// A notice if rows do not fit the requested blocks.
 static void note_misfits(const struct model *m, const struct gguf_kind *kind)
 {
     struct checkpoint *c = m->checkpoint;
@@ -150,7 +143,7 @@ static char *form_of(const struct gguf_kind *kind)
     return xasprintf("%s packing %d", kind->name, BLOCKS_PACKING);
 }
 
-// Says which weights these are: whose, and how they were made.
+// Identifies the weights: the folder's fingerprint and the form.
 static char *identity(const struct model *m, const struct gguf_kind *kind)
 {
     char *form = form_of(kind), *text = xasprintf("%s::%s", m->checkpoint->weights, form);
@@ -158,7 +151,7 @@ static char *identity(const struct model *m, const struct gguf_kind *kind)
     return text;
 }
 
-// Is it a file that this folder's weights were written to, and all of them?
+// Does the file hold all changed weights of this folder?
 static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -252,16 +245,6 @@ static int write_file(const struct model *m, const struct gguf_kind *kind, const
 
 // --- using ---------------------------------------------------------------------------------------
 
-// Is its content what was written? *damaged: it is not.
-static bool is_intact(const char *path, const char *written, const struct load_progress *progress,
-                      bool *damaged)
-{
-    char is[HASH_HEX];
-    if (!*written || content_hash(path, progress, is, NULL) < 0) return false;
-    *damaged = strcmp(is, written) != 0;
-    return !*damaged;
-}
-
 struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path)
 {
     struct err err;
@@ -271,12 +254,17 @@ struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, con
     return NULL;
 }
 
+// Opens the kept file if its content has the hash `written`; *damaged: it has another.
 static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
                               const char *written, const struct load_progress *progress,
                               bool *damaged)
 {
     struct gguf *f = small_open(m, kind, path);
-    if (f && is_intact(path, written, progress, damaged)) return f;
+    char is[HASH_HEX];
+    if (f && *written && content_hash(path, progress, is, NULL) == 0) {
+        *damaged = strcmp(is, written) != 0;
+        if (!*damaged) return f;
+    }
     gguf_close(f);
     return NULL;
 }
@@ -288,7 +276,7 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
 {
     if (write_file(m, kind, path, progress, err) < 0) return -1;
     *written = 0;
-    // Another program may have removed it already: then it is not opened either.
+    // If another program has removed it already, opening fails too.
     if (content_hash_anew(path, progress, written, NULL) == 0) {
         content_put(m->checkpoint->weights, kind->name, written);
         content_keep(path, written);
@@ -296,17 +284,8 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
     return 0;
 }
 
-static void note_damaged(struct checkpoint *c, const struct gguf_kind *kind, const char *path)
-{
-    char *before = c->notice;
-    c->notice =
-        xasprintf("%s%sthe %s weights kept in '%s' were damaged: they have been written anew",
-                  before ? before : "", before ? "; " : "", kind->name, path);
-    free(before);
-}
-
-// The file that is kept, or a new one. Where the folder cannot be locked, another program that has
-// less room for them may remove either at any time: what is written then is written again.
+// Opens the kept file, or writes a new one. Where the folder cannot be locked, another program with
+// a smaller weights.cache may remove either at any time: then the file is written again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
@@ -316,7 +295,11 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
     bool damaged = false;
     content_get(m->checkpoint->weights, kind->name, written);
     struct gguf *f = path ? open_file(m, kind, path, written, progress, &damaged) : NULL;
-    if (damaged) note_damaged(m->checkpoint, kind, path);
+    if (damaged)
+        text_append(
+            &m->checkpoint->notice,
+            xasprintf("the %s weights kept in '%s' were damaged: they have been written anew",
+                      kind->name, path));
     if (!path) not_kept(kind, err);
     int left = WRITES;
     while (path && !f && left-- && write_hashed(m, kind, path, written, progress, err) == 0)
@@ -326,7 +309,7 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
                     "small elsewhere? try again",
                     path);
     if (f) weight_cache_use(path);
-    if (f) content_keep(path, written); // of its new time
+    if (f) content_keep(path, written); // the time has changed
     weight_cache_let(held);
     free(path);
     return f;
@@ -337,10 +320,14 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
 {
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
-    // A folder may stand for a GGUF file, which has its own.
+    // The name of a folder may lead to a GGUF file, which has its own dtypes.
     if (c->gguf_count) return checkpoint_fetch(c, 0, progress, err);
     note_misfits(m, kind);
-    if (!changes_any(m, kind)) return checkpoint_fetch(c, 0, progress, err);
+    int64_t changed = 0;
+    while (changed < c->tensor_count &&
+           dtype_of(m, kind, c->tensors[changed]) == c->tensors[changed]->dtype)
+        changed++;
+    if (changed == c->tensor_count) return checkpoint_fetch(c, 0, progress, err); // none
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *form = form_of(kind);

@@ -1,8 +1,8 @@
 // core/model/unread.c -- tensors of a checkpoint that nothing reads.
 //
-// Which part a tensor belongs to is seen from its neighbours: tensors are sorted by name, so one of
-// the two next ones that are read shares most levels of its name with it. Levels that library
-// versions place differently do not count (weight_plain_name).
+// Its neighbours show which part a tensor belongs to: tensors are sorted by name, so the previous
+// or the next one that is read shares most levels of its name. Levels that differ between library
+// versions do not count (weight_plain_name).
 #include "core/model/unread.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ char *unread_join(const char *name)
 
 // --- counting ------------------------------------------------------------------------------------
 
-// Tensors by their names, in which numbers of layers are "*".
+// Tensors by their names, with "*" for layer numbers.
 struct report {
     int64_t tensors, listed;
     int count;
@@ -51,7 +51,7 @@ static void report_release(struct report *r)
     for (int i = 0; i < r->count; i++) free(r->group[i].pattern);
 }
 
-// Takes the pattern over.
+// Frees the pattern, or keeps it.
 static void report_add(struct report *r, char *pattern)
 {
     int i = 0;
@@ -151,8 +151,7 @@ static size_t shared_levels(const struct checkpoint *c, const char *plain, int64
 static bool is_zero_bias(const struct safetensor *t)
 {
     const int64_t n = safetensor_count(t);
-    const bool number = t->dtype == DTYPE_F32 || t->dtype == DTYPE_F16 || t->dtype == DTYPE_BF16;
-    if (!number || n > ZEROS_MOST || !text_ends(t->name, ".bias")) return false;
+    if (!safetensor_is_float(t) || n > ZEROS_MOST || !text_ends(t->name, ".bias")) return false;
     float piece[256];
     const size_t size = dtype_size((enum dtype)t->dtype);
     for (int64_t i = 0; i < n; i += 256) {
@@ -164,7 +163,7 @@ static bool is_zero_bias(const struct safetensor *t)
     return true;
 }
 
-// Of a layer that only predicts further tokens (DeepSeek-V3's and GLM-4.5's files).
+// Does it belong to a layer that only predicts further tokens (DeepSeek-V3, GLM-4.5)?
 static bool predicts_further(const struct checkpoint *c, const char *name)
 {
     const char *number = find_number(name);
@@ -176,7 +175,7 @@ static bool predicts_further(const struct checkpoint *c, const char *name)
     return is;
 }
 
-// Known, and without effect on answers.
+// Is it known, and without effect on answers?
 static bool is_harmless(const struct model *m, const struct safetensor *t, const char *plain)
 {
     // Tables that are computed from the config; layers for speculation.
@@ -184,7 +183,7 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
                                           "rotary_pos_emb", "rope_2d",     "freqs_cis",
                                           "time_weight",    "masked_bias", "mtp",
                                           "mtp_layers",     "mtp_block",   "mtp_emb_norm" };
-    // What CLIP and SigLIP do behind the layers whose features are used.
+    // What CLIP and SigLIP compute after the layers whose features are used.
     static const char *const behind[] = { "vision_tower.head.", "vision_tower.post_layernorm." };
     const struct vision_kind *encoder = model_sees(m) ? m->vision.config.kind : NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
@@ -194,9 +193,10 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
     return predicts_further(m->checkpoint, t->name) || is_zero_bias(t);
 }
 
+// APART: a module of its own. LAYER: a layer that is not computed.
 enum fate { HARMLESS, APART, LAYER, INSIDE };
 
-// `shared`: length of the levels of `plain` that a tensor which is read has too.
+// `shared`: length of the levels of `plain` that it shares with a tensor that is read.
 static enum fate fate_of(const struct model *m, const struct safetensor *t, const char *plain,
                          size_t shared)
 {
@@ -235,15 +235,6 @@ static void sort_out(const struct model *m, struct report *inside, struct report
     }
 }
 
-// Adds to m->unread; takes the text over.
-static void note(struct model *m, char *text)
-{
-    char *before = m->unread;
-    m->unread = before ? xasprintf("%s; %s", before, text) : xstrdup(text);
-    free(before);
-    free(text);
-}
-
 // Notes what --ignore-weights lets pass, and adds the option to the name under which sessions and
 // jobs open the model again.
 static void note_ignored(struct model *m, char *text)
@@ -251,18 +242,8 @@ static void note_ignored(struct model *m, char *text)
     char *name = m->checkpoint->name;
     m->checkpoint->name = unread_join(name);
     free(name);
-    note(m, xasprintf("%s (--ignore-weights)", text));
+    text_append(&m->unread, xasprintf("%s (--ignore-weights)", text));
     free(text);
-    m->ignored = true;
-}
-
-// /quantize leaves such weights out, but its file records that they were ignored.
-static void note_ignored_before(struct model *m)
-{
-    const struct checkpoint *c = m->checkpoint;
-    const char *text = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
-    if (!text) return;
-    note(m, xasprintf("when the file was made: %s", text));
     m->ignored = true;
 }
 
@@ -278,7 +259,7 @@ int unread_keys(struct model *m, struct err *err)
 void unread_metadata(struct model *m)
 {
     char *keys = checkpoint_keys_unread(m->checkpoint);
-    if (keys) note(m, xasprintf("the file's metadata %s", keys));
+    if (keys) text_append(&m->unread, xasprintf("the file's metadata %s", keys));
     free(keys);
 }
 
@@ -298,8 +279,15 @@ int unread_check(struct model *m, struct err *err)
                          in, m->family->name,
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
     if (status == 0 && apart.tensors)
-        note(m, xasprintf("%s outside of the model that config.json describes", out));
-    if (status == 0) note_ignored_before(m);
+        text_append(&m->unread,
+                    xasprintf("%s outside of the model that config.json describes", out));
+    // /quantize leaves such weights out, but its file records that they were ignored.
+    const struct checkpoint *c = m->checkpoint;
+    const char *before = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
+    if (status == 0 && before) {
+        text_append(&m->unread, xasprintf("when the file was made: %s", before));
+        m->ignored = true;
+    }
     free(in);
     free(out);
     report_release(&inside);

@@ -1,4 +1,4 @@
-// core/model/unused.c -- see unused.h.
+// core/model/unused.c -- keys of files beside the weights that are not followed (unused.h).
 #include "core/model/unused.h"
 
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static const struct generation_key generation_keys[] = {
     { "num_beams", 1, true },
 };
 
-// NULL: it is neutral, or not there.
-static const cJSON *asked(const struct model *m, const struct generation_key *key)
+// The value of the key; NULL if it is neutral or missing.
+static const cJSON *requested(const struct model *m, const struct generation_key *key)
 {
     const cJSON *value = json_get(m->checkpoint->generation, key->name);
     if (is_off(value) || (cJSON_IsNumber(value) && value->valuedouble == key->neutral)) return NULL;
@@ -70,7 +70,7 @@ static char *generation(const struct model *m, bool greedy_only)
     struct buf b = { 0 };
     for (size_t i = 0; i < sizeof generation_keys / sizeof *generation_keys; i++) {
         const struct generation_key *key = &generation_keys[i];
-        const cJSON *value = asked(m, key);
+        const cJSON *value = requested(m, key);
         if (value && (key->greedy || (samples && !greedy_only))) put(&b, value);
     }
     return b.length ? buf_take(&b) : NULL;
@@ -153,20 +153,19 @@ static bool same_pixels(const struct picture_config *a, const struct picture_con
            a->rescale_factor == b->rescale_factor;
 }
 
-// Does a key of picture_config_read_shared have the value that is used anyway?
+// Does a key of picture_config_read_shared agree with the configuration in use?
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
-    struct picture_config asked = *p;
+    struct picture_config read = *p;
     struct err err;
     cJSON *one = cJSON_CreateObject();
     cJSON_AddItemToObject(one, item->string, cJSON_Duplicate(item, true));
-    const bool agrees =
-        picture_config_read_shared(&asked, one, &err) == 0 && same_pixels(&asked, p);
+    const bool agrees = picture_config_read_shared(&read, one, &err) == 0 && same_pixels(&read, p);
     cJSON_Delete(one);
     return agrees;
 }
 
-// A side, or an object of sides, of the squares that the encoder reads?
+// Is it the side, or an object of sides, of the squares that the encoder reads?
 static bool is_square_of(const cJSON *value, int64_t side)
 {
     const cJSON *one;
@@ -195,14 +194,6 @@ static bool is_done_anyway(const struct model *m, const cJSON *item)
     return is_off(item);
 }
 
-static bool is_followed(const struct model *m, const cJSON *item)
-{
-    const struct vision_kind *kind = m->vision.config.kind;
-    const char *const *keys = kind->picture_keys ? kind->picture_keys : m->family->picture_keys;
-    return text_listed(keys, item->string) || text_listed(harmless_keys, item->string) ||
-           is_done_anyway(m, item);
-}
-
 static char *picture_notice(const struct model *m)
 {
     const cJSON *json = m->checkpoint->preprocessor, *item,
@@ -211,7 +202,14 @@ static char *picture_notice(const struct model *m)
     if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
     if (cJSON_IsString(type) && !is_processor(m, type->valuestring)) put(&b, type);
-    cJSON_ArrayForEach(item, json) if (!is_followed(m, item)) put(&b, item);
+    const struct vision_kind *kind = m->vision.config.kind;
+    const char *const *keys = kind->picture_keys ? kind->picture_keys : m->family->picture_keys;
+    cJSON_ArrayForEach(item, json)
+    {
+        if (!text_listed(keys, item->string) && !text_listed(harmless_keys, item->string) &&
+            !is_done_anyway(m, item))
+            put(&b, item);
+    }
     if (!b.length) return NULL;
     char *text =
         xasprintf("not used of %s: %s; pictures may be preprocessed differently than in training",
@@ -220,20 +218,16 @@ static char *picture_notice(const struct model *m)
     return text;
 }
 
-// --- the head ------------------------------------------------------------------------------------
-
-static char *head_notice(const struct model *m)
-{
-    if (!m->decoder.config.untied) return NULL;
-    return xstrdup("config.json ties the output head to the embedding, but the file has another "
-                   "one, which is used, as in transformers 5 (4 took the embedding)");
-}
+// --- all -----------------------------------------------------------------------------------------
 
 int unused_notices(const struct model *m, char *list[UNUSED_MOST])
 {
-    char *const all[UNUSED_MOST] = { head_notice(m), greedy_notice(m), picture_notice(m) };
     int n = 0;
-    for (int i = 0; i < UNUSED_MOST; i++)
-        if (all[i]) list[n++] = all[i];
+    if (m->decoder.config.untied)
+        list[n++] = xstrdup("config.json ties the output head to the embedding, but the file has "
+                            "another one, which is used, as in transformers 5 (4 took the "
+                            "embedding)");
+    if ((list[n] = greedy_notice(m))) n++;
+    if ((list[n] = picture_notice(m))) n++;
     return n;
 }

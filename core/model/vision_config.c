@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/model/decoder.h"
 
 static const struct vision_kind *const kinds[] = { &vision_clip, &vision_siglip, &vision_moon };
 
@@ -32,20 +34,13 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
                    key, name);
 }
 
-static bool named(const struct vision_kind *kind, const char *type)
-{
-    for (const char *const *t = kind->model_types; *t; t++)
-        if (!strcmp(*t, type)) return true;
-    return false;
-}
-
 const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err)
 {
     const char *type;
     struct buf known = { 0 };
     if (json_text(json, "model_type", vision_clip.model_types[0], &type, err) < 0) return NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (named(kinds[i], type)) {
+        if (text_listed(kinds[i]->model_types, type)) {
             buf_release(&known);
             return kinds[i];
         }
@@ -60,20 +55,10 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err)
     return NULL;
 }
 
-// An object without a type, or with an empty one, is of the family's kind.
-static int check_type(const struct vision_kind *kind, const cJSON *json, struct err *err)
-{
-    const char *type;
-    if (json_text(json, "model_type", "", &type, err) < 0) return -1;
-    if (!*type || named(kind, type)) return 0;
-    return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type,
-                   kind->model_types[0]);
-}
-
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err)
 {
-    if (check_type(kind, json, err) < 0) return -1;
+    if (model_type_check(kind->model_types, json, err) < 0) return -1;
     *v = (struct vision_config){ .kind = kind, .feature_layer = -1 };
     return kind->read(v, json, err);
 }

@@ -51,7 +51,9 @@ static void glm_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
     const int64_t Dv = c->hidden;
-    bind_cubes(b, &v->patch.weight, Dv, c->times, c->patch, "patch_embed.proj.weight");
+    bind_folded(b, &v->patch.weight, Dv, 5,
+                (const int64_t[]){ Dv, 3, c->times, c->patch, c->patch },
+                "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, Dv, "patch_embed.proj.bias");
     bind_norm(b, &v->patch_norm, Dv, false, "post_conv_layernorm");
     bind_matrix(b, &v->position, c->table_rows * c->table_cols, Dv,

@@ -175,11 +175,13 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
 static void bind(struct vision *v, struct binder *b, const struct layout *f)
 {
     const struct vision_config *c = &v->config;
-    const int64_t side = c->image_size / c->patch;
-    bind_grid(b, &v->class_token, 1, 1, c->hidden, "%s", f->class_token);
+    const int64_t side = c->image_size / c->patch, rows = side * side + 1;
+    bind_folded(b, &v->class_token, 1, 3, (const int64_t[]){ 1, 1, c->hidden }, "%s",
+                f->class_token);
     bind_squares(b, &v->patch.weight, c->hidden, 3, c->patch, "%s.weight", f->patch);
     bind_vector(b, &v->patch.bias, c->hidden, "%s.bias", f->patch);
-    bind_grid(b, &v->position, 1, side * side + 1, c->hidden, "%s", f->position);
+    bind_folded(b, &v->position, rows, 3, (const int64_t[]){ 1, rows, c->hidden }, "%s",
+                f->position);
     for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, f, l);
 }
 

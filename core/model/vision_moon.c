@@ -155,8 +155,9 @@ static void moon_bind(struct vision *v, struct binder *b)
     const struct vision_config *c = &v->config;
     bind_squares(b, &v->patch.weight, c->hidden, 3, c->patch, "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, c->hidden, "patch_embed.proj.bias");
-    bind_grid(b, &v->position, c->table_rows, c->table_cols, c->hidden,
-              "patch_embed.pos_emb.weight");
+    bind_folded(b, &v->position, c->table_rows * c->table_cols, 3,
+                (const int64_t[]){ c->table_rows, c->table_cols, c->hidden },
+                "patch_embed.pos_emb.weight");
     for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
     bind_norm(b, &v->post, c->hidden, true, "encoder.final_layernorm");
 }

@@ -78,7 +78,9 @@ static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err
 static void qwen_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
-    bind_cubes(b, &v->patch.weight, c->hidden, c->times, c->patch, "patch_embed.proj.weight");
+    bind_folded(b, &v->patch.weight, c->hidden, 5,
+                (const int64_t[]){ c->hidden, 3, c->times, c->patch, c->patch },
+                "patch_embed.proj.weight");
     for (int l = 0; l < c->layers; l++) vision_bind_gated(b, &v->layer[l], c, l, true);
 }
 

@@ -95,6 +95,17 @@ int family_text_read(struct model *m, const struct decoder_kind *kind, const cJS
     return 0;
 }
 
+int family_placeholder_read(struct model *m, const cJSON *config, const char *key,
+                            const char *other, int64_t otherwise, struct err *err)
+{
+    int64_t id;
+    if (json_int(config, json_get(config, key) ? key : other, 0, INT32_MAX, otherwise, &id, err) <
+        0)
+        return -1;
+    m->placeholder = (int32_t)id;
+    return 0;
+}
+
 int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
                 struct err *err)
 {

@@ -113,5 +113,8 @@ const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
 int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
                      struct err *err);
 const struct family *family_find(const cJSON *config, struct err *err);
+// Reads m->placeholder: the id under `key`, or under `other` if there is no such key.
+int family_placeholder_read(struct model *m, const cJSON *config, const char *key,
+                            const char *other, int64_t otherwise, struct err *err);
 
 #endif

@@ -55,12 +55,11 @@ static const struct projector_kind merger = { .eps = 1e-5,
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *vision;
-    int64_t placeholder;
     struct vision_config *v = &m->vision.config;
     m->projector = (struct projector){ .kind = &merger };
     if (family_text_read(m, &decoder, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0 ||
-        json_int(config, "image_token_id", 0, INT32_MAX, 151343, &placeholder, err) < 0)
+        family_placeholder_read(m, config, "image_token_id", "image_token_id", 151343, err) < 0)
         return -1;
     if (vision_config_read(v, &vision_glm, vision, err) < 0 ||
         json_int(vision, "intermediate_size", 1, 1000000, 13696, &m->projector.inner, err) < 0)
@@ -70,7 +69,6 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
                        "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" %lld of "
                        "the language model",
                        (long long)v->out, (long long)m->decoder.config.hidden);
-    m->placeholder = (int32_t)placeholder;
     return 0;
 }
 

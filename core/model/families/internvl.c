@@ -97,18 +97,14 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *vision;
     const char *strategy;
-    int64_t id;
     if (json_object(config, "vision_config", &vision, err) < 0 ||
         internvl_read_decoder(m, config, "text_config", true, err) < 0 ||
         internvl_read_vision(m, &vision_intern_transformers, config, vision, "vision_feature_layer",
                              err) < 0 ||
         json_text(config, "vision_feature_select_strategy", "default", &strategy, err) < 0 ||
         gelu_form_read(&m->projector.act, config, "projector_hidden_act", "gelu", err) < 0 ||
-        json_int(config,
-                 json_get(config, "image_token_index") ? "image_token_index" : "image_token_id", 0,
-                 INT32_MAX, 151667, &id, err) < 0)
+        family_placeholder_read(m, config, "image_token_index", "image_token_id", 151667, err) < 0)
         return -1;
-    m->placeholder = (int32_t)id;
     if (strcmp(strategy, "default") != 0)
         return err_set(
             err, "\"vision_feature_select_strategy\" \"%s\" is not supported (known: default)",
@@ -130,29 +126,6 @@ static int internvl_configure(struct model *m, const struct checkpoint *c, struc
     m->projector.bias = true;
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
     return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
-}
-
-// --- weights -------------------------------------------------------------------------------------
-
-// The hub's names, and those that newer versions of transformers have in memory.
-static const char *const text_prefixes[] = { "language_model.model.", "model.language_model.",
-                                             NULL };
-static const char *const head_prefixes[] = { "language_model.", "", NULL };
-static const char *const vision_prefixes[] = { "vision_tower.", "model.vision_tower.", NULL };
-static const char *const projector_prefixes[] = { "multi_modal_projector.",
-                                                  "model.multi_modal_projector.", NULL };
-
-static int internvl_bind(struct model *m, const struct checkpoint *c, struct err *err)
-{
-    const struct decoder_kind *kind = m->decoder.config.kind;
-    return family_bind(m, c,
-                       &(struct family_prefixes){
-                           .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
-                           .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
-                           .vision = bind_prefix(c, vision_prefixes, "embeddings.cls_token"),
-                           .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
-                       },
-                       err);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -260,7 +233,7 @@ const struct family family_internvl = {
     .architectures = (const char *const[]){ "InternVLForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "internvl", NULL },
     .configure = internvl_configure,
-    .bind = internvl_bind,
+    .bind = seeing_bind,
     .part = seeing_part,
     .gguf = "internvl",
     .module_prefix = FAMILY_MODULE_PREFIX,

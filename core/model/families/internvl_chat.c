@@ -2,10 +2,10 @@
 // own code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2,
 // Qwen3 or Llama decoder.
 //
-// What a prompt looks like stands in no file of the folder: config.json's "template" names a
-// conversation of conversation.py, which comes with the authors' code; core/template/layouts.c has
-// them under the same names. The chat template that some folders hold beside it is not what that
-// code uses. The placeholder is the token <IMG_CONTEXT>, whose id only the tokenizer says.
+// No file of the folder describes the prompt: config.json's "template" names a conversation of
+// conversation.py, which is part of the authors' code; core/template/layouts.c has them under the
+// same names. That code does not use the chat template that some folders hold. The placeholder is
+// the token <IMG_CONTEXT>, whose id only the tokenizer knows.
 #include <string.h>
 
 #include "core/model/families/internvl.h"
@@ -36,7 +36,7 @@ static int read_template(struct model *m, const cJSON *config, struct err *err)
                    name);
 }
 
-// What other models of this layout do.
+// Refuses options of other models of this layout.
 static int refuse_others(const struct vision_config *v, const cJSON *config, struct err *err)
 {
     const char *shuffle;
@@ -97,22 +97,17 @@ static const struct projector_kind projector = {
     .linear_2 = "3",
 };
 
-// The hub's configs do not give the id; those of `vlmsh new` do, whose tokenizers have other words.
-static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
-{
-    int64_t id;
-    if (json_int(config, "img_context_token_id", 0, INT32_MAX, 0, &id, err) < 0) return -1;
-    if (!json_get(config, "img_context_token_id")) m->placeholder_word = "<IMG_CONTEXT>";
-    m->placeholder = (int32_t)id;
-    return 0;
-}
-
 static int internvl_chat_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     m->projector.kind = &projector;
     m->projector.bias = true;
     m->projector.act = GELU_ERF;
-    if (read_placeholder(m, c->config, err) < 0 || read_config(m, c->config, err) < 0)
+    // The hub's configs do not give the id; those of `vlmsh new` do, whose tokenizers have other
+    // words.
+    static const char id[] = "img_context_token_id";
+    if (!json_get(c->config, id)) m->placeholder_word = "<IMG_CONTEXT>";
+    if (family_placeholder_read(m, c->config, id, id, 0, err) < 0 ||
+        read_config(m, c->config, err) < 0)
         return err_in(err, "config.json");
     return 0;
 }

@@ -25,16 +25,6 @@ static const struct projector_kind projector_k25 = { .norm = "pre_norm",
 
 // --- config --------------------------------------------------------------------------------------
 
-static int read_placeholder(struct model *m, const cJSON *config, struct err *err)
-{
-    const char *key =
-        json_get(config, "image_token_id") ? "image_token_id" : "media_placeholder_token_id";
-    int64_t id;
-    if (json_int(config, key, 0, INT32_MAX, 163605, &id, err) < 0) return -1;
-    m->placeholder = (int32_t)id;
-    return 0;
-}
-
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *vision;
@@ -49,7 +39,8 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     if (eps != 1e-5) return err_set(err, "\"projection_layer_norm_eps\" must be 1e-5");
     if (vision_config_read(&m->vision.config, &vision_moon, vision, err) < 0)
         return err_in(err, "vision_config");
-    return read_placeholder(m, config, err);
+    return family_placeholder_read(m, config, "image_token_id", "media_placeholder_token_id",
+                                   163605, err);
 }
 
 static int kimi_configure(struct model *m, const struct checkpoint *c, struct err *err)

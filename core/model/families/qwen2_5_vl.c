@@ -48,10 +48,10 @@ static int read_text(struct decoder_config *d, const cJSON *config, struct err *
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *vision;
-    int64_t placeholder, out;
+    int64_t out;
     if (read_text(&m->decoder.config, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0 ||
-        json_int(config, "image_token_id", 0, INT32_MAX, 151655, &placeholder, err) < 0)
+        family_placeholder_read(m, config, "image_token_id", "image_token_id", 151655, err) < 0)
         return -1;
     if (vision_config_read(&m->vision.config, &vision_qwen, vision, err) < 0 ||
         json_int(vision, "out_hidden_size", 1, 1000000, 3584, &out, err) < 0)
@@ -61,7 +61,6 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
                        "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" "
                        "%lld of the language model",
                        (long long)out, (long long)m->decoder.config.hidden);
-    m->placeholder = (int32_t)placeholder;
     m->projector = (struct projector){ .kind = &merger,
                                        .merge = m->vision.config.merge * m->vision.config.merge,
                                        .act = GELU_ERF,

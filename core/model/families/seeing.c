@@ -9,14 +9,6 @@
 
 // --- config.json ---------------------------------------------------------------------------------
 
-// An encoder of native resolution gives all rows behind its last norm.
-static int check_native_features(const struct vision_config *v, struct err *err)
-{
-    if (vision_depth(v) == v->layers && !v->drop_class) return 0;
-    return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
-                        "\"vision_feature_select_strategy\" \"full\"");
-}
-
 static int read_feature_layer(struct vision_config *v, const cJSON *config,
                               const struct seeing_defaults *d, struct err *err)
 {
@@ -34,13 +26,17 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             strategy);
     // "default" leaves the first row out, whatever it is.
     v->drop_class = strcmp(strategy, "default") == 0;
-    if (native) return check_native_features(v, err);
+    if (native) { // it gives all rows, after its last norm
+        if (vision_depth(v) == v->layers && !v->drop_class) return 0;
+        return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
+                            "\"vision_feature_select_strategy\" \"full\"");
+    }
     const struct vision_picture square = vision_square(v, NULL);
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
-// "spatial_merge_size": so many features a side become one visual token. Transformers has this key
-// in Mistral 3, but no such LLaVA. The class token is in no cell.
+// "spatial_merge_size": so many features a side become one visual token. Only Mistral 3 configs
+// have this key; no LLaVA does. The class token is in no cell.
 static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
 {
     if (json_int(config, "spatial_merge_size", 1, 64, 1, &v->merge, err) < 0) return -1;
@@ -58,31 +54,11 @@ static int read_merge(struct vision_config *v, const cJSON *config, struct err *
 static const struct projector_kind projector_joining = { .linear_1 = "linear_1",
                                                          .linear_2 = "linear_2" };
 
-static int read_projector(struct projector *p, const cJSON *config, const struct vision_config *v,
-                          struct err *err)
-{
-    const bool native = v->kind->read_pictures;
-    p->kind = native ? &projector_joining : &projector_linear;
-    p->merge = native ? v->merge * v->merge : 1;
-    if (json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0) return -1;
-    return gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err);
-}
-
-static int read_placeholder(struct model *m, const cJSON *config, int64_t otherwise,
-                            struct err *err)
-{
-    const char *key =
-        json_get(config, "image_token_index") ? "image_token_index" : "image_token_id";
-    int64_t id;
-    if (json_int(config, key, 0, INT32_MAX, otherwise, &id, err) < 0) return -1;
-    m->placeholder = (int32_t)id;
-    return 0;
-}
-
 int seeing_config(struct model *m, const cJSON *config, const struct seeing_defaults *d,
                   struct err *err)
 {
     const cJSON *vision;
+    struct projector *p = &m->projector;
     if (family_text_read(m, NULL, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0)
         return -1;
@@ -98,9 +74,14 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
     if (read_feature_layer(&m->vision.config, config, d, err) < 0 ||
         (d->any_size && !encoder->read_pictures &&
          read_merge(&m->vision.config, config, err) < 0) ||
-        read_projector(&m->projector, config, &m->vision.config, err) < 0 ||
-        read_placeholder(m, config, d->placeholder, err) < 0)
+        json_bool(config, "multimodal_projector_bias", true, &p->bias, err) < 0 ||
+        gelu_form_read(&p->act, config, "projector_hidden_act", "gelu", err) < 0 ||
+        family_placeholder_read(m, config, "image_token_index", "image_token_id", d->placeholder,
+                                err) < 0)
         return -1;
+    const int64_t merge = m->vision.config.merge;
+    p->kind = encoder->read_pictures ? &projector_joining : &projector_linear;
+    p->merge = encoder->read_pictures ? merge * merge : 1;
     return 0;
 }
 

@@ -124,7 +124,7 @@ static void what_the_config_leaves_out(void **state)
                               "\"num_attention_heads\": 48, \"num_key_value_heads\": 2}");
     must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
     assert_int_equal(c.dim, 128);
-    assert_int_equal(rope_turning(&c.rope), 64);
+    assert_int_equal(rope_rotated(&c.rope), 64);
     assert_float_equal(c.eps, 1.5625e-7, 1e-12);
     assert_true(c.qkv_bias && !c.out_bias && !c.mlp_bias && !c.tied);
     cJSON_AddFalseToObject(json, "attention_bias"); // GLM-4-32B-0414
@@ -132,7 +132,7 @@ static void what_the_config_leaves_out(void **state)
     assert_false(c.qkv_bias || c.out_bias);
     cJSON_AddNumberToObject(json, "partial_rotary_factor", 0.25);
     must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
-    assert_int_equal(rope_turning(&c.rope), 32);
+    assert_int_equal(rope_rotated(&c.rope), 32);
     cJSON_Delete(json);
 }
 
