@@ -6,7 +6,6 @@
 #include "core/engine/engine_parts.h"
 #include "core/engine/proposal.h"
 #include "core/files/content.h"
-#include "core/probes/checkpoints.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
 

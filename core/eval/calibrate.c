@@ -21,7 +21,7 @@
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
 #include "core/methods/calibration.h"
-#include "core/probes/finite.h"
+#include "core/probes/measure.h"
 #include "core/ranks/ranks.h"
 #include "core/talk/answer.h"
 #include "core/talk/show.h"

@@ -10,6 +10,7 @@
 #include "core/files/checkpoint.h"
 #include "core/files/safetensors.h"
 #include "core/model/model.h"
+#include "core/settings/settings.h"
 #include "kernels/tensor.h"
 
 static const struct calibration_kind *const *kinds; // NULL-terminated
@@ -132,6 +133,17 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
     return -1;
 }
 
+int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
+                           const struct model *m, struct err *err)
+{
+    *c = (struct calibration){ .count = -1 };
+    if (settings_is(s, key, "none")) return 0;
+    if (calibration_open(c, settings_text(s, key), err) < 0) return -1;
+    if (calibration_fits(c, m, err) == 0) return 0;
+    calibration_close(c);
+    return -1;
+}
+
 static bool has_shape(const struct safetensor *t, int rank, const int64_t *shape)
 {
     if (t->dtype != DTYPE_F32 || t->rank != rank) return false;
@@ -180,8 +192,9 @@ static int64_t doubles_shape(int rank, const int64_t *shape, int64_t out[SAFETEN
     return count;
 }
 
-double *calibration_doubles(const struct calibration *c, const char *name, int rank,
-                            const int64_t *shape, struct err *err)
+// The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.
+static double *calibration_doubles(const struct calibration *c, const char *name, int rank,
+                                   const int64_t *shape, struct err *err)
 {
     int64_t both[SAFETENSORS_MAX_RANK];
     const int64_t count = doubles_shape(rank, shape, both);
@@ -438,20 +451,6 @@ void calibration_show(const struct calibration *c, const struct sinks *sinks)
 
 // --- merging -------------------------------------------------------------------------------------
 
-// Names and shapes of the kind's tensors, which must be equal in files that are merged.
-static char *form_of(const struct calibration *c, const struct calibration_kind *kind)
-{
-    struct buf b = { 0 };
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
-    for (int64_t i = 0; i < c->file->count; i++) {
-        const struct safetensor *t = &c->file->tensors[i];
-        if (strncmp(t->name, kind->prefix, strlen(kind->prefix)) != 0) continue;
-        buf_puts(&b, t->name);
-        shape_text(&b, t->rank, t->shape);
-    }
-    return buf_take(&b);
-}
-
 // State of a merge.
 struct merging {
     const struct calibration_kind *kind;
@@ -480,7 +479,16 @@ static int merge_file(struct merging *m, const char *path, struct err *err)
             err_set(err, "'%s' was made with a different model than the others%s", path, which);
         free(which);
     }
-    char *form = form_of(&c, kind);
+    // Names and shapes of the kind's tensors, which must be equal in files that are merged.
+    struct buf b = { 0 };
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
+    for (int64_t i = 0; i < c.file->count; i++) {
+        const struct safetensor *t = &c.file->tensors[i];
+        if (strncmp(t->name, kind->prefix, strlen(kind->prefix)) != 0) continue;
+        buf_puts(&b, t->name);
+        shape_text(&b, t->rank, t->shape);
+    }
+    char *form = buf_take(&b);
     if (status == 0 && m->form && strcmp(form, m->form) != 0)
         status = err_set(
             err, "'%s' has different tensors than the others: is it from another model?", path);

@@ -32,6 +32,7 @@
 #include "core/graph/hooks.h"
 
 struct model;
+struct settings;
 
 // Limit of samples or tokens of a file; keeps merged sums far from overflow.
 #define CALIBRATION_MOST INT64_C(1000000000000000)
@@ -47,15 +48,16 @@ struct calibration {
 // Checks the format; -1 with a message if it is not a calibration.
 int calibration_open(struct calibration *c, const char *path, struct err *err);
 void calibration_close(struct calibration *c); // also accepts a zeroed one
+// Opens the file that a setting names and checks that it fits the model; *c is zeroed if the
+// setting is none.
+int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
+                           const struct model *m, struct err *err);
 // Was it made with these weights? True if the file does not say.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
 // A tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is missing,
 // or has another shape. (calibration_open refuses NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
-// The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.
-double *calibration_doubles(const struct calibration *c, const char *name, int rank,
-                            const int64_t *shape, struct err *err);
 
 // Provenance of a new file.
 struct calibration_source {

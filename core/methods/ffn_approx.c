@@ -64,37 +64,30 @@ static void ffn_release(void *state)
     free(f);
 }
 
-// Layers whose visual redundancy exceeds eta, except the last.
-static int choose_auto(const struct method_env *env, const struct calibration *c, bool *chosen,
-                       struct err *err)
-{
-    const int64_t layers = env->model->decoder.config.layers;
-    if (!c->file)
-        return err_set(err, "ffn.layers auto needs a calibration: make one with /calibrate ffn "
-                            "DATA OUT and /calibration load OUT, or name the layers");
-    float *redundancy = calibration_numbers(c, "ffn.redundancy", 1, &layers, err);
-    if (!redundancy) return -1;
-    const double eta = settings_real(env->settings, "ffn.eta");
-    for (int64_t l = 0; l < layers - 1; l++) chosen[l] = redundancy[l] > eta;
-    free(redundancy);
-    return 0;
-}
-
 // Reads the settings: the layers, and alpha [L,D] on the host (NULL: skip). Settings of the method
 // are checked as far as possible even while it is off.
 static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, struct err *err)
 {
     const struct settings *s = env->settings;
     const struct decoder_config *d = &env->model->decoder.config;
-    const char *path = settings_text(s, "ffn.calibration");
-    struct calibration c = { 0 };
+    struct calibration c;
     int status = -1;
     *alpha = NULL;
-    if (strcmp(path, "none") &&
-        (calibration_open(&c, path, err) < 0 || calibration_fits(&c, env->model, err) < 0))
-        goto out;
+    if (calibration_of_setting(&c, s, "ffn.calibration", env->model, err) < 0) return -1;
     if (settings_is(s, "ffn.layers", "auto")) {
-        if (!settings_is(s, "ffn.approx", "off") && choose_auto(env, &c, chosen, err) < 0) goto out;
+        const bool off = settings_is(s, "ffn.approx", "off");
+        const int64_t layers = d->layers;
+        const double eta = settings_real(s, "ffn.eta");
+        if (!off && !c.file) {
+            err_set(err, "ffn.layers auto needs a calibration: make one with /calibrate ffn DATA "
+                         "OUT and /calibration load OUT, or name the layers");
+            goto out;
+        }
+        float *redundancy = off ? NULL : calibration_numbers(&c, "ffn.redundancy", 1, &layers, err);
+        if (!off && !redundancy) goto out;
+        // Layers whose visual redundancy exceeds eta, except the last.
+        for (int64_t l = 0; redundancy && l < layers - 1; l++) chosen[l] = redundancy[l] > eta;
+        free(redundancy);
     } else if (settings_layers(s, "ffn.layers", d->layers, chosen, err) < 0) {
         goto out;
     }

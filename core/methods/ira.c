@@ -270,7 +270,8 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
 
 // g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
 // and all visual keys of the sample. Their number is `count`, the last ones among the keys.
-static int gate_sample(struct ira_values *p, int64_t from, int64_t to, int64_t count, float *gate)
+static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
+                    int number, void *self)
 {
     const struct site_args *a = p->args;
     struct graph *g = p->g;
@@ -296,7 +297,7 @@ static int gate_sample(struct ira_values *p, int64_t from, int64_t to, int64_t c
         return -1;
     }
     t = graph_rows(g, t, key_count - count, count);
-    if (t) g->backend->download(gate, t->data, tensor_bytes(t));
+    if (t) g->backend->download(p->gate + before * p->heads, t->data, tensor_bytes(t));
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -318,12 +319,6 @@ static int each_sample(struct ira_values *p, sample_fn run, void *self)
         before += count;
     }
     return 0;
-}
-
-static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
-                    int number, void *self)
-{
-    return gate_sample(p, from, to, count, p->gate + before * p->heads);
 }
 
 // The standard normal number of a place (Box and Muller 1958).
@@ -390,19 +385,6 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
     return 0;
 }
 
-static int penalize(struct ira_values *p, struct tensor *kl)
-{
-    struct graph *g = p->g;
-    if (!kl) return -1;
-    float *host = xmalloc(2 * tensor_bytes(kl));
-    struct penalty y = { .kl = host, .weight = host + tensor_count(kl) };
-    g->backend->download(host, kl->data, tensor_bytes(kl));
-    each_sample(p, add_penalty, &y);
-    struct tensor *weight = graph_upload(g, DTYPE_F32, 2, kl->shape, y.weight);
-    free(host);
-    return weight ? tape_seed(g, kl, weight) : -1;
-}
-
 // Is the divergence part of the loss? Not in validation and /eval.
 static bool learns(const struct ira_values *p)
 {
@@ -418,10 +400,19 @@ static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, 
     struct ira_layer *w = &p->x->layer[p->args->layer];
     struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], p->x->printed ? NULL : v,
                                   p->x->global ? &w->param[MEAN] : NULL); // [S, Hkv]
-    if (learns(p) && penalize(p, kl) < 0) return -1;
+    if (!kl) return -1;
+    if (learns(p)) {
+        float *host = xmalloc(2 * tensor_bytes(kl));
+        struct penalty y = { .kl = host, .weight = host + tensor_count(kl) };
+        g->backend->download(host, kl->data, tensor_bytes(kl));
+        each_sample(p, add_penalty, &y);
+        struct tensor *weight = graph_upload(g, DTYPE_F32, 2, kl->shape, y.weight);
+        free(host);
+        if (!weight || tape_seed(g, kl, weight) < 0) return -1;
+    }
     struct site_args args = *p->args;
     args.x = kl, args.v = gate;
-    return kl && (!heard || hooks_run(g, SITE_KL, &args) == 0) ? 0 : -1;
+    return heard ? hooks_run(g, SITE_KL, &args) : 0;
 }
 
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row)

@@ -187,12 +187,6 @@ static int slot_run(void *self, struct graph *g, const struct site *site, struct
     return action_at(slot->method, site)->run(slot->state, g, args);
 }
 
-static void slot_off(struct method_slot *slot)
-{
-    if (slot->on && slot->method->trim) slot->method->trim(slot->state, 0);
-    slot->on = false;
-}
-
 static int slot_start(struct method_slot *slot, const struct method *method,
                       const struct method_env *env, struct err *err)
 {
@@ -209,7 +203,8 @@ int methods_attach(struct methods *m, struct hooks *hooks, const struct method_e
     for (int i = 0; i < count; i++) {
         struct method_slot *slot = &m->slot[i];
         if (!method_on(list[i], env->settings)) {
-            slot_off(slot);
+            if (slot->on && slot->method->trim) slot->method->trim(slot->state, 0);
+            slot->on = false;
             continue;
         }
         if (slot_start(slot, list[i], env, err) < 0) {

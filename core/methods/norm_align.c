@@ -129,24 +129,16 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Which tokens of the picture only end its rows.
-static int32_t *newlines(const struct site_args *args, int64_t *count)
-{
-    const struct sequence *s = site_sequence(args);
-    int32_t *cells = xreallocarray(NULL, (size_t)args->x->shape[0] + 1, sizeof *cells);
-    *count = 0;
-    for (int64_t i = 0; i < args->x->shape[0]; i++)
-        if (s->newline[site_row(args, i)]) cells[(*count)++] = (int32_t)i;
-    return cells;
-}
-
-// What ends a row is learned in the language model's scale: it stays as it is.
+// Tokens that end a row of the picture are learned in the language model's scale: they stay as they
+// are.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;
     struct tensor *x = args->x; // [S,D]
+    int32_t *cells = xreallocarray(NULL, (size_t)x->shape[0] + 1, sizeof *cells);
     int64_t count = 0;
-    int32_t *cells = newlines(args, &count);
+    for (int64_t i = 0; i < x->shape[0]; i++)
+        if (site_sequence(args)->newline[site_row(args, i)]) cells[count++] = (int32_t)i;
     args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
     if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
     free(cells);

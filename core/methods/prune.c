@@ -20,8 +20,6 @@
 #include "core/methods/ira.h"
 #include "core/methods/kit.h"
 #include "core/methods/prune_parts.h"
-#include "core/methods/prune_score.h"
-#include "core/methods/prune_settings.h"
 
 // --- settings ------------------------------------------------------------------------------------
 
@@ -95,13 +93,6 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// Are the rows behind that layer, or before the first one, in this process?
-static bool is_here(const struct prune *p, int layer)
-{
-    const struct decoder *d = &p->model->decoder;
-    return layer == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, layer);
-}
-
 // Does any stage drop some of `visual` tokens?
 static bool drops(const struct prune *p, int64_t visual)
 {
@@ -115,7 +106,11 @@ static bool drops(const struct prune *p, int64_t visual)
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
-    int64_t limit = is_here(p, p->layer[0]) ? p->residual_rows : rows;
+    const struct decoder *d = &p->model->decoder;
+    const int first = p->layer[0];
+    // Are the rows behind the first stage's layer in this process?
+    const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
+    int64_t limit = here ? p->residual_rows : rows;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
     return rows < limit ? rows : limit;
@@ -222,21 +217,17 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
-// Must the rows be replaced: does any stage drop tokens, or do layers after the first stage lack
-// cached rows? What those of other processes have cached is not known here.
-static bool must_replace(const struct prune *p, const struct site_args *args)
-{
-    if (drops(p, p->visual) || p->model->decoder.part) return true;
-    return args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past);
-}
-
 static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const int stage = prune_stage_at(p, args->layer);
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
-    if (stage == 0) p->replacing = must_replace(p, args);
+    // Rows are replaced if any stage drops tokens, or if layers after the first stage lack cached
+    // rows. Which rows other processes have cached is unknown here.
+    if (stage == 0)
+        p->replacing = drops(p, p->visual) || p->model->decoder.part ||
+                       (args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past));
     if ((p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT) &&
         prune_pick_rows(p, g, args, stage) < 0)
         return -1;
@@ -259,11 +250,18 @@ static int prune_input(void *state, struct graph *g, struct site_args *args)
     return prune_layer_out(p, g, args);
 }
 
-// --- dynamic -------------------------------------------------------------------------------------
+// --- by a query ----------------------------------------------------------------------------------
 
-static int values_dynamic(struct prune *p, struct graph *g, struct site_args *args)
+static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
+    struct prune *p = state;
     const int stage = prune_stage_at(p, args->layer);
+    if (shared_pass(g, site_sequence(args)) < 0) return -1;
+    if (!p->dynamic) {
+        if (!args->prefill) return 0;
+        if (stage == 0) sequence_begin(p, site_sequence(args));
+        return p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);
+    }
     if (stage == 0) {
         sequence_begin(p, site_sequence(args));
         lists_clear(&p->seen);
@@ -283,23 +281,58 @@ static int values_dynamic(struct prune *p, struct graph *g, struct site_args *ar
     return prune_pick_for_each(p, g, args, stage);
 }
 
-static int prune_values(void *state, struct graph *g, struct site_args *args)
-{
-    struct prune *p = state;
-    const int stage = prune_stage_at(p, args->layer);
-    if (shared_pass(g, site_sequence(args)) < 0) return -1;
-    if (p->dynamic) return values_dynamic(p, g, args);
-    if (!args->prefill) return 0;
-    if (stage == 0) sequence_begin(p, site_sequence(args));
-    return p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);
-}
-
 // --- layers in several processes -----------------------------------------------------------------
 
-// Have tokens been dropped before that layer?
-static bool dropped_before(const struct prune *p, int layer)
+void lists_clear(struct seen_lists *l)
 {
-    return p->layer[0] < layer;
+    for (int64_t i = 0; i < l->rows; i++) free(l->keys[i]);
+    free(l->keys);
+    free(l->count);
+    *l = (struct seen_lists){ 0 };
+}
+
+void prune_put(struct stage_note *note, const void *data, size_t size)
+{
+    if (size) buf_add(&note->bytes, data, size);
+}
+
+bool prune_get(struct stage_note *note, void *data, size_t size)
+{
+    if (size > note->bytes.length - note->at) return false;
+    if (size) memcpy(data, note->bytes.data + note->at, size);
+    note->at += size;
+    return true;
+}
+
+void lists_put(struct stage_note *note, const struct seen_lists *l)
+{
+    const int64_t rows = l->keys ? l->rows : 0;
+    prune_put(note, &l->from, sizeof l->from);
+    prune_put(note, &rows, sizeof rows);
+    for (int64_t i = 0; i < rows; i++) {
+        prune_put(note, &l->count[i], sizeof *l->count);
+        prune_put(note, l->keys[i], (size_t)l->count[i] * sizeof **l->keys);
+    }
+}
+
+bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
+{
+    int64_t rows;
+    if (!prune_get(note, &l->from, sizeof l->from) || !prune_get(note, &rows, sizeof rows))
+        return false;
+    if (rows < 0 || rows > most) return false;
+    if (!rows) return true;
+    l->keys = xcalloc((size_t)rows, sizeof *l->keys);
+    l->count = xcalloc((size_t)rows, sizeof *l->count);
+    l->rows = rows;
+    for (int64_t i = 0; i < rows; i++) {
+        if (!prune_get(note, &l->count[i], sizeof *l->count)) return false;
+        const size_t left = note->bytes.length - note->at;
+        if (l->count[i] < 0 || (uint64_t)l->count[i] > left / sizeof **l->keys) return false;
+        l->keys[i] = xreallocarray(NULL, (size_t)l->count[i] + 1, sizeof **l->keys);
+        if (!prune_get(note, l->keys[i], (size_t)l->count[i] * sizeof **l->keys)) return false;
+    }
+    return true;
 }
 
 // Is the encoder's attention, which the first process has, needed from that layer on?
@@ -314,7 +347,7 @@ static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
     const int to = p->model->decoder.part->end_layer;
-    const bool dropped = dropped_before(p, to);
+    const bool dropped = p->layer[0] < to;
     sequence_reserve(p, s); // perhaps no layer of this process prunes
     if (p->dynamic) {
         if (dropped) lists_put(args->own, p->next.keys ? &p->next : &p->seen);
@@ -332,7 +365,7 @@ static int prune_take_on(void *state, struct graph *g, struct site_args *args)
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
     const int from = p->model->decoder.part->first_layer;
-    const bool dropped = dropped_before(p, from);
+    const bool dropped = p->layer[0] < from;
     bool good = true;
     if (p->dynamic) {
         lists_clear(&p->seen);

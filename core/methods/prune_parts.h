@@ -1,12 +1,58 @@
-// core/methods/prune_parts.h -- the state of CAPA pruning, shared by prune.c (the method: sites,
-// sequence, residual stream) and prune_pick.c (which tokens are kept).
+// core/methods/prune_parts.h -- what the files of CAPA pruning share: its settings
+// (prune_settings.c), its state (prune.c: sites, sequence, residual stream) and which tokens are
+// kept (prune_pick.c).
 #ifndef CORE_METHODS_PRUNE_PARTS_H
 #define CORE_METHODS_PRUNE_PARTS_H
 
 #include "core/methods/method.h"
-#include "core/methods/prune_lists.h"
-#include "core/methods/prune_settings.h"
+#include "core/methods/prune_score.h"
 #include "core/model/gram.h"
+#include "core/settings/settings.h"
+#include "core/stages/stages.h"
+
+// --- settings ------------------------------------------------------------------------------------
+
+enum { PRUNE_INPUT = -1 }; // as a stage's layer: before the first
+
+extern const struct setting prune_settings[];
+
+// prune.score; one past the last kind when it is off.
+enum prune_kind prune_kind_of(const struct settings *s);
+// The stages' layers into layer[L]; their number, or -1.
+int prune_read_layers(const struct method_env *env, int *layer, struct err *err);
+// One share for each layer? Values set one by one may be temporarily inconsistent.
+int prune_check_stages(int stages, size_t shares, struct err *err);
+// Has IRA a divergence in each of these layers?
+bool prune_diverges(const struct method_env *env, const int *layer, int stages);
+
+// Of struct method.
+int prune_auto_layer(const struct model *m);
+int prune_possible(const struct settings *s, struct err *err);
+int prune_check(const struct method_env *env, struct err *err);
+int prune_agree(const struct method_env *env, struct err *err);
+bool prune_without_effect(const struct method_env *env, struct err *why);
+void prune_badge(struct buf *b, const struct settings *s, int layer);
+
+// --- lists of keys -------------------------------------------------------------------------------
+
+// Keys that rows from.. see, in the form of struct seen_keys.
+struct seen_lists {
+    int64_t from, rows;
+    int32_t **keys; // [rows][count], NULL: none chosen
+    int64_t *count; // [rows]
+};
+
+void lists_clear(struct seen_lists *l);
+
+// Bytes of a note for the rank of the next layers (job.split layers), which gets them in the same
+// order; false: they are missing.
+void prune_put(struct stage_note *note, const void *data, size_t size);
+bool prune_get(struct stage_note *note, void *data, size_t size);
+void lists_put(struct stage_note *note, const struct seen_lists *l);
+// Into empty lists of at most `most` rows, which have something to release even after a failure.
+bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
+
+// --- the state -----------------------------------------------------------------------------------
 
 // Inner products of the heads' contributions (core/model/gram.h) for each visual token, by its
 // number, at a stage's layer: scoring a visual token at every step in dynamic mode then costs H^2

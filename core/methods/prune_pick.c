@@ -9,7 +9,6 @@
 #include "core/base/random.h"
 #include "core/methods/prune.h"
 #include "core/methods/prune_parts.h"
-#include "core/methods/prune_score.h"
 #include "core/model/attend.h"
 #include "core/ops/ops.h"
 
@@ -81,7 +80,7 @@ void prune_grams_begin(struct prune *p, int stage, int64_t past)
     grams_trim(&t->grams, keys);
 }
 
-// Those of the first `visual` visual tokens.
+// Computes the Gram matrices of the first `visual` visual tokens as far as they are missing.
 static int grams_complete(struct prune *p, struct graph *g, const struct site_args *args,
                           struct token_grams *t, int64_t visual)
 {
@@ -171,17 +170,11 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     return status;
 }
 
-// Key number of a row of the sequence; -1 when it is not there.
-static int64_t key_of(const struct site_args *args, int64_t row)
-{
-    for (int64_t i = args->k->shape[0] - 1; i >= 0; i--)
-        if (site_key(args, i) == row) return i;
-    return -1;
-}
-
 int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
-    const int64_t query = key_of(args, sequence_query(site_sequence(args)));
+    const int64_t row = sequence_query(site_sequence(args));
+    int64_t query = args->k->shape[0] - 1; // as a key
+    while (query >= args->past && site_key(args, query) != row) query--;
     if (query < args->past) BUG("pruning without its query row");
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
     int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
@@ -193,111 +186,61 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 
 // --- without a query -----------------------------------------------------------------------------
 
-// Visual tokens that are left at a stage.
-struct candidates {
-    struct prune_view view; // number and count
-    int32_t *index;         // rows of `from`
-    int32_t *row;           // of the sequence
-    struct tensor *from;    // h behind the layer
-};
-
-static struct candidates candidates_at(const struct prune *p, const struct site_args *args,
-                                       int stage)
-{
-    const bool all = stage == 0 && args->kv;
-    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
-    const int64_t query = sequence_query(site_sequence(args));
-    int32_t *number = xreallocarray(NULL, (size_t)n + 1, sizeof *number);
-    struct candidates l = { .view = { .number = number, .sequence = site_sequence(args) } };
-    l.from = all ? (struct tensor *)&p->residual : args->x;
-    l.index = xreallocarray(NULL, (size_t)n + 1, sizeof *l.index);
-    l.row = xreallocarray(NULL, (size_t)n + 1, sizeof *l.row);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t row = all ? i : site_row(args, i);
-        if (row > query || p->number[row] < 0 || p->dropped[row]) continue;
-        l.index[l.view.count] = (int32_t)i;
-        l.row[l.view.count] = (int32_t)row;
-        number[l.view.count++] = p->number[row];
-    }
-    return l;
-}
-
-static void candidates_release(struct candidates *l)
-{
-    free((void *)l->view.number);
-    free(l->index);
-    free(l->row);
-}
-
-// By their distances in the residual stream.
-static int keep_diverse(struct graph *g, const struct candidates *l, int64_t count, bool *keep)
-{
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *x = op_gather_floats(g, l->from, l->index, l->view.count); // [S, D]
-    if (x) {
-        float *host = xmalloc(tensor_bytes(x) + 1);
-        g->backend->download(host, x->data, tensor_bytes(x));
-        prune_choose_diverse(host, l->view.count, x->shape[1], count, keep);
-        free(host);
-    }
-    graph_scratch_end(g, scratch);
-    return x ? 0 : -1;
-}
-
-// By a number each.
-static void score_rows(const struct prune *p, const struct candidates *l, int stage, float *score)
-{
-    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE && stage > 0];
-    for (int64_t i = 0; i < l->view.count; i++)
-        if (p->kind == PRUNE_RANDOM)
-            score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)l->view.number[i]);
-        else
-            score[i] = p->kind == PRUNE_UNIFORM ? 0 : known[l->row[i]];
-}
-
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     if (p->blind) return 0;
-    struct candidates l = candidates_at(p, args, stage);
-    const int64_t count = prune_stage_count(p, stage);
-    bool *keep = xcalloc((size_t)l.view.count + 1, sizeof *keep);
-    float *score = xcalloc((size_t)l.view.count + 1, sizeof *score);
-    int status = 0;
-    if (p->kind == PRUNE_DIVERSITY) {
-        status = keep_diverse(g, &l, count, keep);
-    } else {
-        score_rows(p, &l, stage, score);
-        prune_choose(p->kind, score, l.view.count, count, keep);
+    // The visual tokens that are left: rows of `from`, of the sequence, and their numbers.
+    const bool all = stage == 0 && args->kv;
+    struct tensor *from = all ? &p->residual : args->x; // h behind the layer
+    const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
+    const int64_t query = sequence_query(site_sequence(args)), most = prune_stage_count(p, stage);
+    int32_t *index = xreallocarray(NULL, 3 * (size_t)n + 1, sizeof *index);
+    int32_t *row = index + n, *number = row + n;
+    struct prune_view view = { .number = number, .sequence = site_sequence(args) };
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = all ? i : site_row(args, i);
+        if (at > query || p->number[at] < 0 || p->dropped[at]) continue;
+        index[count] = (int32_t)i;
+        row[count] = (int32_t)at;
+        number[count++] = p->number[at];
     }
-    for (int64_t i = 0; i < l.view.count && status == 0; i++)
-        if (!keep[i]) p->dropped[l.row[i]] = true;
-    if (status == 0)
-        status = emit_choice(g, p, args->layer, &l.view, p->kind == PRUNE_DIVERSITY ? NULL : score,
-                             keep);
+    view.count = count;
+
+    const bool diverse = p->kind == PRUNE_DIVERSITY;
+    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE && stage > 0];
+    bool *keep = xcalloc((size_t)count + 1, sizeof *keep);
+    float *score = xcalloc((size_t)count + 1, sizeof *score);
+    int status = 0;
+    if (diverse) { // by distances in the residual stream
+        struct arena_mark scratch = graph_scratch_begin(g);
+        struct tensor *x = op_gather_floats(g, from, index, count); // [S, D]
+        if (x) {
+            float *host = xmalloc(tensor_bytes(x) + 1);
+            g->backend->download(host, x->data, tensor_bytes(x));
+            prune_choose_diverse(host, count, x->shape[1], most, keep);
+            free(host);
+        }
+        graph_scratch_end(g, scratch);
+        status = x ? 0 : -1;
+    } else { // by a number each
+        for (int64_t i = 0; i < count; i++)
+            if (p->kind == PRUNE_RANDOM)
+                score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)number[i]);
+            else
+                score[i] = p->kind == PRUNE_UNIFORM ? 0 : known[row[i]];
+        prune_choose(p->kind, score, count, most, keep);
+    }
+    for (int64_t i = 0; i < count && status == 0; i++)
+        if (!keep[i]) p->dropped[row[i]] = true;
+    if (status == 0) status = emit_choice(g, p, args->layer, &view, diverse ? NULL : score, keep);
     free(score);
     free(keep);
-    candidates_release(&l);
+    free(index);
     return status;
 }
 
 // --- for each row --------------------------------------------------------------------------------
-
-// The keys that row i of the pass sees in the layers after this stage.
-static int choose_for_row(struct prune *p, struct graph *g, const struct site_args *args, int stage,
-                          int64_t i)
-{
-    const int64_t at = i - p->next.from, query = sequence_query(site_sequence(args));
-    const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
-    const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
-    bool *keep = xcalloc((size_t)count, sizeof *keep);
-    int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
-    const bool emit = args->prefill && site_row(args, i) == query;
-    int status = choose(p, g, args, stage, i, list, count, emit, keep);
-    for (int64_t j = 0; j < count; j++)
-        if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
-    free(keep);
-    return status;
-}
 
 int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
@@ -307,6 +250,17 @@ int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args
     p->next = (struct seen_lists){ .from = from, .rows = n - from };
     p->next.keys = xcalloc((size_t)(n - from), sizeof *p->next.keys);
     p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
-    for (int64_t i = from; i < n && status == 0; i++) status = choose_for_row(p, g, args, stage, i);
+    for (int64_t i = from; i < n && status == 0; i++) {
+        const int64_t at = i - from;
+        const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
+        const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
+        const bool emit = args->prefill && site_row(args, i) == query;
+        bool *keep = xcalloc((size_t)count, sizeof *keep);
+        int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
+        status = choose(p, g, args, stage, i, list, count, emit, keep);
+        for (int64_t j = 0; j < count; j++)
+            if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
+        free(keep);
+    }
     return status;
 }

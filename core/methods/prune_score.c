@@ -25,21 +25,6 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
     return rope_part(g, &rope, op_widen(g, x), cos, op_scale(g, sin, -1));
 }
 
-// Mean over the heads of the probabilities [H,1,P] of each token.
-static void mean_heads(struct graph *g, const struct tensor *probs, const struct prune_view *view,
-                       float *score)
-{
-    const int64_t heads = probs->shape[0], keys = probs->shape[2];
-    float *host = xmalloc(tensor_bytes(probs));
-    g->backend->download(host, probs->data, tensor_bytes(probs));
-    for (int64_t i = 0; i < view->count; i++) {
-        double sum = 0;
-        for (int64_t h = 0; h < heads; h++) sum += host[h * keys + view->token[i]];
-        score[i] = (float)(sum / (double)heads);
-    }
-    free(host);
-}
-
 int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const struct prune_view *view,
                 float *score)
 {
@@ -58,7 +43,16 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
         norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]
         if (norms) g->backend->download(score, norms->data, tensor_bytes(norms));
     } else if (probs) {
-        mean_heads(g, probs, view, score);
+        // Mean over the heads of the probabilities [H,1,P] of each token.
+        const int64_t heads = probs->shape[0], keys = probs->shape[2];
+        float *host = xmalloc(tensor_bytes(probs));
+        g->backend->download(host, probs->data, tensor_bytes(probs));
+        for (int64_t i = 0; i < view->count; i++) {
+            double sum = 0;
+            for (int64_t h = 0; h < heads; h++) sum += host[h * keys + view->token[i]];
+            score[i] = (float)(sum / (double)heads);
+        }
+        free(host);
     }
     graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
@@ -95,32 +89,14 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
 
 // --- diversity -----------------------------------------------------------------------------------
 
-// Rows of unit length; those of length 0 stay so.
-static double *unit_rows(const float *x, int64_t count, int64_t width)
-{
-    double *unit = xreallocarray(NULL, (size_t)(count * width) + 1, sizeof *unit);
-    for (int64_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (int64_t c = 0; c < width; c++) sum += (double)x[i * width + c] * x[i * width + c];
-        const double scale = sum > 0 ? 1 / sqrt(sum) : 0;
-        for (int64_t c = 0; c < width; c++) unit[i * width + c] = x[i * width + c] * scale;
-    }
-    return unit;
-}
-
-static double distance(const double *a, const double *b, int64_t width)
-{
-    double dot = 0;
-    for (int64_t c = 0; c < width; c++) dot += a[c] * b[c];
-    return 1 - dot;
-}
-
-// Lowers the distances to what is kept by row `i`, which may be kept itself.
-static void come_near(const double *unit, int64_t count, int64_t width, int64_t i, double *nearest)
+// Updates each row's distance to the kept ones after adding row `i`.
+static void lower_distances(const double *unit, int64_t count, int64_t width, int64_t i,
+                            double *nearest)
 {
     for (int64_t j = 0; j < count; j++) {
-        const double d = j == i ? INFINITY : distance(unit + i * width, unit + j * width, width);
-        if (d < nearest[j]) nearest[j] = d;
+        double dot = 0;
+        for (int64_t c = 0; c < width; c++) dot += unit[i * width + c] * unit[j * width + c];
+        if (j != i && 1 - dot < nearest[j]) nearest[j] = 1 - dot;
     }
 }
 
@@ -135,7 +111,14 @@ static int64_t furthest(const double *nearest, const bool *keep, int64_t count)
 
 void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep)
 {
-    double *unit = unit_rows(x, count, width);
+    // Rows of unit length; those of length 0 stay so.
+    double *unit = xreallocarray(NULL, (size_t)(count * width) + 1, sizeof *unit);
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int64_t c = 0; c < width; c++) sum += (double)x[i * width + c] * x[i * width + c];
+        const double scale = sum > 0 ? 1 / sqrt(sum) : 0;
+        for (int64_t c = 0; c < width; c++) unit[i * width + c] = x[i * width + c] * scale;
+    }
     double *nearest = xreallocarray(NULL, (size_t)count + 1, sizeof *nearest);
     if (k > count) k = count;
     for (int64_t i = 0; i < count; i++) {
@@ -143,13 +126,13 @@ void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t 
         nearest[i] = INFINITY;
     }
     // The first: of all rows the one whose nearest neighbour is the furthest away.
-    for (int64_t i = 0; k > 0 && i < count; i++) come_near(unit, count, width, i, nearest);
+    for (int64_t i = 0; k > 0 && i < count; i++) lower_distances(unit, count, width, i, nearest);
     for (int64_t n = 0; n < k; n++) {
         const int64_t best = furthest(nearest, keep, count);
         if (n == 0)
             for (int64_t i = 0; i < count; i++) nearest[i] = INFINITY;
         keep[best] = true;
-        come_near(unit, count, width, best, nearest);
+        lower_distances(unit, count, width, best, nearest);
     }
     free(nearest);
     free(unit);

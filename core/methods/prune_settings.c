@@ -1,6 +1,6 @@
 // core/methods/prune_settings.c -- the settings of pruning: which values are possible, alone,
 // together and with a model.
-#include "core/methods/prune_settings.h"
+#include "core/methods/prune_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,12 +125,17 @@ int prune_possible(const struct settings *s, struct err *err)
     return status < 0 ? -1 : check_kind(s, err);
 }
 
-int prune_check(const struct method_env *env, struct err *err)
+static int count_stages(const struct method_env *env, struct err *err)
 {
     int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
     const int stages = prune_read_layers(env, layer, err);
     free(layer);
-    return stages < 0 ? -1 : 0;
+    return stages;
+}
+
+int prune_check(const struct method_env *env, struct err *err)
+{
+    return count_stages(env, err) < 0 ? -1 : 0;
 }
 
 // One share for each layer. Values set one by one may be temporarily inconsistent.
@@ -147,10 +152,8 @@ int prune_check_stages(int stages, size_t shares, struct err *err)
 int prune_agree(const struct method_env *env, struct err *err)
 {
     size_t shares;
-    int *layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *layer);
+    const int stages = count_stages(env, err);
     free(settings_reals(env->settings, "prune.keep", &shares));
-    const int stages = prune_read_layers(env, layer, err);
-    free(layer);
     return stages < 0 ? -1 : prune_check_stages(stages, shares, err);
 }
 

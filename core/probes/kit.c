@@ -136,6 +136,31 @@ double otsu_split(const double *x, size_t n)
     return split;
 }
 
+// --- the list of probes --------------------------------------------------------------------------
+
+static const struct probe *const *probes; // NULL-terminated
+
+void probes_hand_over(const struct probe *const *all)
+{
+    probes = all;
+    for (const struct probe *p; (p = *all); all++) {
+        const char *lacks = !p->start                   ? "start"
+                            : !p->release               ? "release"
+                            : !p->finish                ? "finish"
+                            : !p->take && !p->run       ? "take or run"
+                            : !p->sites[0] && !p->wants ? "sites or wants"
+                                                        : NULL;
+        if (lacks) BUG("probe %s has no %s (core/probes/probe.h)", p->name, lacks);
+    }
+}
+
+const struct probe *probe_at(int index)
+{
+    for (int i = 0; i < index; i++)
+        if (!probes[i]) return NULL;
+    return index >= 0 ? probes[index] : NULL;
+}
+
 // --- what the options choose ---------------------------------------------------------------------
 
 static int choose_layers(struct probe_env *env, const struct probe *probe, struct err *err)

@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/dtype.h"
 #include "core/graph/look.h"
 #include "core/methods/prune.h"
+#include "core/model/sampler.h"
 #include "core/model/visual.h"
-#include "core/probes/finite.h"
 #include "core/probes/kit.h"
 #include "core/probes/results.h"
 #include "core/settings/settings.h"
@@ -205,6 +206,27 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     return status == 0 && graph_ok(g) ? 0 : -1;
 }
 
+// --- damaged numbers -----------------------------------------------------------------------------
+
+static bool finite_wants(void *self, const struct site *site, int layer)
+{
+    return site == SITE_LAYER_OUT;
+}
+
+static int finite_take(void *self, const struct site *site, const struct site_args *args,
+                       struct err *err)
+{
+    const float *x = args->x->data;
+    const int64_t n = tensor_count(args->x);
+    if (floats_finite(x, (size_t)n)) return 0;
+    return err_set(err, "the model computed NaN or Inf in layer %d: %s", args->layer, DAMAGED);
+}
+
+struct hook finite_hook(void)
+{
+    return (struct hook){ .wants = finite_wants, .take = finite_take };
+}
+
 // --- with a probe --------------------------------------------------------------------------------
 
 struct listener {
@@ -283,37 +305,36 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
 
 // --- times ---------------------------------------------------------------------------------------
 
-// The prompt, then single rows: those of the answer, then its last token over again.
-static int run_timed(struct passing *p, int tokens, struct measured_times *t)
-{
-    const struct sequence *all = &p->sequence;
-    struct sequence s;
-    sequence_copy(&s, all);
-    sequence_trim(&s, all->prompt);
-    s.prompt = all->prompt;
-    double start = clock_seconds();
-    int status = encode_pictures(p, true);
-    t->vision = (clock_seconds() - start) * 1e3;
-    start = clock_seconds();
-    if (status == 0) status = compute(p, &s, 0, true, LOGITS_LAST);
-    t->prefill = (clock_seconds() - start) * 1e3;
-    start = clock_seconds();
-    for (int i = 0; i < tokens && status == 0; i++) {
-        const int64_t row = all->prompt + i < all->n ? all->prompt + i : all->n - 1;
-        sequence_append(&s, all->ids[row] == p->m->model->placeholder ? 0 : all->ids[row]);
-        status = compute(p, &s, s.n - 1, false, LOGITS_LAST);
-    }
-    t->step = tokens ? (clock_seconds() - start) * 1e3 / tokens : NAN;
-    sequence_release(&s);
-    return status;
-}
+enum { RUNS = 3, STEPS = 8, ENCODER = 0, PREFILL, TOKEN, TIMES };
 
-int measure_times(const struct measuring *m, struct conversation *c, int tokens,
-                  struct measured_times *times, struct err *err)
+// The prompt, then single rows: those of the answer, then its last token over again.
+static int run_timed(const struct measuring *m, struct conversation *c, double ms[TIMES],
+                     struct err *err)
 {
     struct passing p;
+    struct sequence s = { 0 };
+    const struct sequence *all = &p.sequence;
     int status = pass_begin(&p, m, c, err);
-    if (status == 0 && run_timed(&p, tokens, times) < 0) status = pass_failed(&p, err);
+    if (status == 0) {
+        sequence_copy(&s, all);
+        sequence_trim(&s, all->prompt);
+        s.prompt = all->prompt;
+        double start = clock_seconds();
+        status = encode_pictures(&p, true);
+        ms[ENCODER] = (clock_seconds() - start) * 1e3;
+        start = clock_seconds();
+        if (status == 0) status = compute(&p, &s, 0, true, LOGITS_LAST);
+        ms[PREFILL] = (clock_seconds() - start) * 1e3;
+        start = clock_seconds();
+        for (int i = 0; i < STEPS && status == 0; i++) {
+            const int64_t row = all->prompt + i < all->n ? all->prompt + i : all->n - 1;
+            sequence_append(&s, all->ids[row] == m->model->placeholder ? 0 : all->ids[row]);
+            status = compute(&p, &s, s.n - 1, false, LOGITS_LAST);
+        }
+        ms[TOKEN] = (clock_seconds() - start) * 1e3 / STEPS;
+        if (status < 0) pass_failed(&p, err);
+    }
+    sequence_release(&s);
     pass_end(&p);
     return status;
 }
@@ -324,36 +345,34 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-enum { RUNS = 3, STEPS = 8, WHAT = 3 };
-
 int measure_compare_times(const struct measuring *m, struct conversation *c, struct results *r,
                           struct err *err)
 {
-    static const char *const names[WHAT + 1] = { "encoder", "prefill", "one token",
-                                                 "first token (encoder + prefill)" };
+    static const char *const names[TIMES + 1] = { "encoder", "prefill", "one token",
+                                                  "first token (encoder + prefill)" };
     struct settings *plain = measure_without_methods(m->settings);
-    double ms[2][WHAT][RUNS], middle[2][WHAT + 1];
+    double ms[2][TIMES][RUNS], middle[2][TIMES + 1];
     int status = 0;
     // Alternate, so that other load on the machine affects both.
     for (int run = 0; run < RUNS && status == 0; run++)
         for (int now = 0; now < 2 && status == 0; now++) {
             struct measuring with = *m;
-            struct measured_times t = { 0 };
+            double t[TIMES] = { 0 };
             if (!now) with.settings = plain;
-            status = measure_times(&with, c, STEPS, &t, err);
-            ms[now][0][run] = t.vision, ms[now][1][run] = t.prefill, ms[now][2][run] = t.step;
+            status = run_timed(&with, c, t, err);
+            for (int i = 0; i < TIMES; i++) ms[now][i][run] = t[i];
         }
     settings_free(plain);
     if (status < 0) return -1;
     for (int now = 0; now < 2; now++) {
-        for (int i = 0; i < WHAT; i++) {
+        for (int i = 0; i < TIMES; i++) {
             qsort(ms[now][i], RUNS, sizeof ms[now][i][0], by_size);
             middle[now][i] = ms[now][i][RUNS / 2];
         }
-        middle[now][WHAT] = middle[now][0] + middle[now][1];
+        middle[now][TIMES] = middle[now][ENCODER] + middle[now][PREFILL];
     }
     struct result_table *t = results_table(r, "times", "what|ms, full|ms, now|full/now");
-    for (int i = 0; i <= WHAT; i++) {
+    for (int i = 0; i <= TIMES; i++) {
         double *v = result_row(t, "%s", names[i]);
         v[0] = middle[0][i], v[1] = middle[1][i], v[2] = v[0] / v[1];
     }

@@ -38,20 +38,15 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
 int measure_sequence(struct conversation *c, const struct settings *s, struct sequence *sequence,
                      struct err *err);
 
-// Times of a run of the prompt: prefill, then `tokens` rows one by one (those of the answer, then
-// the last one again). Milliseconds; the encoder separately.
-struct measured_times {
-    double vision, prefill, step;
-};
-
-int measure_times(const struct measuring *m, struct conversation *c, int tokens,
-                  struct measured_times *times, struct err *err);
-
 // Table "times": the same with every method off and with the settings, medians of a few runs.
 int measure_compare_times(const struct measuring *m, struct conversation *c, struct results *r,
                           struct err *err);
 
 // The settings with every method off.
 struct settings *measure_without_methods(const struct settings *s);
+
+// Fails a pass in which a layer computes NaN or Inf, so that nothing is measured in it: a hook
+// behind those of the methods.
+struct hook finite_hook(void);
 
 #endif

@@ -26,14 +26,13 @@ static int calibrated(const struct settings *settings, const struct model *m, fl
         [NORMS_TEXT] = "norms.text",
         [NORMS_TEXT_STD] = "norms.text_std",
     };
-    const char *path = settings_text(settings, "norms.calibration");
     const int64_t rows = m->decoder.config.layers + 1;
-    struct calibration c = { 0 };
+    struct calibration c;
+    int status = 0;
     *norms = NULL;
-    if (!strcmp(path, "none")) return 0;
-    if (calibration_open(&c, path, err) < 0) return -1;
+    if (calibration_of_setting(&c, settings, "norms.calibration", m, err) < 0) return -1;
+    if (!c.file) return 0;
     float *all = xreallocarray(NULL, (size_t)rows * NORMS_CALIBRATED, sizeof *all);
-    int status = calibration_fits(&c, m, err);
     for (int i = 0; i < NORMS_CALIBRATED && status == 0; i++) {
         float *one = calibration_numbers(&c, names[i], 1, &rows, err);
         if (one) memcpy(all + i * rows, one, (size_t)rows * sizeof *one);

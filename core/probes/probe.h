@@ -97,7 +97,7 @@ struct probe {
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
     // Or such words are checkpoints: adapter or model folders, measured one after the other
-    // (core/probes/checkpoints.h). Compares these columns of this table; two are correlated; needs
+    // (core/probes/measure_data.h). Compares these columns of this table; two are correlated; needs
     // `scalar`. table NULL: no series.
     struct {
         const char *table, *columns[2];

@@ -1,4 +1,5 @@
-// core/probes/results_write.c -- results as events, and as CSV files.
+// core/probes/results_write.c -- results as events, as CSV files, and as the session database keeps
+// them.
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/json.h"
 #include "core/probes/results.h"
 
 enum { LONG_TABLE = 1000 }; // rows of a kept table that are still shown
@@ -194,4 +196,212 @@ struct event_heatmap results_heatmap(const struct result_map *m)
     if (kind && kind->high > kind->low) e.min = (float)kind->low, e.max = (float)kind->high;
     memcpy(e.area, m->area, sizeof e.area);
     return e;
+}
+
+// --- JSON ----------------------------------------------------------------------------------------
+
+static void json_number(struct buf *b, double v)
+{
+    if (isfinite(v))
+        buf_printf(b, "%.17g", v);
+    else
+        buf_puts(b, "null");
+}
+
+void results_json(const struct results *r, struct buf *b)
+{
+    buf_puts(b, "{\"arithmetic\":");
+    json_put_text(b, r->arithmetic);
+    buf_puts(b, ",\"tables\":[");
+    for (size_t i = 0; i < r->table_count; i++) {
+        if (i) buf_putc(b, ',');
+        const struct result_table *t = r->tables[i];
+        buf_puts(b, "{\"name\":");
+        json_put_text(b, t->name);
+        buf_puts(b, ",\"columns\":[");
+        for (int c = 0; c < t->column_count; c++) {
+            if (c) buf_putc(b, ',');
+            json_put_text(b, t->columns[c]);
+        }
+        buf_puts(b, "],\"rows\":[");
+        for (size_t k = 0; k < t->row_count; k++) {
+            buf_puts(b, k ? ",[" : "[");
+            json_put_text(b, t->rows[k].key);
+            for (int c = 0; c + 1 < t->column_count; c++) {
+                buf_putc(b, ',');
+                json_number(b, t->rows[k].value[c]);
+            }
+            buf_putc(b, ']');
+        }
+        buf_puts(b, "]}");
+    }
+    buf_puts(b, "],\"maps\":[");
+    for (size_t i = 0; i < r->map_count; i++) {
+        if (i) buf_putc(b, ',');
+        const struct result_map *m = &r->maps[i];
+        buf_puts(b, "{\"name\":");
+        json_put_text(b, m->name);
+        if (m->tile) {
+            buf_puts(b, ",\"tile\":");
+            json_put_text(b, m->tile);
+        }
+        buf_printf(b,
+                   ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
+                   "\"values\":[",
+                   m->picture, m->layer, m->head, m->token, m->rows, m->cols);
+        for (int k = 0; k < m->rows * m->cols; k++) {
+            if (k) buf_putc(b, ',');
+            json_number(b, (double)m->values[k]);
+        }
+        buf_puts(b, "]");
+        for (int k = 0; m->state && k < m->rows * m->cols; k++)
+            buf_printf(b, k ? ",%d" : ",\"dropped\":[%d", m->state[k]);
+        if (m->state) buf_putc(b, ']');
+        for (int k = 0; m->words && k < m->rows * m->cols; k++) {
+            buf_puts(b, k ? "," : ",\"words\":[");
+            json_put_text(b, m->words[k] ? m->words[k] : "");
+        }
+        buf_puts(b, m->words ? "]}" : "}");
+    }
+    buf_puts(b, "],\"notes\":[");
+    for (size_t i = 0; i < r->note_count; i++) {
+        if (i) buf_putc(b, ',');
+        json_put_text(b, r->notes[i]);
+    }
+    buf_puts(b, "],\"texts\":[");
+    for (int k = 0; k < 2 && r->text[0]; k++) {
+        buf_puts(b, k ? ",[" : "[");
+        json_put_text(b, r->title[k]);
+        buf_putc(b, ',');
+        json_put_text(b, r->text[k]);
+        for (size_t t = 0; r->starts[k] && t < r->tokens[k]; t++)
+            buf_printf(b, "%s%zu", t ? "," : ",[", r->starts[k][t]);
+        buf_puts(b, r->starts[k] && r->tokens[k] ? "]]" : "]");
+    }
+    buf_puts(b, "]}");
+}
+
+void results_emit(const struct results *r, const char *key, const struct sinks *sinks)
+{
+    struct buf json = { 0 };
+    results_json(r, &json);
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_MEASURED, .key = key, .text = json.data });
+    buf_release(&json);
+}
+
+static double read_number(const cJSON *x)
+{
+    return cJSON_IsNumber(x) ? x->valuedouble : NAN;
+}
+
+static bool read_table(struct results *r, const cJSON *json)
+{
+    const char *name = cJSON_GetStringValue(json_get(json, "name"));
+    struct buf columns = { 0 };
+    const cJSON *row, *x;
+    bool texts = name;
+    cJSON_ArrayForEach(x, json_get(json, "columns"))
+    {
+        texts = texts && cJSON_IsString(x);
+        if (texts) buf_printf(&columns, "%s%s", columns.length ? "|" : "", x->valuestring);
+    }
+    struct result_table *t = texts && columns.length ? results_table(r, name, columns.data) : NULL;
+    buf_release(&columns);
+    if (!t) return false;
+    cJSON_ArrayForEach(row, json_get(json, "rows"))
+    {
+        const cJSON *cell = cJSON_IsArray(row) ? row->child : NULL;
+        const char *key = cJSON_GetStringValue(cell);
+        if (!cell || !key) return false;
+        double *v = result_row(t, "%s", key);
+        for (int c = 0; c + 1 < t->column_count && cell->next; c++)
+            v[c] = read_number(cell = cell->next);
+    }
+    return true;
+}
+
+static bool read_map(struct results *r, const cJSON *json, struct err *err)
+{
+    const cJSON *values = json_get(json, "values"), *dropped = json_get(json, "dropped"), *x;
+    const cJSON *words = json_get(json, "words");
+    const char *name = cJSON_GetStringValue(json_get(json, "name")), *tile;
+    static const char *const keys[] = { "picture", "layer", "head", "token", "rows", "cols" };
+    int64_t n[6];
+    for (int i = 0; i < 6; i++)
+        if (json_int(json, keys[i], i < 4 ? -2 : 1, INT32_MAX, -1, &n[i], err) < 0) return false;
+    if (!name || json_text(json, "tile", NULL, &tile, err) < 0 ||
+        cJSON_GetArraySize(values) != n[4] * n[5] ||
+        (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]) ||
+        (words && cJSON_GetArraySize(words) != n[4] * n[5]))
+        return false;
+    struct result_map *m = results_map(r, name, (int)n[4], (int)n[5]);
+    m->tile = tile ? xstrdup(tile) : NULL;
+    m->picture = (int)n[0], m->layer = (int)n[1], m->head = (int)n[2], m->token = (int)n[3];
+    float *to = m->values;
+    cJSON_ArrayForEach(x, values) *to++ = (float)read_number(x);
+    uint8_t *state = m->state = dropped ? xcalloc((size_t)(n[4] * n[5]), 1) : NULL;
+    cJSON_ArrayForEach(x, dropped) *state++ = cJSON_IsNumber(x) && x->valuedouble > 0;
+    char **word = m->words = words ? xcalloc((size_t)(n[4] * n[5]), sizeof *word) : NULL;
+    cJSON_ArrayForEach(x, words)
+    {
+        const char *text = cJSON_GetStringValue(x);
+        *word++ = text && *text ? xstrdup(text) : NULL;
+    }
+    return true;
+}
+
+// [[title, text, starts], [title, text, starts]], or nothing. Starts of tokens ascend, within the
+// text.
+static bool read_texts(struct results *r, const cJSON *json)
+{
+    const char *title[2], *text[2];
+    const int sides = cJSON_GetArraySize(json);
+    if (sides != 0 && sides != 2) return false;
+    for (int k = 0; k < sides; k++) {
+        const cJSON *side = cJSON_GetArrayItem(json, k);
+        title[k] = cJSON_GetStringValue(cJSON_GetArrayItem(side, 0));
+        text[k] = cJSON_GetStringValue(cJSON_GetArrayItem(side, 1));
+        if (!title[k] || !text[k]) return false;
+    }
+    if (sides) results_texts(r, title, text);
+    for (int k = 0; k < sides; k++) {
+        const cJSON *array = cJSON_GetArrayItem(cJSON_GetArrayItem(json, k), 2), *x;
+        const double most = (double)strlen(text[k]);
+        double last = 0;
+        size_t n = 0;
+        if (!array) continue;
+        if (!cJSON_IsArray(array)) return false;
+        size_t *starts = xcalloc((size_t)cJSON_GetArraySize(array) + 1, sizeof *starts);
+        cJSON_ArrayForEach(x, array)
+        {
+            const double at = read_number(x);
+            if (!(at >= last && at <= most)) break;
+            starts[n++] = (size_t)at;
+            last = at;
+        }
+        if (!x) results_starts(r, k, starts, n);
+        free(starts);
+        if (x) return false;
+    }
+    return true;
+}
+
+int results_read(struct results *r, const char *json, struct err *err)
+{
+    cJSON *all = json_parse(json, strlen(json), "result", err);
+    const cJSON *x;
+    bool good = true;
+    if (!all) return -1;
+    const char *arithmetic = cJSON_GetStringValue(json_get(all, "arithmetic"));
+    if (arithmetic) results_arithmetic(r, arithmetic, NULL);
+    cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
+    cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
+    cJSON_ArrayForEach(x, json_get(all, "notes"))
+    {
+        good = good && cJSON_IsString(x);
+        if (good) results_note(r, "%s", x->valuestring);
+    }
+    good = good && read_texts(r, json_get(all, "texts"));
+    cJSON_Delete(all);
+    return good ? 0 : err_set(err, "the result is damaged");
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files/safetensors.h"
 #include "core/graph/graph.h"
 #include "core/methods/calibration.h"
 #include "core/probes/kit.h"
@@ -91,20 +92,18 @@ static void sinks_release(void *state)
 int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
                      struct err *err)
 {
-    const char *path = settings_text(settings, "sinks.calibration");
     const int64_t shape[] = { m->decoder.config.layers, 2 };
-    struct calibration c = { 0 };
+    struct calibration c;
     *dims = NULL;
-    if (!strcmp(path, "none")) return 0;
-    if (calibration_open(&c, path, err) < 0) return -1;
-    if (calibration_fits(&c, m, err) == 0)
-        *dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
+    if (calibration_of_setting(&c, settings, "sinks.calibration", m, err) < 0) return -1;
+    if (!c.file) return 0;
+    *dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
     int status = *dims ? 0 : -1;
     for (int64_t i = 0; i < 2 * shape[0] && status == 0; i++) {
         const float k = (*dims)[i];
         if (!(k >= 0) || k >= (float)m->decoder.config.hidden)
-            status = err_set(err, "'%s' names dimension %g, which the model does not have", path,
-                             (double)k);
+            status = err_set(err, "'%s' names dimension %g, which the model does not have",
+                             c.file->path, (double)k);
     }
     calibration_close(&c);
     if (status == 0) return 0;

@@ -1,6 +1,6 @@
-// tests/core/methods/prune_lists.c -- core/methods/prune_lists.h: what goes into a note comes out
+// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: what goes into a note comes out
 // of it, and notes that are cut or changed are noticed.
-#include "core/methods/prune_lists.h"
+#include "core/methods/prune_parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
