@@ -1,9 +1,9 @@
 // core/tokenizer/bpe.c -- byte pair encoding: one word to ids.
 //
-// A word begins as its characters' tokens; then the pair whose merge has the lowest rank (the
-// leftmost of equals) is merged, again and again. Short words look through all pairs each time;
-// long ones (a text without spaces is one word) keep the pairs in a heap, so that n characters take
-// O(n log n).
+// A word starts as the tokens of its characters; then the pair whose merge has the lowest rank (of
+// equals the leftmost) is merged, until no pair has a merge. Short words scan all pairs each time;
+// long ones (a text without spaces is one word) keep the pairs in a heap: O(n log n) for n
+// characters.
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static uint32_t pair_slot(const struct tokenizer *t, uint64_t pair)
     return (uint32_t)(h >> 32 ^ h >> 52) & t->merge_mask;
 }
 
-// The later of equal pairs counts.
+// Of equal pairs the last one counts.
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id)
 {
     uint64_t pair = merge_pair(left, right);
@@ -87,8 +87,8 @@ static inline uint32_t merge_find(const struct tokenizer *t, int32_t left, int32
 
 // --- characters to ids -------------------------------------------------------------------------
 
-// Unknown characters become their bytes' tokens if there are such (byte fallback), else the unknown
-// token, one for each or (fuse_unk) one for all that stand together, else nothing.
+// Encodes an unknown character as its bytes' tokens if they exist (byte fallback), else as the
+// unknown token (fuse_unk: one for a run of them), else as nothing.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out)
 {
@@ -121,7 +121,7 @@ static void characters(const struct tokenizer *t, const char *word, size_t lengt
 
 // --- short words -------------------------------------------------------------------------------
 
-// Merges id[0, n) in place; the number left.
+// Merges id[0, n) in place; returns the number of ids left.
 static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 {
     uint32_t rank[SHORT_WORD];
@@ -148,7 +148,7 @@ static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 
 // --- long words --------------------------------------------------------------------------------
 
-// A heap of rank << 32 | place of the left symbol: the smallest is the lowest rank, leftmost.
+// A heap of rank << 32 | index of the left symbol: its smallest key is the lowest rank, leftmost.
 static void heap_push(struct encoder *e, size_t *count, uint64_t key)
 {
     if (*count == e->heap_room) {
@@ -173,7 +173,7 @@ static uint64_t heap_pop(struct encoder *e, size_t *count)
     return top;
 }
 
-// Looks up the pair that begins at place i and queues it.
+// Looks up the pair at index i and queues it.
 static void queue_pair(struct encoder *e, size_t *count, int32_t i)
 {
     struct symbol *s = &e->symbols[i];
@@ -198,7 +198,7 @@ static size_t merge_long(struct encoder *e, int32_t *id, size_t n)
     while (count > 0) {
         uint64_t top = heap_pop(e, &count);
         int32_t i = (int32_t)(top & UINT32_MAX);
-        // An entry is old when its pair has changed since: then the place has another rank.
+        // An entry is stale when its pair has changed since: then the symbol's rank differs.
         if (s[i].rank != (uint32_t)(top >> 32)) continue;
         int32_t gone = s[i].after;
         s[i].id = s[i].merged;
@@ -226,7 +226,7 @@ static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
     put_used(t, h.right, out);
 }
 
-// Tokens that may only be passed through fall apart.
+// Splits tokens that may appear only on the way to others.
 static void split_unused(const struct tokenizer *t, struct ids *ids, size_t start)
 {
     struct ids merged = { 0 };
@@ -250,7 +250,7 @@ static void merge_word(struct encoder *e, const char *word, size_t length)
     if (t->unused && n) split_unused(t, e->ids, start);
 }
 
-// Direct-mapped: words come again and again. Only short ones with few ids are kept.
+// Direct-mapped, because words repeat. Keeps only short words with few ids.
 enum { CACHE_SLOTS = 8192, CACHE_WORD = 24, CACHE_IDS = 6 };
 
 struct word_cache {
@@ -283,7 +283,7 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
 {
     const struct tokenizer *t = e->t;
     int32_t id = t->ignore_merges ? vocabulary_find(t, word, length) : -1;
-    // A special token that stands in the vocabulary too is not written by a text.
+    // A text never encodes to a special token, even if the vocabulary has it too.
     if (id >= 0 && !(t->flags[id] & TOKEN_SPECIAL)) {
         ids_add(e->ids, id);
     } else if (e->cache && length <= CACHE_WORD) {
@@ -293,8 +293,8 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
     }
 }
 
-// Where no token crosses from another character to U+2581, a word is cut there: the same ids, and
-// short words. (Without the file's own splitter a SentencePiece text is one single word.)
+// Cuts a word at U+2581 if no token crosses from another character to it: the same ids, from short
+// words. (Without a splitter in the file a SentencePiece text is one single word.)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
     static const char mark[] = "\xE2\x96\x81";

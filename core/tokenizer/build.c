@@ -1,5 +1,5 @@
-// core/tokenizer/build.c -- what the readers of all formats fill a tokenizer with: texts and
-// ids, added tokens, merges.
+// core/tokenizer/build.c -- shared by the readers of all formats: texts and ids, added tokens,
+// merges.
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,14 +183,14 @@ int added_read(const cJSON *item, struct added *a, const char **text, bool *norm
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
               struct err *err)
 {
-    // A token of the vocabulary keeps its id there, as in the reference.
+    // As in the reference, a token of the vocabulary keeps its id.
     const size_t length = strlen(text);
     int32_t known = vocabulary_find(t, text, length), c;
     if (known >= 0) a.id = known;
     const char *former = tokenizer_token(t, a.id);
     if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
     t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
-    // Typed text must not give a special token, even one of a single character.
+    // Typed text must not encode to a special token, even one of a single character.
     if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
     if (!normalized) {
         added_list_put(&t->added, a, text, length);

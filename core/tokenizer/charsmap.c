@@ -1,11 +1,11 @@
-// core/tokenizer/charsmap.c -- SentencePiece's normaliser: replacements by a precompiled
-// table, and what it does about spaces.
+// core/tokenizer/charsmap.c -- SentencePiece's normaliser: a precompiled table of replacements, and
+// rules for spaces.
 //
 // The table is a trie over bytes in the double-array form of darts-clone, one 32-bit unit a node:
 //   bits 0-7 and 31  label (31: the unit is a value)    bit 8  a text ends here
 //   bits 10-30       offset to the children, in units of 1 or (bit 9) 256
-// and behind it the replacements. Of several texts that match, the longest counts; the library
-// behind tokenizer.json takes the shortest and asks for every grapheme, see charsmap_run.
+// followed by the replacements. Of several matches the longest counts; the library behind
+// tokenizer.json takes the shortest, grapheme by grapheme (charsmap_run).
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -52,8 +52,8 @@ static uint32_t unit_offset(uint32_t unit)
     return (unit >> 10) << ((unit & 1U << 9) >> 6);
 }
 
-// Length of the longest (or shortest) text of the table at the start of this one, 0 if there is
-// none; *found is its replacement.
+// Length of the longest (or shortest) text of the table that this text starts with, 0 if none;
+// *found is its replacement.
 static size_t charsmap_find(const struct charsmap *m, const char *text, size_t length,
                             bool shortest, const char **found)
 {
@@ -90,8 +90,8 @@ static size_t grapheme_length(const char *text, size_t length)
     return end;
 }
 
-// A grapheme of less than six bytes is replaced whole if a text of the table begins it, and by the
-// shortest of these; else its characters are looked up one by one.
+// Replaces a grapheme of less than six bytes as a whole if a text of the table starts it, by the
+// shortest of these; else looks up its characters one by one.
 int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                  struct buf *out)
 {
@@ -118,7 +118,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
 
 // --- as in tokenizer.model ---------------------------------------------------------------------
 
-// The text that stands for the next bytes of `text`, whose number is returned.
+// Returns how many bytes of `text` are replaced next, and their replacement.
 static size_t next_part(const struct encoder *e, const struct normal *n, const char *text,
                         size_t length, const char **part, size_t *part_length)
 {
@@ -149,7 +149,8 @@ static void put_part(const struct space_rules *rules, const char *part, size_t l
     buf_add(out, part + done, length - done);
 }
 
-// PREPEND_FIRST, which is not SentencePiece's own, leaves a text with a space before it as it is.
+// PREPEND_FIRST, which SentencePiece does not have, leaves a text that starts with a space
+// unchanged.
 static bool has_dummy(const struct encoder *e, const struct normal *n, const char *text,
                       size_t length)
 {

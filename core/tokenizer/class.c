@@ -1,15 +1,16 @@
-// core/tokenizer/class.c -- what the class named in tokenizer_config.json ("tokenizer_class")
-// does that no file says: code of transformers.
+// core/tokenizer/class.c -- behaviour of the class named in tokenizer_config.json
+// ("tokenizer_class") that is only in the code of transformers.
 //
-// Where its versions 4 and 5 differ, version 4 counts, with which most published models were made,
-// and a notice says so.
+// Where versions 4 and 5 differ, version 4 counts, because most published models were made with it;
+// a notice says so.
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Those that take no SentencePiece model number its pieces anew or change the text beforehand.
+// Classes without CLASS_PIECES renumber the pieces of a SentencePiece model or change the text
+// first.
 static const struct class_kind classes[] = {
     { "LlamaTokenizer", CLASS_PIECES | CLASS_AROUND | CLASS_BOS, { "<s>", "</s>", "<unk>" } },
     { "CodeLlamaTokenizer",
@@ -27,7 +28,7 @@ static const struct class_kind classes[] = {
     { "T5Tokenizer", CLASS_PIECES | CLASS_EOS, { NULL, "</s>", "<unk>", "<pad>" } },
 };
 
-// Classes of which only a tokenizer.json is read.
+// Classes that are read from a tokenizer.json only.
 static const char *const json_classes[] = {
     "AlbertTokenizer",     "BarthezTokenizer",   "BigBirdTokenizer",
     "CamembertTokenizer",  "DebertaV2Tokenizer", "FNetTokenizer",
@@ -47,7 +48,7 @@ static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u258
 
 int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err)
 {
-    // Class names that do not say how the tokenizer works.
+    // Class names that say nothing about how the tokenizer works.
     static const char *const general[] = { "PreTrainedTokenizer", "PythonBackend",
                                            "TokenizersBackend", NULL };
     const char *text;
@@ -73,7 +74,7 @@ const struct class_kind *companions_kind(const cJSON *config)
     return text_listed(json_classes, name) ? &json_only : NULL;
 }
 
-// In tokenizer.json, as a token of the model or an added one?
+// Does tokenizer.json have the token, in its vocabulary or as an added one?
 static bool has_token(const cJSON *json, const char *text)
 {
     const cJSON *item, *vocab = json_get(json_get(json, "model"), "vocab");
@@ -148,7 +149,7 @@ int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *
 
 // --- beside a tokenizer's own file -------------------------------------------------------------
 
-// Is the flag said, and differently?
+// Is the flag set, to the other value?
 static bool differs(const cJSON *config, const char *key, bool is)
 {
     const cJSON *flag = json_get(config, key);
@@ -164,7 +165,7 @@ static void put_words(struct buf *b, const struct tokenizer *t, const struct ids
     buf_printf(b, " %s", where);
 }
 
-// The token of `key`, if `flag` asks for one. 1, 0 if no token is named, -1 on error.
+// Adds the token of `key` if `flag` asks for one. 1; 0 if no token is named; -1 on error.
 static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
 {
@@ -184,7 +185,7 @@ static int ids_around(struct tokenizer *t, const struct companions *c, const cha
     return 1;
 }
 
-// A class that puts BOS and EOS around texts itself takes the place of the post-processor.
+// A class that adds BOS and EOS itself replaces the post-processor.
 static int put_around(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind, struct err *err)
 {
@@ -218,7 +219,7 @@ static int put_around(struct tokenizer *t, const struct companions *c,
     return status < 0 ? -1 : 0;
 }
 
-// Does it put a space before a text? `always`: before every text between special tokens.
+// Does the tokenizer add a space before a text? `always`: before every text between special tokens.
 static bool has_prefix(const struct tokenizer *t, bool always)
 {
     for (int i = 0; i < t->normal_count; i++)
@@ -252,8 +253,8 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
                              "file or class decides: %s",
                              unused.data);
     buf_release(&unused);
-    // Beside a tokenizer.model: what would be other ids there, a space before none, or before the
-    // first of several texts only.
+    // The ids of a tokenizer.model would differ: no text, or only the first of several, gets a
+    // space.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
     if (c->pieces && around && kind->flags & CLASS_PIECES && cJSON_IsBool(prefix) &&
@@ -264,7 +265,7 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
     return 0;
 }
 
-// As transformers 4, which knows only a ByteLevel that stands alone.
+// As transformers 4, which supports only a ByteLevel outside a Sequence.
 bool companions_prefix(cJSON *json, const struct companions *c)
 {
     cJSON *split = cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer");

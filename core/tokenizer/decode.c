@@ -1,8 +1,8 @@
 // core/tokenizer/decode.c -- ids to text, one token after another.
 //
-// The file's decoder is a chain of stages. A stage gets tokens, or (behind Fuse and ByteLevel) one
-// text in pieces, and hands on what later tokens cannot change; the rest it holds. Decoding all at
-// once is pushing all and finishing, so streaming cannot differ from it.
+// The file's decoder is a chain of stages. A stage receives tokens, or (after Fuse and ByteLevel)
+// one text in pieces, passes on what later tokens cannot change, and holds the rest. Decoding all
+// ids pushes all of them and finishes, so streaming gives the same text.
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +28,8 @@ static int fallback_byte(const char *text, size_t length)
     return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
 }
 
-// A run of byte tokens is text when all of it is valid UTF-8, else one U+FFFD for each byte:
-// nothing is known before the run ends.
+// A run of byte tokens is text if all of it is valid UTF-8, else one U+FFFD per byte: nothing is
+// known before the run ends.
 static void fallback_flush(struct decoding *r, int stage)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -43,7 +43,7 @@ static void fallback_flush(struct decoding *r, int stage)
     buf_release(&run);
 }
 
-// A token of GPT-2's byte alphabet is its bytes; any other token is its own text.
+// A token in GPT-2's byte alphabet stands for its bytes; any other token is its own text.
 static void bytes_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -69,7 +69,7 @@ static void bytes_push(struct decoding *r, int stage, const char *text, size_t l
     buf_release(&ready);
 }
 
-// How many bytes of `content`, repeated at most `limit` times, begin or end the text.
+// Bytes of `content`, repeated at most `limit` times, at the start or end of the text.
 static size_t count_at(bool end, const char *text, size_t length, const char *content,
                        int64_t limit)
 {
@@ -80,7 +80,7 @@ static size_t count_at(bool end, const char *text, size_t length, const char *co
     return cut;
 }
 
-// One text in pieces: the start is stripped as it comes, what may be the end is held.
+// One text in pieces: strips the start at once, and holds what may be the end.
 static void strip_pieces(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -107,7 +107,7 @@ static void replace_push(struct decoding *r, int stage, const char *text, size_t
     const struct decode *s = &r->d->tokenizer->decodes[stage];
     struct buf b = { 0 };
     buf_puts(&b, "");
-    // A pattern that fails on this token leaves it as it is.
+    // A pattern that fails leaves the token unchanged.
     if (replace_all(&r->search, &s->pattern, s->text, text, length, &b, NULL) < 0) {
         buf_clear(&b);
         buf_add(&b, text, length);
@@ -116,7 +116,7 @@ static void replace_push(struct decoding *r, int stage, const char *text, size_t
     buf_release(&b);
 }
 
-// Hands the text on with a space, or nothing, in place of every mark.
+// Passes the text on with `space` for every mark.
 static void push_unmarked(struct decoding *r, int stage, const char *text, size_t length,
                           const char *mark, const char *space)
 {
@@ -135,8 +135,8 @@ static void push_unmarked(struct decoding *r, int stage, const char *text, size_
     buf_release(&b);
 }
 
-// The held bytes as text, as far as it is settled: unlike a fallback run, every character for
-// itself, and one U+FFFD for every byte of none.
+// Passes on the held bytes that later ones cannot change: unlike a fallback run, character by
+// character, and one U+FFFD per invalid byte.
 static void pieces_flush(struct decoding *r, int stage, bool all)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -156,8 +156,9 @@ static void pieces_flush(struct decoding *r, int stage, bool all)
     held->length -= settled;
 }
 
-// SentencePiece: marks become spaces, but the first token's (the dummy prefix) vanishes; so does,
-// where the normaliser squeezes spaces, that of every token before the first letter.
+// SentencePiece: marks become spaces, except the first token's (the dummy prefix), which is
+// dropped; if the normaliser squeezes spaces, so is the mark of every token before the first
+// letter.
 static void pieces_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
@@ -182,7 +183,7 @@ static void pieces_push(struct decoding *r, int stage, const char *text, size_t 
     push_unmarked(r, stage, text + cut, length - cut, MARK, " ");
 }
 
-// A token for the stage.
+// Gives the stage a token.
 static void stage_token(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -217,7 +218,7 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
     }
 }
 
-// Messages are C strings: a NUL byte, which a model may well say, would hide what follows it.
+// Messages are C strings: a NUL byte, which a model may generate, would hide the rest.
 static void give_out(struct buf *out, const char *text, size_t length)
 {
     for (const char *nul; length && (nul = memchr(text, 0, length));) {
@@ -230,8 +231,8 @@ static void give_out(struct buf *out, const char *text, size_t length)
     buf_add(out, text, length);
 }
 
-// What arrives at a stage; behind the last one it is given out. A stage that works on tokens waits
-// for the whole text when it comes in pieces (no known file has such a decoder).
+// Gives the stage a text; after the last one it is output. A stage that works on tokens waits for
+// the whole text if that arrives in pieces (no known file has such a decoder).
 static void stage_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
@@ -263,7 +264,7 @@ static void stage_finish(struct decoding *r, int stage)
     r->d->stages[stage].held = (struct buf){ 0 };
     if (s->fused && s->kind != DECODE_FUSE && s->kind != DECODE_STRIP) {
         if (held.length) stage_token(r, stage, held.data, held.length);
-        // What the token left is held again: the end of its bytes.
+        // The token may leave the end of its bytes held.
         if (s->kind == DECODE_BYTE_FALLBACK) fallback_flush(r, stage);
         buf_release(&held);
         held = r->d->stages[stage].held;
@@ -275,7 +276,7 @@ static void stage_finish(struct decoding *r, int stage)
         stage_push(r, stage + 1, rest.data, rest.length);
         buf_release(&rest);
     }
-    buf_release(&held); // of a strip: what it takes from the end
+    buf_release(&held); // of a strip: the end, which it removes
 }
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)

@@ -1,8 +1,8 @@
 // core/tokenizer/export.c -- struct tokenizer -> a list of tokens, as GGUF files hold it.
 //
-// How words are cut a list says by a name only (list.c), and of spaces by flags. Which
-// ones fit is found by trying: the list is read again, and must give the ids that the tokenizer
-// gives for texts in which the kinds differ.
+// A list only names how words are cut (list.c), and has flags for spaces. The name and flags are
+// found by trying: the list is read again, and must give the tokenizer's ids for texts in which the
+// kinds differ.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const char *const sentences[] = {
     "Straße Привет café cafe\u0301 你好世界2024年 こんにちは 한국어 مرحبا 😀👍",
     "CamelCaseWords iPhone HTTPServer don'T we'Re 1,000.50 ½ ٣٤ a/b/c /path",
 };
-// Words are cut between two of these, or are not.
+// Pairs of these between which some kinds cut and others do not.
 static const char *const pieces_of_text[] = {
     " ", "  ",   "\n", "\t", "ing", "the", "_x",   "A",  "The",
     "7", "2024", "'s", ".",  "$",   "é",   "世界", "한", "😀",
@@ -52,7 +52,7 @@ static enum token_type type_of(const struct tokenizer *t, int32_t id, bool piece
     return TOKEN_TYPE_NORMAL;
 }
 
-// Texts of ids; ids that the tokenizer does not have get one that no text gives.
+// Texts of all ids; missing ids get a text that no input has.
 static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t n, bool pieces)
 {
     size_t *at = xreallocarray(NULL, n + 1, sizeof *at);
@@ -92,7 +92,7 @@ static struct merge *sorted_merges(const struct tokenizer *t, size_t *count)
     return all;
 }
 
-// "a b", the first one first.
+// "a b", in the order of ranks.
 static void put_merges(struct token_export *e, const struct tokenizer *t)
 {
     size_t count;
@@ -114,7 +114,7 @@ static void put_merges(struct token_export *e, const struct tokenizer *t)
     free(all);
 }
 
-// SentencePiece joins the two whose result has the highest score.
+// SentencePiece merges the pair whose result has the highest score.
 static void put_scores(struct token_export *e, const struct tokenizer *t)
 {
     size_t count;
@@ -150,7 +150,7 @@ static bool fits(const struct token_list *l, const struct tokenizer *t)
     for (int i = 0; i < PIECES * PIECES * PIECES; i++)
         buf_printf(&text, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
                    pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
-    // At the start of a text spaces are treated otherwise.
+    // Spaces at the start of a text are special.
     bool same = again && same_ids_of(again, t, "") && same_ids_of(again, t, text.data);
     for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(again, t, sentences[i]);
     buf_release(&text);

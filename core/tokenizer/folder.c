@@ -1,13 +1,10 @@
 // core/tokenizer/folder.c -- which file of a folder holds the tokenizer, and what the small
 // files beside it say.
 //
-//   tokenizer.json    complete but for tokens that the small files add (special.c) and
-//                     what the tokenizer's class does (class.c); wins over the others
-//
-//   tiktoken.model    tokens and their ranks (any name in .model or .tiktoken may hold these)
-//
+//   tokenizer.json    complete except for tokens of the small files (special.c) and for the
+//                     behaviour of its class (class.c); wins over the others
+//   tiktoken.model    tokens and their ranks (also in other files named .model or .tiktoken)
 //   tokenizer.model   SentencePiece
-//
 //   vocab.json        with merges.txt: byte-level BPE in the form before tokenizer.json
 //
 // Beside the last three, tokenizer_config.json names the added tokens ("added_tokens_decoder");
@@ -39,7 +36,7 @@ const char *companions_token(const struct companions *c, const char *key)
     return token_content(json_get(c->config, key));
 }
 
-// The texts of "additional_special_tokens" of both, each once.
+// The texts of both "additional_special_tokens", each once.
 static cJSON *join_lists(const cJSON *first, const cJSON *second)
 {
     cJSON *all = cJSON_IsArray(first) ? cJSON_Duplicate(first, true) : cJSON_CreateArray();
@@ -58,7 +55,7 @@ static cJSON *join_lists(const cJSON *first, const cJSON *second)
     return all;
 }
 
-// As transformers: a config that lists added tokens says all, else the map has the last word.
+// As transformers: a config that lists added tokens is complete, else the map wins.
 static void join_map(cJSON *config, const cJSON *map)
 {
     const cJSON *item;

@@ -1,8 +1,8 @@
 // core/tokenizer/json.c -- tokenizer.json -> struct tokenizer.
 //
-// Everything is checked here, so that encoding and decoding have nothing left to doubt: texts are
-// UTF-8, ids are in range, what merges name exists. A kind of stage that is not known is an error
-// that names it: a tokenizer that is nearly right gives wrong answers silently.
+// All checks are here, so that encoding and decoding need none: texts are UTF-8, ids in range, the
+// tokens of merges exist. An unknown type of stage is an error that names it: a tokenizer that is
+// nearly right gives wrong answers silently.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Pre-tokenizer Whitespace: \w+|[^\w\s]+ of Rust, whose \w counts joiners (U+200C, U+200D) and, as
+// Pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+, whose \w includes joiners (U+200C, U+200D) and, as
 // Oniguruma's inside a set, of numbers only digits.
 static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
 
@@ -59,7 +59,7 @@ static int read_pattern(const cJSON *object, struct pattern *p, struct err *err)
     return 0;
 }
 
-// One stage after another; `read` adds one object to the tokenizer. A Sequence is its members.
+// Reads stages in order; `read` adds one to the tokenizer. A Sequence stands for its members.
 static int read_stages(struct tokenizer *t, const cJSON *object, const char *members,
                        int (*read)(struct tokenizer *t, const cJSON *object, struct err *err),
                        struct err *err)
@@ -139,7 +139,7 @@ static int add_regex(struct tokenizer *t, const char *regex, enum behaviour beha
     return pattern_compile(&s->pattern, regex, "pattern", err);
 }
 
-// Older files say add_prefix_space in place of prepend_scheme.
+// Older files have add_prefix_space instead of prepend_scheme.
 static int read_metaspace(const cJSON *object, char **mark, enum prepend *prepend, struct err *err)
 {
     static const char *const schemes[] = { "never", "first", "always", NULL };
@@ -199,7 +199,7 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
 
 // --- post_processor ----------------------------------------------------------------------------
 
-// The ids a template writes for one of its special tokens.
+// The ids of one of the special tokens of a template.
 static int template_token(struct tokenizer *t, const cJSON *object, const cJSON *piece,
                           struct ids *out, struct err *err)
 {
@@ -240,7 +240,7 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
         err_set(err, "\"single\" omits the text");
         goto out;
     }
-    // Around what an earlier processor of a Sequence added.
+    // Outside the tokens of an earlier processor of a Sequence.
     ids_append(&before, t->before.data, t->before.count);
     ids_append(&t->after, after.data, after.count);
     ids_clear(&t->before);
@@ -295,7 +295,7 @@ static int read_word(const cJSON *item, size_t place, const char **text, double 
     return 0;
 }
 
-// Trainers of Unigram list a word twice where it is a special token too.
+// Trainers of Unigram list a word twice if it is also a special token.
 static int read_vocab(struct tokenizer *t, const cJSON *vocab, size_t entries, struct err *err)
 {
     size_t place = 0;
@@ -329,7 +329,7 @@ static int merge_parts(const cJSON *item, struct token_text *parts, struct err *
     return 0;
 }
 
-// Text never becomes a special token by merging: where one may stand it was found before.
+// Merging never gives a special token: added tokens were found before.
 static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err)
 {
     if (!cJSON_IsArray(merges)) return err_set(err, "\"merges\" must be a list");
@@ -413,7 +413,7 @@ static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err
     return unigram_fill(t, err);
 }
 
-// BPE and Unigram; older files leave the type out.
+// BPE and Unigram; older files lack the type.
 static int check_model(const cJSON *model, bool *unigram, struct err *err)
 {
     const char *type;

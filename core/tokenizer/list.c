@@ -1,11 +1,11 @@
 // core/tokenizer/list.c -- a list of tokens, as GGUF files hold it, vocab.json and merges.txt,
 // tiktoken.model -> struct tokenizer.
 //
-// Byte-level BPE: a tokenizer.json is put together and read as one. What these formats do not say
-// is in a table: how words are cut, by the name of a list's pre-tokenizer or of the tokenizer's
-// class. (Names and patterns of lists are those of llama.cpp's src/llama-vocab.cpp; where its
-// models' own tokenizer.json says more, it is followed.) A tiktoken.model names no merges: encoding
-// joins the pair whose result has the lowest rank, so every split of a token into two is a merge.
+// Byte-level BPE is converted to a tokenizer.json and read as one. A table adds what these formats
+// lack: how words are cut, by the name of a list's pre-tokenizer or of the tokenizer's class.
+// (Names and patterns of lists are those of llama.cpp's src/llama-vocab.cpp; where the
+// tokenizer.json of its models has more, that counts.) A tiktoken.model names no merges: encoding
+// merges the pair whose result has the lowest rank, so every split of a token into two is a merge.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ static const struct pre_kind {
     const char *names; // separated by spaces
     const char *normalizer;
     const char *cut[CUTS_MOST + 1]; // one after another; none: GPT-2's own
-    bool whole;                     // a word that is a token is that token, whatever the merges
-    bool begins;                    // with BOS, unless the file says otherwise
+    bool whole;                     // a word in the vocabulary is that token, whatever the merges
+    bool begins;                    // starts with BOS unless the file says otherwise
 } pre_kinds[] = {
     { .names = "default",
       .cut = { "[\\p{P}\\$\\+<=>\\^~\\|]+", WORDS_GPT2, "\\p{N}+", "[0-9][0-9][0-9]" } },
@@ -144,7 +144,7 @@ static cJSON *bytes_json(const struct pre_kind *kind, bool prefix, cJSON *post)
     return json;
 }
 
-// NULL: nothing is put around a text.
+// NULL: adds nothing around a text.
 static cJSON *post_processor(const struct token_list *l)
 {
     const bool bos = l->add_bos && l->bos >= 0, eos = l->add_eos && l->eos >= 0;
@@ -172,8 +172,8 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
-// Tokens into the vocabulary or the added tokens, with `both` into both; unused ones only fill ids.
-// Then the merges. Returns the tokenizer.json, NULL on error.
+// Adds the tokens to the vocabulary or to the added tokens (`both`: to both), without unused ones,
+// then the merges. Returns the tokenizer.json, NULL on error.
 static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
 {
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
@@ -214,7 +214,7 @@ static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
     return kind ? put_tokens(bytes_json(kind, false, post_processor(l)), l, both, err) : NULL;
 }
 
-// SentencePiece's spaces: U+2581 stands for one.
+// SentencePiece: U+2581 stands for a space.
 static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
 {
     cJSON *json = json_made(
@@ -268,7 +268,7 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 
 // --- vocab.json and merges.txt, tiktoken.model ---------------------------------------------------
 
-// The row of the class that tokenizer_config.json names; of two.
+// The row (of two) of the class that tokenizer_config.json names.
 static const struct pre_kind *find_class(const struct pre_kind *rows, const char *name,
                                          const char *what, struct err *err)
 {
@@ -296,7 +296,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
     cJSON_AddItemReferenceToObject(model, "vocab", vocab);
     cJSON *list = cJSON_AddArrayToObject(model, "merges");
-    // A line is two tokens; the first may say the version.
+    // A line has two tokens; the first line may be the version.
     for (struct lines l = { .next = merges, .end = merges + size }; lines_next(&l);) {
         if (l.number == 1 && l.length > 8 && !memcmp(l.line, "#version", 8)) continue;
         char *text = xstrndup(l.line, l.length);
@@ -335,7 +335,7 @@ static int put_line(cJSON *vocab, const struct lines *l, struct buf *bytes, stru
 struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const struct companions *c,
                                         const char *name, struct err *err)
 {
-    // A word that is a token is that token.
+    // A word in the vocabulary is that token.
     static const struct pre_kind rows[] = {
         { .names = "TikTokenTokenizer", .cut = { WORDS_KIMI }, .whole = true }, // Moonlight, Kimi
         { .names = "ChatGLM4Tokenizer", .cut = { WORDS_LLAMA3 }, .whole = true },

@@ -1,9 +1,9 @@
 // core/tokenizer/pieces.c -- SentencePiece's tokenizer.model -> struct tokenizer.
 //
-// The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, what the
-// trainer was told, and the normaliser. A piece's place is its id.
-//   BPE      pairs are merged whose text together is a piece, the highest score first; every split
-//            of a piece into two is thus a merge, ranked by the score of the whole
+// The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, settings
+// of the trainer, and the normaliser. The index of a piece is its id.
+//   BPE      merges the pair whose text together is a piece, the highest score first; so every split
+//            of a piece into two is a merge, ranked by the score of the piece
 //   unigram  scores are log-probabilities
 // BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
 #include <float.h>
@@ -62,7 +62,7 @@ static int read_varint(struct message *m, uint64_t *value)
     return -1;
 }
 
-// 1 and the next field, 0 at the end, -1 where the message is broken.
+// 1 and the next field, 0 at the end, -1 if the message is broken.
 static int read_field(struct message *m, struct field *f)
 {
     uint64_t key;
@@ -84,8 +84,8 @@ static int read_field(struct message *m, struct field *f)
     return 1;
 }
 
-// A field that is kept: a token_text, int32_t or (FIXED32) float at an offset. The last one's
-// number is 0.
+// Where a field is stored: a token_text, int32_t or (FIXED32) float at an offset. The last row has
+// number 0.
 struct kept {
     uint64_t number;
     enum wire wire;
@@ -216,15 +216,15 @@ static int check_proto(const struct proto *p, const struct companions *c,
 
 // --- tokens ------------------------------------------------------------------------------------
 
-// Pieces that a configuration gave another text are no longer there.
+// A configuration has given the id another text.
 static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
 {
     return t->text_length[id] != p->text.length ||
            memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
 }
 
-// Control pieces are special, and the unknown one but in a class that names its own; user-defined
-// symbols are found in every text, unless the configuration makes them special.
+// Control pieces are special, and the unknown piece unless the class names its own; user-defined
+// symbols are found in every text unless the configuration makes them special.
 static int put_symbols(struct tokenizer *t, const struct proto *p, const struct class_kind *kind,
                        struct err *err)
 {
@@ -264,8 +264,8 @@ static int compare_score(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Ranks by score; UINT32_MAX for pieces that no merge touches. Equal scores are equal ranks: then
-// the leftmost pair goes first.
+// Ranks by score; UINT32_MAX for pieces without merges. Equal scores have equal ranks: the leftmost
+// pair is merged first.
 static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
 {
     const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
@@ -285,7 +285,7 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
     return rank;
 }
 
-// When the later part of a merge comes about; single characters are there from the start.
+// Rank of the later part of a merge; single characters exist from the start.
 static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
 {
     int32_t c;
@@ -299,8 +299,8 @@ static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, stru
     return latest;
 }
 
-// An unused piece takes part in merging, but what is left of it falls apart again: into the parts
-// whose merge comes first.
+// An unused piece takes part in merging, but what remains of it is split into the parts whose merge
+// comes first.
 static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -352,8 +352,8 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
 
 // --- stages ------------------------------------------------------------------------------------
 
-// Llama's tokenizer puts the dummy prefix before every text between special tokens, unless
-// "legacy" is false: then only before the first.
+// Llama's tokenizer adds the dummy prefix to every text between special tokens, or if "legacy" is
+// false only to the first.
 static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
                        const struct class_kind *kind, struct err *err)
 {
@@ -408,7 +408,7 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
 
 // --- where transformers differs ----------------------------------------------------------------
 
-// Its LlamaTokenizer makes a tokenizer.json of the model, which leaves out some of what it says.
+// LlamaTokenizer converts the model to a tokenizer.json that lacks some of its rules.
 static void tell_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
@@ -450,7 +450,7 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
     buf_release(&open);
 }
 
-// Text does not become a special token by merging.
+// Merging never gives a special token.
 static void tell_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };

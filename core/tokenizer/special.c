@@ -3,9 +3,9 @@
 // As in transformers (4 and 5): added tokens of tokenizer_config.json ("added_tokens_decoder"), or
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
 // ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
-// text is known keeps its id, and gets the file's flags; a new one gets the next free id, whatever
-// the file says. Only classes that transformers does not have (of the code beside a model) keep the
-// file's ids.
+// text is known keeps its id and gets the flags of the file; a new one gets the next free id,
+// whatever the file says. Only classes outside transformers (code beside the model) keep the ids of
+// the files.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Tokens of a notice: the first few.
+// The first few tokens of a notice.
 struct told {
     struct buf text;
     size_t count;
@@ -93,7 +93,7 @@ static void know_all(struct merging *m)
     if (count) qsort(m->ids.data, count, sizeof(double), compare_ids);
 }
 
-// The id of a text of the vocabulary, -1: none. BPE: {"text": id}. Unigram: ["text", score] in the
+// Id of a text of the vocabulary, -1 if none. BPE: {"text": id}. Unigram: ["text", score] in the
 // order of the ids.
 static double word_id(struct merging *m, const char *text)
 {
@@ -194,7 +194,7 @@ static int visit(struct merging *m, const cJSON *value, bool five, bool add, str
     return 0;
 }
 
-// All special tokens of the config, those with standard names first. `add`: to the list.
+// Visits all special tokens of the config, those with standard names first. `add`: adds them.
 static int visit_all(struct merging *m, const cJSON *config, bool add, struct err *err)
 {
     const cJSON *item, *extra = json_get(config, lists[1]);
@@ -212,7 +212,7 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // that one counts
-        // CodeLlama's are visited below; a text is cut at its fill_token, which is no token.
+        // CodeLlama's are visited below; its fill_token marks a gap and is no token.
         if (infill &&
             (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
             continue;
@@ -290,7 +290,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     return status < 0 ? err_in(err, "%s", where) : 0;
 }
 
-// What other files say that does not count, because tokenizer_config.json says all.
+// Tells what other files say in vain, because tokenizer_config.json is complete.
 static void tell_unread(const struct merging *m, const struct companions *c, struct told *t)
 {
     const cJSON *item;
@@ -388,7 +388,7 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
             status = id_take(t, json_get(item, "id")->valuedouble, entries, &token.id, err);
         if (status == 0) status = added_put(t, token, text, false, err);
         if (status < 0) break;
-        // It is looked for in the text as it is; transformers 4 would look in the normalised one.
+        // Found in the text as it is; transformers 4 would search the normalised text.
         if (normalized && vocabulary_find(t, text, strlen(text)) < 0)
             tell(&after_space, "%.40s", text);
     }

@@ -1,11 +1,10 @@
-// core/tokenizer/tokenizer.c -- a text through all stages of the tokenizer, and what its tokens
-// are.
+// core/tokenizer/tokenizer.c -- encodes a text through all stages, and describes tokens.
 //
-//   text -> stretches between added tokens -> normaliser -> stretches between added tokens that are
-//   looked for in normalised text -> words (pre-tokenizer) -> ids (BPE), and around all of it the
-//   post-processor's tokens.
+//   text -> stretches between added tokens -> normaliser -> stretches between added tokens with
+//   "normalized" -> words (pre-tokenizer) -> ids (BPE or unigram), and the post-processor's tokens
+//   around them.
 //
-// Added tokens are found as the reference does: the leftmost, of those the longest.
+// As in the reference, of several added tokens the leftmost counts, of those the longest.
 #include "core/tokenizer/tokenizer.h"
 
 #include <stdarg.h>
@@ -19,7 +18,7 @@ static const size_t TEXT_MAX = (size_t)1 << 30; // bytes; places in a word are i
 
 // --- added tokens ------------------------------------------------------------------------------
 
-// The ranges in which no special token counts.
+// Ranges in which no special token is recognised.
 struct typed {
     const struct text_range *ranges;
     size_t count;
@@ -53,7 +52,7 @@ static size_t first_with(const struct added_list *list, size_t depth, int byte, 
     return low;
 }
 
-// The longest added token that stands at text[at].
+// The longest added token at text[at].
 static const struct added *added_at(const struct added_list *list, const struct typed *typed,
                                     const char *text, size_t length, size_t at)
 {
@@ -87,11 +86,11 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
     return end == length || (utf8_next(text + end, length - end, &c), !is_word(c));
 }
 
-// Where an added token was found.
+// A found added token.
 struct found {
     const struct added *token;
-    size_t start, end; // what it takes of the text: with the white space beside it if it says so
-    size_t next;       // where to look for the next one, which may lie in that white space
+    size_t start, end; // in the text, with the white space that lstrip and rstrip add
+    size_t next;       // where the search continues: the next one may be inside that white space
 };
 
 const struct added *added_longest(const struct added_list *list, const char *text, size_t length)
@@ -100,7 +99,7 @@ const struct added *added_longest(const struct added_list *list, const char *tex
     return added_at(list, &none, text, length, 0);
 }
 
-// The next added token in text[at, length); the text before `from` is used up.
+// Finds the next added token in text[at, length); the text before `from` is consumed.
 static bool added_next(const struct added_list *list, const struct typed *typed, const char *text,
                        size_t length, size_t from, size_t at, struct found *f)
 {
@@ -111,7 +110,7 @@ static bool added_next(const struct added_list *list, const struct typed *typed,
         if (!a) continue;
         *f = (struct found){ a, at, at + a->length, at + a->length };
         if (a->single_word && !stands_alone(text, length, f->start, f->end)) {
-            at = f->end - 1; // its text is passed over
+            at = f->end - 1; // skips its text
             continue;
         }
         int32_t c;
@@ -143,8 +142,8 @@ size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size
 
 // --- encoding ----------------------------------------------------------------------------------
 
-// Where the typed ranges are in the normalised text of text[start, end): as far as the text before
-// them gets long.
+// Maps the typed ranges to the normalised text of text[start, end), by the lengths to which the
+// texts before them normalise.
 static int normal_ranges(struct encoder *e, const struct typed *typed, const char *text,
                          size_t start, size_t end, struct text_range *ranges, size_t *count)
 {
@@ -163,7 +162,7 @@ static int normal_ranges(struct encoder *e, const struct typed *typed, const cha
     return 0;
 }
 
-// Text without added tokens that are looked for before the normaliser.
+// Encodes a stretch between added tokens.
 static int encode_stretch(struct encoder *e, const struct typed *typed, const char *text,
                           size_t start, size_t end)
 {
@@ -171,7 +170,7 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
     struct text_range *ranges = NULL;
     struct typed inside = { 0 };
     int status = -1;
-    if (list->special && typed->count) { // only special tokens mind
+    if (list->special && typed->count) { // they matter for special tokens only
         inside.ranges = ranges = xreallocarray(NULL, typed->count, sizeof *ranges);
         if (normal_ranges(e, typed, text, start, end, ranges, &inside.count) < 0) goto out;
     }
@@ -190,7 +189,7 @@ out:
     return status;
 }
 
-// Text between two holes. `begins`: at the beginning of the whole text.
+// Encodes the text between two holes. `begins`: at the start of the whole text.
 static int encode_between(struct encoder *e, const struct typed *typed, const char *text,
                           size_t start, size_t end, bool begins, bool continues)
 {
@@ -226,7 +225,7 @@ static int encode_text(struct encoder *e, const struct marked_text *m, bool cont
 
 // --- invalid UTF-8 -----------------------------------------------------------------------------
 
-// A text in which invalid bytes are replaced, with its marks moved.
+// A text whose invalid bytes are replaced, and its marks at their new offsets.
 struct repaired {
     struct buf text;
     struct text_range *typed;
@@ -256,7 +255,7 @@ static int by_place(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Each stretch between two marks is repaired by itself, so that every mark has its place.
+// Repairs each stretch between two marks by itself, so that no mark lies inside a character.
 static void repair(struct repaired *r, const struct marked_text *m)
 {
     size_t count = 0, done = 0;
@@ -360,7 +359,7 @@ int32_t tokenizer_id(const struct tokenizer *t, const char *token)
     size_t length = strlen(token);
     for (size_t i = 0; i < t->added.count; i++)
         if (!strcmp(t->added.tokens[i].text, token)) return t->added.tokens[i].id;
-    // Those looked for in normalised text are listed under that; their own text is in the table.
+    // That list has the normalised texts; the table has their own.
     for (size_t i = 0; i < t->added_normal.count; i++)
         if (!strcmp(tokenizer_token(t, t->added_normal.tokens[i].id), token))
             return t->added_normal.tokens[i].id;

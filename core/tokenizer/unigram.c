@@ -1,10 +1,8 @@
 // core/tokenizer/unigram.c -- unigram language model: one word to ids.
 //
 // Every token has a log-probability; a word becomes the tokens with the greatest sum (Viterbi, from
-// left to right: the best way to every place is known before the ways from there are looked at).
-// Where no token covers one character alone, that character is unknown, at a penalty.
-// Source: T. Kudo, Subword Regularization (2018), section 3.2; ties and rounding as in
-// SentencePiece (sums in float) and in tokenizers (in double).
+// left to right: the best path to a position is known before its continuations are tried). Where no
+// token is one character alone, that character is unknown, at a penalty.
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,14 +99,14 @@ static double sum(const struct unigram *u, double a, double b)
     return u->single ? (double)(float)(a + b) : a + b;
 }
 
-// Of equal ways the first counts, whose last token is the longest.
+// Of equal paths the first counts: its last token is the longest.
 static void offer(struct path *at, double score, int32_t id, size_t start)
 {
     if (at->id != NO_WAY && !(score > at->score)) return;
     *at = (struct path){ .score = score, .id = id, .start = (uint32_t)start };
 }
 
-// Offers every token that starts at `start` to the place where it ends.
+// Tries every token from `start` on, as the last one of a path to where it ends.
 static void offer_tokens(struct encoder *e, const char *word, size_t length, size_t start)
 {
     const struct tokenizer *t = e->t;
@@ -143,7 +141,7 @@ void unigram_word(struct encoder *e, const char *word, size_t length)
     int32_t c;
     for (size_t i = 0; i < length; i += utf8_next(word + i, length - i, &c))
         offer_tokens(e, word, length, i);
-    // Backwards from the end: leaves at every place of the best way where its token ends.
+    // Backwards: stores at each position of the best path where its token ends.
     for (size_t end = length; end > 0; end = e->paths[end].start)
         e->paths[e->paths[end].start].end = (uint32_t)end;
     bool pending = false;

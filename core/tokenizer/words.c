@@ -1,8 +1,8 @@
-// core/tokenizer/words.c -- normaliser and pre-tokenizer: from a text to the words that
-// the model works on.
+// core/tokenizer/words.c -- normaliser and pre-tokenizer: from a text to the words that the model
+// encodes.
 //
-// Normalisers change the text one after another. Splitters cut what the one before them left, so a
-// text goes down through them depth first and arrives as words, in order, without lists between.
+// Normalisers change the text in turn. Each splitter cuts the output of the one before it; a text
+// passes them depth first, so words arrive in order and no lists are built.
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -47,8 +47,8 @@ void bytes_put(struct buf *out, const char *text, size_t length)
 
 // --- Unicode forms -----------------------------------------------------------------------------
 
-// Characters that NFC keeps as they are whatever stands beside them, except a combining mark behind
-// them: everything below U+0300, and blocks without combining marks or composition exclusions.
+// Characters that NFC never changes unless a combining mark follows: everything below U+0300, and
+// blocks without combining marks or composition exclusions.
 static bool nfc_stable(int32_t c)
 {
     if (c < 0x300) return true;
@@ -80,8 +80,8 @@ static int unicode_map(enum unicode_form form, const char *text, size_t length, 
     return n < 0 ? err_set(err, "normalising the text: %s", utf8proc_errmsg(n)) : 0;
 }
 
-// Runs of stable characters are copied; what lies between, with the stable character before it (it
-// may take a combining mark), goes through utf8proc.
+// Copies runs of stable characters; the rest, with the stable character before it (it may combine
+// with a mark), goes through utf8proc.
 static int nfc(const char *text, size_t length, struct buf *out, struct err *err)
 {
     size_t i = 0, last = 0, done = 0; // last: start of the stable character before i
@@ -181,8 +181,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first);
 
-// Stretches of a text, matches and what lies between, put together as the behaviour says. One is
-// held back until the next has come.
+// Joins matches and the text between them as the behaviour says. Holds one stretch back until the
+// next is known.
 struct stretches {
     struct encoder *e;
     int step; // of the splitter that gets the result
@@ -190,7 +190,7 @@ struct stretches {
     bool first;
     enum behaviour behaviour;
     size_t start, end;  // held back
-    bool held, matched; // is there one; is it a match (that nothing was joined to)
+    bool held, matched; // one is held back; it is a match to which nothing was joined
 };
 
 static int stretch_flush(struct stretches *s)
@@ -266,7 +266,7 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     return split_pattern(e, &at_mark, step + 1, b->data, b->length, first);
 }
 
-// Tokens that a word has at least; 0: unknown.
+// Lower bound of the tokens of a word; 0: unknown.
 static size_t least_tokens(const struct tokenizer *t, size_t length)
 {
     size_t longest = 1;
@@ -277,7 +277,7 @@ static size_t least_tokens(const struct tokenizer *t, size_t length)
     return length / longest;
 }
 
-// Text that reached the splitter `step`; behind the last one it is a word.
+// Passes a text to splitter `step`; after the last one it is a word.
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first)
 {
     if (length == 0) return 0;
