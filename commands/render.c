@@ -9,7 +9,7 @@
 
 enum { MESSAGES_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
 
-static int read_messages(struct jinja_room *room, struct jinja_value variables, const char *path,
+static int read_messages(struct jinja_arena *arena, struct jinja_value variables, const char *path,
                          struct err *err)
 {
     struct jinja_value messages;
@@ -18,16 +18,16 @@ static int read_messages(struct jinja_room *room, struct jinja_value variables, 
     if (!json) return -1;
     const int status = text_check(json, size, path, err) < 0
                            ? -1
-                           : jinja_json(room, json, size, path, 0, &messages, err);
+                           : jinja_json(arena, json, size, path, 0, &messages, err);
     free(json);
     if (status < 0) return -1;
     if (messages.kind != JINJA_LIST) return err_set(err, "%s: this is no list of messages", path);
-    jinja_set(room, variables, "messages", messages);
+    jinja_set(arena, variables, "messages", messages);
     return 0;
 }
 
 // NAME=VALUE: JSON where it is JSON, else text.
-static int read_variable(struct jinja_room *room, struct jinja_value variables, const char *word,
+static int read_variable(struct jinja_arena *arena, struct jinja_value variables, const char *word,
                          struct err *err)
 {
     const char *equal = strchr(word, '=');
@@ -36,22 +36,22 @@ static int read_variable(struct jinja_room *room, struct jinja_value variables, 
         return err_set(err, "'%s' is no variable: write NAME=VALUE, or --no-generation", word);
     char *name = xstrndup(word, (size_t)(equal - word));
     equal++;
-    if (jinja_json(room, equal, strlen(equal), name, JINJA_TEMPLATE, &value, NULL) < 0)
-        value = jinja_words(room, equal);
-    jinja_set(room, variables, name, value);
+    if (jinja_json(arena, equal, strlen(equal), name, JINJA_TEMPLATE, &value, NULL) < 0)
+        value = jinja_words(arena, equal);
+    jinja_set(arena, variables, name, value);
     free(name);
     return 0;
 }
 
-static int read_arguments(struct jinja_room *room, struct jinja_value variables, int argc,
+static int read_arguments(struct jinja_arena *arena, struct jinja_value variables, int argc,
                           char **argv, struct err *err)
 {
-    jinja_set(room, variables, "add_generation_prompt", jinja_bool(true));
-    if (read_messages(room, variables, argv[1], err) < 0) return -1;
+    jinja_set(arena, variables, "add_generation_prompt", jinja_bool(true));
+    if (read_messages(arena, variables, argv[1], err) < 0) return -1;
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "--no-generation"))
-            jinja_set(room, variables, "add_generation_prompt", jinja_bool(false));
-        else if (read_variable(room, variables, argv[i], err) < 0)
+            jinja_set(arena, variables, "add_generation_prompt", jinja_bool(false));
+        else if (read_variable(arena, variables, argv[i], err) < 0)
             return -1;
     }
     return 0;
@@ -59,22 +59,22 @@ static int read_arguments(struct jinja_room *room, struct jinja_value variables,
 
 static int render_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_output output = { 0 };
     size_t size;
     int status = -1;
     char *text = file_read(argv[0], TEMPLATE_LIMIT, &size, err);
     if (!text) return -1;
     struct jinja *t = jinja_parse(text, size, argv[0], err);
-    const struct jinja_value variables = jinja_dict(&room);
-    if (!t || read_arguments(&room, variables, argc, argv, err) < 0 ||
-        jinja_render(t, &room, variables, 0, &output, err) < 0)
+    const struct jinja_value variables = jinja_dict(&arena);
+    if (!t || read_arguments(&arena, variables, argc, argv, err) < 0 ||
+        jinja_render(t, &arena, variables, 0, &output, err) < 0)
         goto out;
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_RENDERED, .text = output.text.data });
     status = 0;
 out:
     jinja_output_release(&output);
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     jinja_free(t);
     free(text);
     return status;

@@ -1,17 +1,17 @@
-// core/template/jinja.h -- chat templates: what published ones use of Jinja2 (docs/templates.md
-// lists it), as transformers sets it up: trim_blocks, lstrip_blocks, loop controls, {% generation
-// %}, its tojson and functions. The rest of Jinja2 is refused by name with its line: when the
-// template is parsed, or when it is reached (output.unknown).
+// core/template/jinja.h -- chat templates: the part of Jinja2 that published ones use
+// (docs/templates.md), set up as in transformers: trim_blocks, lstrip_blocks, loop controls, {%
+// generation %}, its tojson and functions. The rest of Jinja2 is refused by name with its line:
+// when the template is parsed, or when it is reached (output.unknown).
 //
 //   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
-//   struct jinja_room room = { 0 };
-//   struct jinja_value vars = jinja_dict(&room);
-//   jinja_set(&room, vars, "name", jinja_text(&room, "x", 1, 7));   // from source 7
-//   jinja_render(t, &room, vars, &output, &err);
+//   struct jinja_arena arena = { 0 };
+//   struct jinja_value vars = jinja_dict(&arena);
+//   jinja_set(&arena, vars, "name", jinja_text(&arena, "x", 1, 7));   // from source 7
+//   jinja_render(t, &arena, vars, &output, &err);
 //
-// Strings remember where they came from, through everything a template does to them: what a person
+// Strings remember their origin through everything a template does to them: text that a person
 // typed is known as such in the rendered text. Templates are untrusted: nesting and output are
-// bounded, and steps and memory have one budget for parsing and rendering. Ctrl-C ends both.
+// bounded, and parsing and rendering share a budget of steps and memory. Ctrl-C ends both.
 #ifndef CORE_TEMPLATE_JINJA_H
 #define CORE_TEMPLATE_JINJA_H
 
@@ -25,18 +25,18 @@
 
 struct jinja; // a parsed template
 
-// Memory of one rendering: all values live in it until jinja_room_release. It counts what the
+// Memory of one rendering: all values live in it until jinja_arena_release. It counts what the
 // rendering has used of its budget.
-struct jinja_room {
+struct jinja_arena {
     struct jinja_block *blocks;
     size_t used;       // bytes, all blocks
     uint64_t steps;    // of work
-    const char *spent; // why the rendering must stop; NULL: it may go on
+    const char *spent; // why the rendering must stop, or NULL
 };
 
-void jinja_room_release(struct jinja_room *room);
+void jinja_arena_release(struct jinja_arena *arena);
 
-enum { JINJA_TEMPLATE = -1 }; // source of what the template itself (or nobody in particular) wrote
+enum { JINJA_TEMPLATE = -1 }; // source of text that the template wrote, or nobody in particular
 
 enum jinja_kind {
     JINJA_ABSENT,    // an argument that was not given
@@ -50,7 +50,7 @@ enum jinja_kind {
     JINJA_TUPLE,
     JINJA_VIEW,      // of a dict's keys, values or items
     JINJA_RANGE,     // list: its numbers
-    JINJA_GENERATOR, // list: what it has still to give
+    JINJA_GENERATOR, // list: the items left
     JINJA_DICT,
     JINJA_NAMESPACE, // dict: its attributes
     JINJA_LOOP,      // `loop`
@@ -76,8 +76,8 @@ struct jinja_value {
     };
 };
 
-// Bytes [start, end) of a text came from byte `from` on of a source; what no span covers is the
-// template's.
+// Bytes [start, end) of a text came from byte `from` on of a source; bytes without a span are of
+// the template.
 struct jinja_span {
     size_t start, end;
     int32_t source;
@@ -86,21 +86,21 @@ struct jinja_span {
 
 // --- values --------------------------------------------------------------------------------------
 
-struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t length,
+struct jinja_value jinja_text(struct jinja_arena *arena, const char *bytes, size_t length,
                               int32_t source);
 // A text of the template.
-struct jinja_value jinja_words(struct jinja_room *room, const char *text);
+struct jinja_value jinja_words(struct jinja_arena *arena, const char *text);
 struct jinja_value jinja_bool(bool truth);
-struct jinja_value jinja_dict(struct jinja_room *room);
-void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
+struct jinja_value jinja_dict(struct jinja_arena *arena);
+void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *key,
                struct jinja_value value);
 // A value from JSON, all its texts from `source`. Numbers with a point or an exponent are reals.
-int jinja_json(struct jinja_room *room, const char *json, size_t size, const char *name,
+int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const char *name,
                int32_t source, struct jinja_value *value, struct err *err);
 
 // --- templates -----------------------------------------------------------------------------------
 
-// NULL: a construct that is not known or not right; the message names it and its line.
+// NULL: an unknown or wrong construct; the message names it and its line.
 struct jinja *jinja_parse(const char *text, size_t length, const char *name, struct err *err);
 void jinja_free(struct jinja *t);
 // Does the template mention this variable or function?
@@ -110,11 +110,11 @@ struct jinja_output {
     struct buf text;
     struct jinja_span *spans; // in order, disjoint
     size_t span_count;
-    bool unknown; // rendering failed at something that this engine does not know
+    bool unknown; // rendering failed at a name or form unknown to this engine
 };
 
 // Renders with the variables of a dict. `now`: for strftime_now; 0: the time of day.
-int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_value variables,
+int jinja_render(const struct jinja *t, struct jinja_arena *arena, struct jinja_value variables,
                  time_t now, struct jinja_output *output, struct err *err);
 void jinja_output_release(struct jinja_output *output);
 

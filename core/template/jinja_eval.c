@@ -74,13 +74,13 @@ static struct jinja_value join_texts(struct jinja_run *r, const struct jinja_str
     jinja_put_all(&out, safe ? jinja_string_escape(r, a).text : a);
     jinja_put_all(&out, safe ? jinja_string_escape(r, b).text : b);
     const struct jinja_value joined = jinja_builder_value(&out);
-    return safe ? jinja_markup(r->room, joined.text) : joined;
+    return safe ? jinja_markup(r->arena, joined.text) : joined;
 }
 
 static struct jinja_value join_lists(struct jinja_run *r, struct jinja_value a,
                                      struct jinja_value b)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     jinja_list_extend(r, list, a.list->items, a.list->count);
     jinja_list_extend(r, list, b.list->items, b.list->count);
     return jinja_list_value(a.kind, list);
@@ -162,7 +162,7 @@ static struct jinja_value attribute(struct jinja_run *r, struct jinja_value v,
     if (jinja_is_given(own)) return own;
     const struct jinja_callable *c = jinja_method_of(v, word);
     if (c) {
-        struct jinja_method *m = jinja_take(r->room, sizeof *m);
+        struct jinja_method *m = jinja_take(r->arena, sizeof *m);
         *m = (struct jinja_method){ v, c };
         return (struct jinja_value){ .kind = JINJA_METHOD, .method = m };
     }
@@ -246,10 +246,10 @@ static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
         return jinja_string_piece(
             r, v.text, start, bounds[1] > bounds[0] ? jinja_string_at(v.text, bounds[1]) : start);
     }
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     for (int64_t i = bounds[0];
          jinja_step(r, 1) && (bounds[2] > 0 ? i < bounds[1] : i > bounds[1]);) {
-        jinja_list_push(r->room, list, v.list->items[i]);
+        jinja_list_push(r->arena, list, v.list->items[i]);
         if (__builtin_add_overflow(i, bounds[2], &i)) break;
     }
     return jinja_list_value(v.kind == JINJA_RANGE ? JINJA_LIST : v.kind, list);
@@ -283,10 +283,10 @@ static void eval_arguments(struct jinja_run *r, const struct jinja_node *call,
 {
     args->count = call->list.count;
     args->named_count = call->other.count;
-    if (args->count) args->at = jinja_take(r->room, args->count * sizeof *args->at);
+    if (args->count) args->at = jinja_take(r->arena, args->count * sizeof *args->at);
     if (args->named_count) {
-        args->named = jinja_take(r->room, args->named_count * sizeof *args->named);
-        args->names = jinja_take(r->room, args->named_count * sizeof *args->names);
+        args->named = jinja_take(r->arena, args->named_count * sizeof *args->named);
+        args->names = jinja_take(r->arena, args->named_count * sizeof *args->names);
     }
     for (size_t i = 0; i < args->count && !r->failed; i++)
         args->at[i] = jinja_eval(r, call->list.list[i]);
@@ -386,13 +386,13 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
     }
     case N_LIST:
     case N_TUPLE: {
-        struct jinja_list *list = jinja_list_new(r->room);
+        struct jinja_list *list = jinja_list_new(r->arena);
         for (size_t i = 0; i < n->list.count && !r->failed; i++)
-            jinja_list_push(r->room, list, jinja_eval(r, n->list.list[i]));
+            jinja_list_push(r->arena, list, jinja_eval(r, n->list.list[i]));
         return jinja_list_value(n->op == N_LIST ? JINJA_LIST : JINJA_TUPLE, list);
     }
     case N_DICT:
-        a = jinja_dict(r->room);
+        a = jinja_dict(r->arena);
         for (size_t i = 0; i < n->list.count && !r->failed; i++) {
             b = jinja_eval(r, n->list.list[i]);
             jinja_dict_put(r, a.dict, b, jinja_eval(r, n->other.list[i]));

@@ -16,7 +16,7 @@ FILTER(default)
 {
     const bool falsy = jinja_argument_true(a, 1, false) && !jinja_value_truth(v);
     if (v.kind != JINJA_UNDEFINED && !falsy) return v;
-    return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_words(r->room, "");
+    return jinja_is_given(jinja_argument(a, 0)) ? jinja_argument(a, 0) : jinja_words(r->arena, "");
 }
 
 FILTER(string)
@@ -31,7 +31,7 @@ FILTER(length)
 
 FILTER(safe)
 {
-    return jinja_markup(r->room, jinja_string_of(r, v));
+    return jinja_markup(r->arena, jinja_string_of(r, v));
 }
 
 FILTER(tojson)
@@ -55,7 +55,7 @@ FILTER(tojson)
     return jinja_builder_value(&b);
 }
 
-// The number that a text holds, with white space around it: "12", "-3.5", "1e3". False: none.
+// Reads the number that a text is, with white space around it: "12", "-3.5", "1e3".
 static bool read_number(const struct jinja_string *s, struct jinja_value *v)
 {
     char digits[64], *end;
@@ -133,7 +133,7 @@ static struct jinja_value item_attribute(struct jinja_run *r, struct jinja_value
     return item;
 }
 
-// What items are compared by: texts without regard to case.
+// Sort key of an item: texts in lower case.
 static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item,
                                    struct jinja_value attribute)
 {
@@ -144,48 +144,48 @@ static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item,
 static struct jinja_list *sort_keys(struct jinja_run *r, const struct jinja_list *items,
                                     struct jinja_value attribute)
 {
-    struct jinja_list *keys = jinja_list_new(r->room);
+    struct jinja_list *keys = jinja_list_new(r->arena);
     for (size_t i = 0; i < items->count && !r->failed; i++)
-        jinja_list_push(r->room, keys, sort_key(r, items->items[i], attribute));
+        jinja_list_push(r->arena, keys, sort_key(r, items->items[i], attribute));
     jinja_step(r, 0); // keys may have been dropped
     return keys;
 }
 
-// Sorts [from, to) of the order by merging; stable. Reversed, equal ones stay in their order too.
+// Merge sort of order[from, to); stable, also in reverse.
 static void merge_sort(struct jinja_run *r, const struct jinja_value *keys, size_t *order,
-                       size_t *room, size_t from, size_t to, bool reverse)
+                       size_t *merged, size_t from, size_t to, bool reverse)
 {
     if (to - from < 2 || r->failed) return;
     const size_t middle = from + (to - from) / 2;
-    merge_sort(r, keys, order, room, from, middle, reverse);
-    merge_sort(r, keys, order, room, middle, to, reverse);
+    merge_sort(r, keys, order, merged, from, middle, reverse);
+    merge_sort(r, keys, order, merged, middle, to, reverse);
     size_t i = from, j = middle;
     for (size_t k = from; k < to; k++) {
         bool left = j >= to;
         if (i < middle && j < to) {
             const struct jinja_value one = keys[order[i]], other = keys[order[j]];
-            // Those that are equal need no order.
+            // Equal items need no order.
             const int by = jinja_value_equal(r, one, other) ? 0 : jinja_value_order(r, one, other);
             left = reverse ? by >= 0 : by <= 0;
         }
-        room[k] = left ? order[i++] : order[j++];
+        merged[k] = left ? order[i++] : order[j++];
     }
-    memcpy(order + from, room + from, (to - from) * sizeof *order);
+    memcpy(order + from, merged + from, (to - from) * sizeof *order);
 }
 
 static struct jinja_value sorted(struct jinja_run *r, const struct jinja_list *items,
                                  const struct jinja_list *keys, bool reverse)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     const struct jinja_value empty = jinja_list_value(JINJA_LIST, list);
-    jinja_afford(r->room, (items->count + 1) * 2 * sizeof(size_t));
+    jinja_afford(r->arena, (items->count + 1) * 2 * sizeof(size_t));
     if (!jinja_step(r, items->count)) return empty; // items or keys may have been dropped
-    size_t *order = jinja_take(r->room, (items->count + 1) * sizeof *order);
-    size_t *room = jinja_take(r->room, (items->count + 1) * sizeof *room);
+    size_t *order = jinja_take(r->arena, (items->count + 1) * sizeof *order);
+    size_t *merged = jinja_take(r->arena, (items->count + 1) * sizeof *merged);
     for (size_t i = 0; i < items->count; i++) order[i] = i;
-    merge_sort(r, keys->items, order, room, 0, items->count, reverse);
+    merge_sort(r, keys->items, order, merged, 0, items->count, reverse);
     for (size_t i = 0; i < items->count; i++)
-        jinja_list_push(r->room, list, items->items[order[i]]);
+        jinja_list_push(r->arena, list, items->items[order[i]]);
     return jinja_list_value(JINJA_LIST, list);
 }
 
@@ -199,13 +199,13 @@ FILTER(sort)
 
 FILTER(dictsort)
 {
-    struct jinja_list *items = jinja_list_new(r->room), *keys = jinja_list_new(r->room);
+    struct jinja_list *items = jinja_list_new(r->arena), *keys = jinja_list_new(r->arena);
     if (v.kind != JINJA_DICT)
         jinja_fail(r, "dictsort needs a dict, not a %s", jinja_value_kind_name(v));
     for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++) {
         const struct jinja_value key = v.dict->keys[i];
-        jinja_list_push(r->room, items, jinja_pair(r->room, key, v.dict->values[i]));
-        jinja_list_push(r->room, keys, sort_key(r, key, (struct jinja_value){ 0 }));
+        jinja_list_push(r->arena, items, jinja_pair(r->arena, key, v.dict->values[i]));
+        jinja_list_push(r->arena, keys, sort_key(r, key, (struct jinja_value){ 0 }));
     }
     return sorted(r, items, keys, false);
 }
@@ -224,13 +224,13 @@ FILTER(extreme) // how: -1 the least, 1 the greatest
 
 FILTER(unique)
 {
-    struct jinja_list *items = jinja_value_items(r, v), *kept = jinja_list_new(r->room);
-    struct jinja_value seen = jinja_dict(r->room);
+    struct jinja_list *items = jinja_value_items(r, v), *kept = jinja_list_new(r->arena);
+    struct jinja_value seen = jinja_dict(r->arena);
     for (size_t i = 0; items && i < items->count && !r->failed; i++) {
         const struct jinja_value key = sort_key(r, items->items[i], (struct jinja_value){ 0 });
         if (jinja_dict_find(r, seen.dict, key) >= 0) continue;
         jinja_dict_put(r, seen.dict, key, key);
-        jinja_list_push(r->room, kept, items->items[i]);
+        jinja_list_push(r->arena, kept, items->items[i]);
     }
     return jinja_list_value(JINJA_GENERATOR, kept);
 }
@@ -266,23 +266,23 @@ FILTER(last)
 
 FILTER(items)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     if (v.kind != JINJA_DICT && v.kind != JINJA_UNDEFINED)
         jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
     for (size_t i = 0; v.kind == JINJA_DICT && i < v.dict->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, list, jinja_pair(r->room, v.dict->keys[i], v.dict->values[i]));
+        jinja_list_push(r->arena, list, jinja_pair(r->arena, v.dict->keys[i], v.dict->values[i]));
     return jinja_list_value(JINJA_GENERATOR, list);
 }
 
 FILTER(reverse)
 {
-    struct jinja_list *items = jinja_value_items(r, v), *list = jinja_list_new(r->room);
+    struct jinja_list *items = jinja_value_items(r, v), *list = jinja_list_new(r->arena);
     struct builder b = { .r = r };
     for (size_t i = items ? items->count : 0; i-- > 0 && jinja_step(r, 1);) {
         if (jinja_is_text(v))
             jinja_put_all(&b, items->items[i].text);
         else
-            jinja_list_push(r->room, list, items->items[i]);
+            jinja_list_push(r->arena, list, items->items[i]);
     }
     return jinja_is_text(v) ? jinja_builder_value(&b) : jinja_list_value(JINJA_GENERATOR, list);
 }
@@ -301,13 +301,13 @@ FILTER(join)
 
 // --- map and select ----------------------------------------------------------------------------
 
-// What is false has no items: none, too.
+// The items of a value; none if it is false.
 static struct jinja_list *items_or_none(struct jinja_run *r, struct jinja_value v)
 {
-    return jinja_value_truth(v) ? jinja_value_items(r, v) : jinja_list_new(r->room);
+    return jinja_value_truth(v) ? jinja_value_items(r, v) : jinja_list_new(r->arena);
 }
 
-// The arguments behind the first n.
+// The arguments after the first n.
 static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
 {
     struct jinja_args rest = *a;
@@ -319,7 +319,7 @@ static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
 // map('filter', its arguments...), or map(attribute='name').
 FILTER(map)
 {
-    struct jinja_list *items = items_or_none(r, v), *list = jinja_list_new(r->room);
+    struct jinja_list *items = items_or_none(r, v), *list = jinja_list_new(r->arena);
     if (!items) return v;
     const bool by_attribute = !a->count && a->named_count == 1 && !strcmp(a->names[0], "attribute");
     const struct jinja_string *name = a->count ? jinja_need_text(r, a->at[0], "map") : NULL;
@@ -330,7 +330,7 @@ FILTER(map)
     if (r->failed) return v;
     const struct jinja_args rest = f ? arguments_from(a, 1) : *a;
     for (size_t i = 0; i < items->count && !r->failed; i++)
-        jinja_list_push(r->room, list,
+        jinja_list_push(r->arena, list,
                         f ? jinja_call_callable(r, f, items->items[i], &rest)
                           : item_attribute(r, items->items[i], a->named[0]));
     return jinja_list_value(JINJA_GENERATOR, list);
@@ -342,7 +342,7 @@ enum choice { REJECT, SELECT, BY_ATTRIBUTE };
 FILTER(choose)
 {
     const bool by_attribute = a->call->how & BY_ATTRIBUTE, wanted = a->call->how & SELECT;
-    struct jinja_list *items = items_or_none(r, v), *kept = jinja_list_new(r->room);
+    struct jinja_list *items = items_or_none(r, v), *kept = jinja_list_new(r->arena);
     const struct jinja_value attribute =
         by_attribute ? jinja_argument(a, 0) : (struct jinja_value){ 0 };
     const size_t off = by_attribute;
@@ -360,7 +360,7 @@ FILTER(choose)
         struct jinja_value one = item_attribute(r, items->items[i], attribute);
         if (test && !r->failed) one = jinja_call_callable(r, test, one, &rest);
         if (!r->failed && jinja_value_truth(one) == wanted)
-            jinja_list_push(r->room, kept, items->items[i]);
+            jinja_list_push(r->arena, kept, items->items[i]);
     }
     return jinja_list_value(JINJA_GENERATOR, kept);
 }

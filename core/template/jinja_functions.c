@@ -1,5 +1,5 @@
-// core/template/jinja_functions.c -- functions that templates can call by name, Jinja2's own and
-// those that transformers adds, and tests: what stands behind `is`.
+// core/template/jinja_functions.c -- functions that templates can call by name (those of Jinja2 and
+// of transformers), and tests (`x is NAME`).
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static struct jinja_value function_raise(struct jinja_run *r, struct jinja_value
 static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value self,
                                         const struct jinja_args *a)
 {
-    self = jinja_dict(r->room);
+    self = jinja_dict(r->arena);
     jinja_dict_update(r, self, a, "dict and namespace take a dict and keywords");
     self.kind = (enum jinja_kind)a->call->how;
     return self;
@@ -27,16 +27,16 @@ static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value 
 static struct jinja_value function_range(struct jinja_run *r, struct jinja_value self,
                                          const struct jinja_args *a)
 {
-    enum { MOST = 100000 }; // as the sandbox of Jinja2 has it
+    enum { MOST = 100000 }; // as in the sandbox of Jinja2
     const bool one = !jinja_is_given(jinja_argument(a, 1));
     const int64_t start = one ? 0 : jinja_argument_int(r, a, 0, 0, "range");
     const int64_t stop = jinja_argument_int(r, a, one ? 0 : 1, 0, "range");
     const int64_t step = jinja_argument_int(r, a, 2, 1, "range");
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     if (!step) jinja_fail(r, "the step of a range is 0");
     for (int64_t i = start; jinja_step(r, 1) && (step > 0 ? i < stop : i > stop);) {
         if (list->count == MOST) jinja_fail(r, "a range is longer than %d", MOST);
-        jinja_list_push(r->room, list, jinja_value_int(i));
+        jinja_list_push(r->arena, list, jinja_value_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
     return jinja_list_value(JINJA_RANGE, list);
@@ -61,7 +61,7 @@ static void put_date_part(struct builder *b, const struct tm *t, char what)
     case 'B': snprintf(text, sizeof text, "%.*s", what == 'b' ? 3 : 20, months[t->tm_mon]); break;
     case 'p': snprintf(text, sizeof text, "%s", t->tm_hour < 12 ? "AM" : "PM"); break;
     default:
-        // What these write depends on no locale.
+        // Their output depends on no locale.
         if (!what || !strchr("dDeFHIjmMSTyY%", what) || !strftime(text, sizeof text, form, t))
             jinja_unknown(b->r, "date format", form);
     }
@@ -82,7 +82,7 @@ static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_va
             continue;
         }
         i++;
-        // "%-d": without the zero in front.
+        // "%-d": without a leading zero.
         const bool bare = format->bytes[i] == '-' && i + 1 < format->length;
         i += bare;
         const size_t start = b.length;

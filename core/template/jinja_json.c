@@ -1,5 +1,5 @@
-// core/template/jinja_json.c -- JSON to values of templates. Unlike cJSON it tells 1 from 1.0,
-// which templates print differently.
+// core/template/jinja_json.c -- JSON to values of templates. Unlike cJSON it distinguishes 1 from
+// 1.0, which templates print differently.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 static const char too_much[] = "more values and keys than a rendering may take";
 
 struct reader {
-    struct jinja_room *room;
+    struct jinja_arena *arena;
     const char *text;
     size_t at, size;
     int32_t source;
     int depth;
-    const char *wrong; // NULL: all is well
+    const char *wrong; // NULL: no error
 };
 
 static struct jinja_value read_value(struct reader *j);
@@ -100,7 +100,7 @@ static struct jinja_value read_text(struct reader *j, int32_t source)
     j->at++;
     utf8_repair(&valid, raw.data ? raw.data : "", raw.length);
     const struct jinja_value v =
-        jinja_text(j->room, valid.data ? valid.data : "", valid.length, source);
+        jinja_text(j->arena, valid.data ? valid.data : "", valid.length, source);
     buf_release(&raw);
     buf_release(&valid);
     return v;
@@ -127,9 +127,9 @@ static struct jinja_value read_number(struct reader *j)
 
 static struct jinja_value read_list(struct reader *j)
 {
-    struct jinja_list *list = jinja_list_new(j->room);
+    struct jinja_list *list = jinja_list_new(j->arena);
     if (skip(j, ']')) return jinja_list_value(JINJA_LIST, list);
-    do jinja_list_push(j->room, list, read_value(j));
+    do jinja_list_push(j->arena, list, read_value(j));
     while (!j->wrong && skip(j, ','));
     if (!j->wrong && !skip(j, ']')) j->wrong = "a list that does not end with ']'";
     return jinja_list_value(JINJA_LIST, list);
@@ -137,7 +137,7 @@ static struct jinja_value read_list(struct reader *j)
 
 static struct jinja_value read_dict(struct reader *j)
 {
-    const struct jinja_value dict = jinja_dict(j->room);
+    const struct jinja_value dict = jinja_dict(j->arena);
     if (skip(j, '}')) return dict;
     do {
         if (!skip(j, '"')) {
@@ -147,8 +147,8 @@ static struct jinja_value read_dict(struct reader *j)
         const struct jinja_value key = read_text(j, JINJA_TEMPLATE);
         if (!j->wrong && !skip(j, ':')) j->wrong = "a key without ':'";
         if (j->wrong) break;
-        const char *name = jinja_keep(j->room, key.text->bytes, key.text->length);
-        jinja_set(j->room, dict, name, read_value(j));
+        const char *name = jinja_keep(j->arena, key.text->bytes, key.text->length);
+        jinja_set(j->arena, dict, name, read_value(j));
     } while (!j->wrong && skip(j, ','));
     if (!j->wrong && !skip(j, '}')) j->wrong = "an object that does not end with '}'";
     return dict;
@@ -157,7 +157,7 @@ static struct jinja_value read_dict(struct reader *j)
 static struct jinja_value read_value(struct reader *j)
 {
     struct jinja_value v = jinja_value_none();
-    if (!jinja_spend(j->room, 1)) j->wrong = too_much;
+    if (!jinja_spend(j->arena, 1)) j->wrong = too_much;
     if (++j->depth > 100) j->wrong = "values nested more than 100 deep";
     skip_space(j);
     if (j->wrong)
@@ -180,15 +180,15 @@ static struct jinja_value read_value(struct reader *j)
     return v;
 }
 
-int jinja_json(struct jinja_room *room, const char *json, size_t size, const char *name,
+int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const char *name,
                int32_t source, struct jinja_value *value, struct err *err)
 {
-    struct reader j = { .room = room, .text = json, .size = size, .source = source };
+    struct reader j = { .arena = arena, .text = json, .size = size, .source = source };
     if (size >= 3 && !memcmp(json, "\xEF\xBB\xBF", 3)) j.at = 3;
     *value = read_value(&j);
     skip_space(&j);
     if (!j.wrong && j.at < size) j.wrong = "something behind the value";
-    if (!j.wrong && room->spent) j.wrong = too_much;
+    if (!j.wrong && arena->spent) j.wrong = too_much;
     if (!j.wrong) return 0;
     int line = 1;
     for (size_t i = 0; i < j.at && i < size; i++) line += json[i] == '\n';

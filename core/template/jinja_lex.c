@@ -1,6 +1,6 @@
-// core/template/jinja_lex.c -- a template as tokens. White space is dropped as Jinja2 does with
-// trim_blocks and lstrip_blocks on: the line break behind a block, and the blanks before a block
-// that begins its line; '-' drops all, '+' nothing.
+// core/template/jinja_lex.c -- template to tokens. Drops white space as Jinja2 does with
+// trim_blocks and lstrip_blocks on: the line break after a block, and blanks before a block at the
+// start of its line; '-' drops all, '+' nothing.
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 #include "core/template/jinja_parts.h"
 
 struct lexer {
-    struct jinja_room *room;
+    struct jinja_arena *arena;
     struct jinja_tokens *tokens;
     const char *text;
     size_t length, at;
     int line;
-    bool line_begins;           // what was read last ended with a line break
+    bool line_begins;           // the text before ended with a line break
     bool print;                 // inside {{ }}, not {% %}
-    int brackets;               // open ones: no end of the tag before they are closed
+    int brackets;               // open ones, inside which a tag cannot end
     struct jinja_token dropped; // once the budget is spent
     struct err *err;
 };
@@ -30,8 +30,8 @@ static int fail(const struct lexer *l, const char *why)
 static struct jinja_token *add(struct lexer *l, enum jinja_token_kind kind)
 {
     struct jinja_tokens *t = l->tokens;
-    void *list = jinja_grow(l->room, t->list, t->count, &t->capacity, sizeof *t->list);
-    if (!jinja_spend(l->room, 1) || !list) return &l->dropped;
+    void *list = jinja_grow(l->arena, t->list, t->count, &t->capacity, sizeof *t->list);
+    if (!jinja_spend(l->arena, 1) || !list) return &l->dropped;
     t->list = list;
     t->list[t->count] = (struct jinja_token){ .kind = kind, .line = l->line };
     return &t->list[t->count++];
@@ -40,7 +40,7 @@ static struct jinja_token *add(struct lexer *l, enum jinja_token_kind kind)
 static void add_text(struct lexer *l, enum jinja_token_kind kind, const char *text, size_t length)
 {
     struct jinja_token *t = add(l, kind);
-    t->text = jinja_keep(l->room, text, length);
+    t->text = jinja_keep(l->arena, text, length);
     t->length = length;
 }
 
@@ -64,8 +64,8 @@ static size_t behind_space(const struct lexer *l, size_t at)
 
 // --- between tags ------------------------------------------------------------------------------
 
-// Text up to a tag whose sign is `sign` ('-', '+' or 0), without the white space that the tag
-// takes. `block`: blanks before it at the beginning of its line go, too.
+// Adds the text before a tag with this sign ('-', '+' or 0), without the white space that the tag
+// drops. `block`: blanks before it at the start of its line too.
 static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool block)
 {
     size_t n;
@@ -79,7 +79,7 @@ static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool 
     if (end > start) add_text(l, T_DATA, l->text + start, end - start);
 }
 
-// Behind the end of a tag: `close` at l->at may begin with '-' or '+', both are passed over.
+// Passes the end of a tag: `close`, after '-' or '+' if present.
 static void pass_close(struct lexer *l, const char *close, bool trim)
 {
     const char sign = l->text[l->at];
@@ -98,7 +98,7 @@ static bool at_close(const struct lexer *l, const char *close, bool plus)
            ((ahead(l, l->at, "-") || (plus && ahead(l, l->at, "+"))) && ahead(l, l->at + 1, close));
 }
 
-// `inside`: behind its first sign.
+// `inside`: after its opening sign.
 static int lex_comment(struct lexer *l, size_t inside)
 {
     const char *end;
@@ -112,8 +112,7 @@ static int lex_comment(struct lexer *l, size_t inside)
     return 0;
 }
 
-// Behind "{%" and its sign: the end of the word `name` if that is what stands there, and its block
-// ends right behind it; else 0.
+// After "{%" and its sign: the end of the word `name` if the block consists of it, else 0.
 static size_t raw_word(const struct lexer *l, size_t at, const char *name)
 {
     at = behind_space(l, at);
@@ -122,7 +121,7 @@ static size_t raw_word(const struct lexer *l, size_t at, const char *name)
     return ahead(l, at, "%}") || ahead(l, at, "-%}") || ahead(l, at, "+%}") ? at : 0;
 }
 
-// A raw block, its text as it is; `at`: before "%}" of its first tag.
+// A raw block; `at`: before "%}" of its first tag.
 static int lex_raw(struct lexer *l, size_t at)
 {
     move(l, at);
@@ -144,7 +143,7 @@ static int lex_raw(struct lexer *l, size_t at)
 
 // --- inside tags -------------------------------------------------------------------------------
 
-// Escapes of Python's strings; one that Python does not know stays as it is.
+// Resolves escapes as in Python's strings; escapes that Python does not know stay.
 static int resolve(struct lexer *l, const char *text, size_t end, struct buf *out)
 {
     static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -268,11 +267,11 @@ static int lex_tag(struct lexer *l)
         else
             status = lex_sign(l);
         if (status < 0) return -1;
-        if (l->room->spent) return fail(l, l->room->spent);
+        if (l->arena->spent) return fail(l, l->arena->spent);
     }
 }
 
-// A tag at `at`, behind the text from l->at on.
+// A tag at `at`, after the text from l->at on.
 static int lex_one(struct lexer *l, size_t at)
 {
     const char kind = l->text[at + 1], next = at + 2 < l->length ? l->text[at + 2] : '\0';
@@ -290,10 +289,10 @@ static int lex_one(struct lexer *l, size_t at)
     return lex_tag(l);
 }
 
-// Line breaks become \n, and one at the end goes.
+// Line breaks become \n; drops one at the end.
 static void normalise(struct lexer *l, const char *text, size_t length)
 {
-    char *out = jinja_take(l->room, length + 1);
+    char *out = jinja_take(l->arena, length + 1);
     size_t n = 0;
     for (size_t i = 0; i < length; i++) {
         const bool both = text[i] == '\r' && i + 1 < length && text[i + 1] == '\n';
@@ -306,10 +305,12 @@ static void normalise(struct lexer *l, const char *text, size_t length)
     l->length = n;
 }
 
-int jinja_lex(struct jinja_room *room, const char *text, size_t length, struct jinja_tokens *tokens,
-              struct err *err)
+int jinja_lex(struct jinja_arena *arena, const char *text, size_t length,
+              struct jinja_tokens *tokens, struct err *err)
 {
-    struct lexer l = { .room = room, .tokens = tokens, .line = 1, .line_begins = true, .err = err };
+    struct lexer l = {
+        .arena = arena, .tokens = tokens, .line = 1, .line_begins = true, .err = err
+    };
     normalise(&l, text, length);
     for (size_t i = 0; i + 1 < l.length;) {
         const bool tag = l.text[i] == '{' && strchr("{%#", l.text[i + 1]) && l.text[i + 1];
@@ -318,11 +319,11 @@ int jinja_lex(struct jinja_room *room, const char *text, size_t length, struct j
             continue;
         }
         if (lex_one(&l, i) < 0) return -1;
-        if (room->spent) return fail(&l, room->spent);
+        if (arena->spent) return fail(&l, arena->spent);
         i = l.at;
     }
     add_data(&l, l.at, l.length, '\0', false);
     move(&l, l.length);
     add(&l, T_END);
-    return room->spent ? fail(&l, room->spent) : 0;
+    return arena->spent ? fail(&l, arena->spent) : 0;
 }

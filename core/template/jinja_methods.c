@@ -68,7 +68,7 @@ struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
     return r->failed ? v : jinja_string_strip(r, s, set, a->call->how);
 }
 
-// Words between white space, at most `most` cuts; the rest is the last word.
+// Words between white space, after at most `most` cuts the rest as the last word.
 static void split_words(struct jinja_run *r, const struct jinja_string *s, int64_t most,
                         struct jinja_list *list)
 {
@@ -83,7 +83,7 @@ static void split_words(struct jinja_run *r, const struct jinja_string *s, int64
             end = s->length;
             while ((n = jinja_space_end(s->bytes + at, end - at))) end -= n;
         }
-        jinja_list_push(r->room, list, jinja_string_piece(r, s, at, end));
+        jinja_list_push(r->arena, list, jinja_string_piece(r, s, at, end));
         at = end;
     }
 }
@@ -93,15 +93,15 @@ static void split_at(struct jinja_run *r, const struct jinja_string *s,
 {
     size_t from = 0, at;
     while (most-- > 0 && (at = jinja_string_find(r, s, by, from)) != SIZE_MAX) {
-        jinja_list_push(r->room, list, jinja_string_piece(r, s, from, at));
+        jinja_list_push(r->arena, list, jinja_string_piece(r, s, from, at));
         from = at + by->length;
     }
-    jinja_list_push(r->room, list, jinja_string_piece(r, s, from, s->length));
+    jinja_list_push(r->arena, list, jinja_string_piece(r, s, from, s->length));
 }
 
 METHOD(text, split)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     const struct jinja_value by = jinja_argument(a, 0);
     int64_t most = jinja_argument_int(r, a, 1, -1, "split");
     if (most < 0) most = INT64_MAX;
@@ -116,10 +116,10 @@ METHOD(text, split)
 
 METHOD(text, splitlines)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     jinja_step(r, v.text->length / 8);
     for (size_t at = 0, next; at < v.text->length && jinja_step(r, 1); at = next)
-        jinja_list_push(r->room, list,
+        jinja_list_push(r->arena, list,
                         jinja_string_piece(r, v.text, at, jinja_line_end(v.text, at, &next)));
     return jinja_list_value(JINJA_LIST, list);
 }
@@ -136,7 +136,8 @@ METHOD(text, join)
     return jinja_builder_value(&b);
 }
 
-// "{}" and "{name}", "{{" and "}}". Widths, kinds, numbers and attributes of places are not known.
+// "{}" and "{name}", "{{" and "}}". Widths, types, numbers and attributes of fields are not
+// supported.
 METHOD(text, format)
 {
     const struct jinja_string *s = v.text;
@@ -179,7 +180,7 @@ METHOD(text, format)
 METHOD(list, append)
 {
     if (v.list->count >= JINJA_STEPS || !jinja_step(r, 1)) return jinja_value_none();
-    jinja_list_push(r->room, v.list, a->at[0]);
+    jinja_list_push(r->arena, v.list, a->at[0]);
     return jinja_value_none();
 }
 
@@ -212,10 +213,10 @@ METHOD(dict, view)
 {
     const struct jinja_dict *d = v.dict;
     const int how = a->call->how;
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     for (size_t i = 0; i < d->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->room, list,
-                        how == (KEYS | VALUES) ? jinja_pair(r->room, d->keys[i], d->values[i])
+        jinja_list_push(r->arena, list,
+                        how == (KEYS | VALUES) ? jinja_pair(r->arena, d->keys[i], d->values[i])
                         : how == KEYS          ? d->keys[i]
                                                : d->values[i]);
     return jinja_list_value(JINJA_VIEW, list);

@@ -1,6 +1,6 @@
-// core/template/jinja_parse.c -- tokens to the tree of a template: expressions with the precedence
-// of Jinja2 (a if b else c, or, and, not, comparisons, + -, ~, * / // %, a sign, then calls,
-// attributes and indices, then filters and tests), statements above them.
+// core/template/jinja_parse.c -- tokens to a tree: expressions with the precedence of Jinja2 (a if
+// b else c, or, and, not, comparisons, + -, ~, * / // %, a sign, then calls, attributes and
+// indices, then filters and tests), and statements.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct parser {
     bool failed;
 };
 
-// After a failure all that is left to parse is the last token, T_END: parsers still return a node.
+// After a failure only the last token, T_END, is left, so parsers end and still return a node.
 static struct jinja_node *parse_expression(struct parser *p);
 
 // --- tokens ------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ static void fail(struct parser *p, const char *format, ...)
     p->at = p->tokens.count - 1;
 }
 
-// The last token is T_END, which is not passed.
+// Never passes the last token, T_END.
 static void advance(struct parser *p)
 {
     if (p->at + 1 < p->tokens.count) p->at++;
@@ -57,7 +57,7 @@ static bool at(struct parser *p, const char *word)
     return (t->kind == T_SIGN || t->kind == T_NAME) && !strcmp(t->text, word);
 }
 
-// Is it the one behind the next?
+// Is the token after the next that word?
 static bool then(struct parser *p, const char *word)
 {
     struct parser ahead = *p;
@@ -116,15 +116,15 @@ static const char *expect_name(struct parser *p)
 
 static struct jinja_node *node_new(struct parser *p, enum jinja_op op)
 {
-    struct jinja_node *n = jinja_take(&p->t->room, sizeof *n);
-    if (!jinja_spend(&p->t->room, 1)) fail(p, "%s", p->t->room.spent);
+    struct jinja_node *n = jinja_take(&p->t->arena, sizeof *n);
+    if (!jinja_spend(&p->t->arena, 1)) fail(p, "%s", p->t->arena.spent);
     n->op = op;
     n->line = peek(p)->line;
     n->depth = 1;
     return n;
 }
 
-// A node is deeper than those below it; a chain of operators is as deep as it is long.
+// A node is deeper than its children; a chain of operators is as deep as it is long.
 static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
 {
     struct jinja_node *ones[] = { n->a, n->b, n->c };
@@ -151,8 +151,8 @@ static struct jinja_node *node_of(struct parser *p, enum jinja_op op, struct jin
 static void add_node(struct parser *p, struct jinja_nodes *nodes, struct jinja_node *node)
 {
     struct jinja_node **list =
-        jinja_grow(&p->t->room, nodes->list, nodes->count, &nodes->capacity, sizeof node);
-    if (!list) fail(p, "%s", p->t->room.spent);
+        jinja_grow(&p->t->arena, nodes->list, nodes->count, &nodes->capacity, sizeof node);
+    if (!list) fail(p, "%s", p->t->arena.spent);
     if (!list) return;
     nodes->list = list;
     nodes->list[nodes->count++] = node;
@@ -162,8 +162,8 @@ static void note_word(struct parser *p, const char *word)
 {
     struct jinja *t = p->t;
     const char **words =
-        jinja_grow(&t->room, t->words, t->word_count, &t->word_capacity, sizeof word);
-    if (!words) fail(p, "%s", t->room.spent);
+        jinja_grow(&t->arena, t->words, t->word_count, &t->word_capacity, sizeof word);
+    if (!words) fail(p, "%s", t->arena.spent);
     if (!words) return;
     t->words = words;
     t->words[t->word_count++] = word;
@@ -178,7 +178,7 @@ static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
 
 // --- primary expressions -----------------------------------------------------------------------
 
-// Elements up to the bracket `close`, which is passed over.
+// Elements up to and including the bracket `close`.
 static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const char *close)
 {
     struct jinja_node *n = node_new(p, op);
@@ -188,7 +188,7 @@ static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const c
             expect(p, ":");
             add_node(p, &n->other, parse_expression(p));
         }
-        // "(a)" is no tuple.
+        // "(a)" is not a tuple.
         if (op == N_TUPLE && n->list.count == 1 && skip(p, close)) return n->list.list[0];
         if (!at(p, close)) expect(p, ",");
     }
@@ -234,7 +234,7 @@ static struct jinja_node *parse_primary(struct parser *p)
         buf_puts(&all, "");
         for (; peek(p)->kind == T_STRING; advance(p)) buf_add(&all, peek(p)->text, peek(p)->length);
         struct jinja_node *n =
-            value_node(p, jinja_text(&p->t->room, all.data, all.length, JINJA_TEMPLATE));
+            value_node(p, jinja_text(&p->t->arena, all.data, all.length, JINJA_TEMPLATE));
         buf_release(&all);
         return n;
     }
@@ -247,7 +247,7 @@ static struct jinja_node *parse_primary(struct parser *p)
 
 // --- calls, attributes, filters, tests ---------------------------------------------------------
 
-// "(a, b, name=c)": in list; those with a name in other, as N_NAMED.
+// "(a, b, name=c)": positional ones in list, named ones in other, as N_NAMED.
 static void parse_arguments(struct parser *p, struct jinja_node *call)
 {
     expect(p, "(");
@@ -269,7 +269,7 @@ static void parse_arguments(struct parser *p, struct jinja_node *call)
     deepen(p, call);
 }
 
-// Behind "[": an index, or a slice "a:b:c".
+// After "[": an index, or a slice "a:b:c".
 static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
 {
     struct jinja_node *parts[3] = { NULL };
@@ -289,7 +289,7 @@ static struct jinja_node *parse_attribute(struct parser *p, struct jinja_node *o
         return node_of(p, N_INDEX, of, parse_primary(p), NULL);
     struct jinja_node *n = node_of(p, N_ATTRIBUTE, of, NULL, NULL);
     n->name = expect_name(p);
-    n->value = jinja_text(&p->t->room, n->name, strlen(n->name), JINJA_TEMPLATE);
+    n->value = jinja_text(&p->t->arena, n->name, strlen(n->name), JINJA_TEMPLATE);
     return n;
 }
 
@@ -344,7 +344,7 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     return negated ? node_of(p, N_NOT, deepen(p, n), NULL, NULL) : deepen(p, n);
 }
 
-// Filters, tests and calls behind a value.
+// Filters, tests and calls after a value.
 static struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n)
 {
     for (;;) {
@@ -372,7 +372,7 @@ static struct jinja_node *parse_unary(struct parser *p, bool filters)
     return n;
 }
 
-// Reads a comparison operator; false: there is none here.
+// Reads a comparison operator, if there is one.
 static bool skip_compare(struct parser *p, enum compare *compare)
 {
     static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=", "in" };
@@ -386,7 +386,7 @@ static bool skip_compare(struct parser *p, enum compare *compare)
 
 enum { LEVEL_NOT = 2, LEVEL_COMPARE, LEVEL_ADD, LEVEL_UNARY = 7 };
 
-// Operators of one level, from the loosest.
+// Operators by level, the loosest first.
 static struct jinja_node *parse_level(struct parser *p, int level)
 {
     static const struct {
@@ -422,7 +422,7 @@ static struct jinja_node *parse_level(struct parser *p, int level)
     return n;
 }
 
-// a: what if b holds, b: the condition, c: otherwise (NULL: undefined).
+// a if b else c (NULL: undefined).
 static struct jinja_node *parse_expression(struct parser *p)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
@@ -438,7 +438,7 @@ static struct jinja_node *parse_expression(struct parser *p)
 
 // --- statements --------------------------------------------------------------------------------
 
-// A value, or several with commas between them. `condition`: they may be `a if b`.
+// A value, or a tuple without brackets. `condition`: values may be `a if b`.
 static struct jinja_node *parse_values(struct parser *p, bool condition)
 {
     struct jinja_node *n = node_new(p, N_TUPLE);
@@ -452,7 +452,7 @@ static struct jinja_node *parse_values(struct parser *p, bool condition)
     return tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
 }
 
-// A name or an attribute, or several with commas between them.
+// A name or an attribute, or several of them.
 static struct jinja_node *parse_target(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_TUPLE), *one = NULL;
@@ -467,8 +467,8 @@ static struct jinja_node *parse_target(struct parser *p)
 
 static struct jinja_node *parse_statement(struct parser *p);
 
-// Text, output and statements until a block that begins with one of `ends`, whose name is then the
-// next token; NULL: until the end of the template.
+// Text, output and statements up to a block whose first word, the next token, is one of `ends`;
+// NULL: up to the end of the template.
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "statements are nested too deeply");
@@ -477,7 +477,7 @@ static void parse_body(struct parser *p, struct jinja_nodes *body, const char *c
         advance(p);
         if (t->kind == T_DATA) {
             struct jinja_node *n = node_new(p, N_DATA);
-            n->value = jinja_text(&p->t->room, t->text, t->length, JINJA_TEMPLATE);
+            n->value = jinja_text(&p->t->arena, t->text, t->length, JINJA_TEMPLATE);
             add_node(p, body, n);
         } else if (t->kind == T_PRINT) {
             struct jinja_node *n = node_new(p, N_PRINT);
@@ -499,8 +499,7 @@ static void parse_body(struct parser *p, struct jinja_nodes *body, const char *c
     p->depth--;
 }
 
-// The body of a statement whose own tag has been read up to its "%}", and the name of the block
-// that ends it.
+// Reads the end "%}" of a statement's tag, its body, and the word of the block that ends it.
 static void parse_until(struct parser *p, struct jinja_nodes *body, const char *end)
 {
     const char *const ends[] = { end, NULL };
@@ -528,7 +527,7 @@ static struct jinja_node *parse_if(struct parser *p)
     return first;
 }
 
-// a: target, b: what to run over, c: condition; list: body, other: else body.
+// a: target, b: the iterable, c: condition; list: body, other: else body.
 static struct jinja_node *parse_for(struct parser *p)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
@@ -548,8 +547,8 @@ static struct jinja_node *parse_for(struct parser *p)
     return n;
 }
 
-// a: target, b: the value. A block: list: its body, c: filters over an N_VALUE that the body's text
-// takes the place of.
+// a: target, b: the value. A block has list: its body, and c: filters over an N_VALUE, which stands
+// for its text.
 static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_SET);
@@ -564,7 +563,7 @@ static struct jinja_node *parse_set(struct parser *p)
     return n;
 }
 
-// name; list: parameters, other: defaults of the last of them; a: the body (N_BLOCK).
+// name; list: parameters, other: defaults of the last ones; a: the body (N_BLOCK).
 static struct jinja_node *parse_macro(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_MACRO);
@@ -606,7 +605,7 @@ static struct jinja_node *parse_statement(struct parser *p)
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");
-    } else if (skip(p, "generation")) { // transformers marks the words of the assistant with it
+    } else if (skip(p, "generation")) { // transformers marks answers with it
         n = node_new(p, N_BLOCK);
         parse_until(p, &n->list, "endgeneration");
     } else if (at(p, "break") || at(p, "continue")) {
@@ -623,13 +622,13 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
 {
     struct jinja *t = xcalloc(1, sizeof *t);
     struct parser p = { .t = t, .err = err };
-    t->name = jinja_keep(&t->room, name, strlen(name));
+    t->name = jinja_keep(&t->arena, name, strlen(name));
     if (length > JINJA_TEMPLATE_SIZE) {
         err_set(err, "a template of %zu MB is too long", length >> 20);
         p.failed = true;
     } else {
         p.failed = text_check_part(text, length, 1, err) < 0 ||
-                   jinja_lex(&t->room, text, length, &p.tokens, err) < 0;
+                   jinja_lex(&t->arena, text, length, &p.tokens, err) < 0;
     }
     if (!p.failed) parse_body(&p, &t->body, NULL);
     if (!p.failed) return t;
@@ -641,7 +640,7 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
 void jinja_free(struct jinja *t)
 {
     if (!t) return;
-    jinja_room_release(&t->room);
+    jinja_arena_release(&t->arena);
     free(t);
 }
 

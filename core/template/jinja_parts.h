@@ -5,7 +5,7 @@
 //   jinja_run.c         statements: scopes, loops, macros, output
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
 //   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    what templates can call
-//   jinja_value.c       room, lists, dicts, truth, order
+//   jinja_value.c       memory, lists, dicts, truth, order
 //   jinja_string.c      strings and where they came from
 //   jinja_unicode.c     upper and lower case, white space, characters
 //   jinja_show.c        str(), repr() and tojson of values
@@ -29,11 +29,11 @@ static const size_t JINJA_MEMORY = (size_t)256 << 20;
 // --- values --------------------------------------------------------------------------------------
 
 struct jinja_string {
-    const char *bytes; // a NUL stands behind them
+    const char *bytes; // followed by a NUL
     size_t length;
     const struct jinja_span *spans;
     size_t span_count;
-    bool safe; // Markup: `+` escapes what joins it
+    bool safe; // Markup: `+` escapes the other text
 };
 
 struct jinja_list {
@@ -65,36 +65,36 @@ struct jinja_scope {
 
 struct jinja_run {
     const struct jinja *t;
-    struct jinja_room *room;
+    struct jinja_arena *arena;
     struct jinja_scope *scope;
-    struct builder *out; // where output goes: the whole text, or what a block collects
+    struct builder *out; // output: the whole text, or that of a block
     struct err *err;
-    bool failed, unknown; // unknown: something that this engine does not know
+    bool failed, unknown; // unknown: at something that this engine does not support
     int line, depth, calls;
     time_t now;
     bool breaking, continuing;
-    struct jinja_value collected; // the text of a block that goes through filters
+    struct jinja_value collected; // the text of a block, for its filters
     struct jinja_value caller;    // of the macro that a call block is about to call
 };
 
 // Reports the first failure and stops the rendering.
 void jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same for something that this engine does not know: "filter", its name.
+// The same for something that this engine does not support: "filter", its name.
 void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
 // One level deeper; the caller leaves it by r->depth--.
 bool jinja_enter(struct jinja_run *r);
 // Counts steps; false once the rendering has failed.
 bool jinja_step(struct jinja_run *r, size_t steps);
-// The same for callers that have only the room: false once the budget is spent.
-bool jinja_spend(struct jinja_room *room, size_t steps);
-// False if the budget has less memory left than `size`; it is then spent. Call it before taking
+// The same for callers without a run: false once the budget is spent.
+bool jinja_spend(struct jinja_arena *arena, size_t steps);
+// False if less than `size` is left of the budget, which is then spent. Call it before taking
 // anything large.
-bool jinja_afford(struct jinja_room *room, size_t size);
-void *jinja_take(struct jinja_room *room, size_t size);
-// Room for one more of `count` elements of this size; the old ones are copied when it doubles.
-// NULL: the budget is spent, and the caller drops the element.
-void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size);
-char *jinja_keep(struct jinja_room *room, const char *text, size_t length);
+bool jinja_afford(struct jinja_arena *arena, size_t size);
+void *jinja_take(struct jinja_arena *arena, size_t size);
+// An array with space for one more than `count` elements of this size; copies the old ones when it
+// doubles. NULL: the budget is spent, and the caller drops the element.
+void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size);
+char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length);
 
 static inline struct jinja_value jinja_value_undefined(const char *name)
 {
@@ -161,12 +161,13 @@ static inline double jinja_value_as_real(struct jinja_value v)
 
 const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
 
-struct jinja_list *jinja_list_new(struct jinja_room *room);
-void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v);
+struct jinja_list *jinja_list_new(struct jinja_arena *arena);
+void jinja_list_push(struct jinja_arena *arena, struct jinja_list *list, struct jinja_value v);
 void jinja_list_extend(struct jinja_run *r, struct jinja_list *list,
                        const struct jinja_value *items, size_t count);
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list);
-struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b);
+struct jinja_value jinja_pair(struct jinja_arena *arena, struct jinja_value a,
+                              struct jinja_value b);
 
 // Index of a key, -1: not there.
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
@@ -182,8 +183,8 @@ bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_v
 // -1, 0, 1; fails when the values have no order.
 int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
 bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
-// What a loop or filter runs over, as a list of its own: characters, keys, items. NULL with a
-// failure when it cannot be iterated. A generator is used up.
+// The items of a loop or filter as a list of its own: characters, keys, items. NULL with a failure
+// if there are none to iterate over. Uses up a generator.
 struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
 bool jinja_value_iterable(struct jinja_value v);
 // len(); -1 with a failure.
@@ -194,7 +195,7 @@ int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
 // Index of the first span that ends after byte `at`.
 size_t jinja_span_from(const struct jinja_span *spans, size_t count, size_t at);
 
-// Makes a string out of pieces that keep their origin.
+// Builds a string of pieces that keep their origin.
 struct builder {
     struct jinja_run *r;
     char *bytes;
@@ -209,7 +210,7 @@ void jinja_put_words(struct builder *b, const char *text);
 void jinja_put_blanks(struct builder *b, int64_t count);
 void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
 void jinja_put_all(struct builder *b, const struct jinja_string *s);
-// Bytes made from the character at s->bytes[at]: they have its origin.
+// Bytes made from the character at s->bytes[at]: they get its origin.
 void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
                        const struct jinja_string *s, size_t at);
 void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
@@ -220,10 +221,10 @@ struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_st
 // str() of any value, as a string.
 const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_value v);
 bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b);
-// A string, or NULL with a failure that names who wants it.
+// A string, or NULL with a failure that names the caller.
 const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_value v,
                                            const char *who);
-// Place of `part` in s at or after `from`; SIZE_MAX: nowhere.
+// Offset of `part` in s at or after `from`, or SIZE_MAX.
 size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
                          const struct jinja_string *part, size_t from);
 struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
@@ -233,13 +234,13 @@ struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_
 struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
                                       const struct jinja_string *chars, int sides);
 // The same text as Markup.
-struct jinja_value jinja_markup(struct jinja_room *room, const struct jinja_string *s);
+struct jinja_value jinja_markup(struct jinja_arena *arena, const struct jinja_string *s);
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
-// Where the line that begins at `at` ends, as splitlines() of Python sees it; *next: behind its
-// break, the same where the text ends without one.
+// End of the line that starts at `at`, as in Python's splitlines(); *next: after its break, or the
+// same at the end of the text.
 size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next);
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s);
-// Byte at which character number n begins (n may be the number of characters).
+// Offset of character number n (which may be the number of characters).
 size_t jinja_string_at(const struct jinja_string *s, int64_t n);
 
 struct json_style {
@@ -293,8 +294,8 @@ struct jinja_tokens {
     size_t count, capacity;
 };
 
-int jinja_lex(struct jinja_room *room, const char *text, size_t length, struct jinja_tokens *tokens,
-              struct err *err);
+int jinja_lex(struct jinja_arena *arena, const char *text, size_t length,
+              struct jinja_tokens *tokens, struct err *err);
 
 // --- the tree ------------------------------------------------------------------------------------
 
@@ -355,7 +356,7 @@ struct jinja_nodes {
     size_t count, capacity;
 };
 
-// What the fields of a node are stands beside its parser.
+// The parser of each kind of node says what its fields are.
 struct jinja_node {
     enum jinja_op op;
     int line, depth;
@@ -369,7 +370,7 @@ struct jinja_node {
 };
 
 struct jinja {
-    struct jinja_room room;
+    struct jinja_arena arena;
     struct jinja_nodes body;
     const char *name;
     const char **words; // every name used
@@ -394,20 +395,20 @@ struct jinja_args {
     const char **names;
     struct jinja_value *named;
     size_t named_count;
-    const struct jinja_callable *call; // what is called
+    const struct jinja_callable *call; // the callee
 };
 
 enum { PARAMETERS_MAX = 6 };
 
 // A filter, test, function or method. `parameters`: their names, separated by blanks; "*" at the
-// end: any number of them, and any keyword. The function gets them in `at`, JINJA_ABSENT where not
-// given; with "*" the arguments as they were given.
+// end: any number of them, and any keyword. The function gets them in `at`, missing ones as
+// JINJA_ABSENT; with "*" the arguments as given.
 struct jinja_callable {
     const char *name;
     struct jinja_value (*run)(struct jinja_run *r, struct jinja_value self,
                               const struct jinja_args *args);
     const char *parameters;
-    int least; // that must be given
+    int least; // required ones
     int how;   // which of the callables that share `run`
 };
 

@@ -1,7 +1,7 @@
 // core/template/jinja_run.c -- statements: output, conditions, loops, assignments, macros.
 //
-// Names live in scopes: one for the template, one for every turn of a loop, every call of a macro,
-// every block. What is set in one is not seen outside.
+// Names have scopes: the template, each iteration of a loop, each call of a macro, each block.
+// Assignments are not visible outside their scope.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void run_body(struct jinja_run *r, const struct jinja_nodes *body);
 
 static struct jinja_scope *scope_push(struct jinja_run *r, struct jinja_scope *outer)
 {
-    struct jinja_scope *s = jinja_take(r->room, sizeof *s);
+    struct jinja_scope *s = jinja_take(r->arena, sizeof *s);
     s->outer = outer;
     r->scope = s;
     return s;
@@ -40,8 +40,8 @@ static void scope_set(struct jinja_run *r, const char *name, struct jinja_value 
             return;
         }
     size_t capacity = s->capacity;
-    const char **names = jinja_grow(r->room, s->names, s->count, &capacity, sizeof name);
-    void *values = names ? jinja_grow(r->room, s->values, s->count, &s->capacity, sizeof v) : NULL;
+    const char **names = jinja_grow(r->arena, s->names, s->count, &capacity, sizeof name);
+    void *values = names ? jinja_grow(r->arena, s->values, s->count, &s->capacity, sizeof v) : NULL;
     if (!values || r->failed) return;
     s->names = names;
     s->values = values;
@@ -75,7 +75,7 @@ static void assign(struct jinja_run *r, const struct jinja_node *target, struct 
 
 // --- output ------------------------------------------------------------------------------------
 
-// What `body` prints, as a value.
+// The output of `body`, as a value.
 static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes *body)
 {
     struct builder b = { .r = r }, *out = r->out;
@@ -92,7 +92,7 @@ static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes 
 
 struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *n)
 {
-    struct jinja_macro *m = jinja_take(r->room, sizeof *m);
+    struct jinja_macro *m = jinja_take(r->arena, sizeof *m);
     *m = (struct jinja_macro){ n, r->scope };
     for (struct jinja_scope *s = r->scope; s && !s->captured && jinja_step(r, 1); s = s->outer)
         s->captured = true;
@@ -159,17 +159,17 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
     const struct jinja_value over = jinja_eval(r, n->b);
     struct jinja_list *items = r->failed ? NULL : jinja_value_items(r, over);
     if (!items || !jinja_enter(r)) return;
-    if (n->c) { // only those for which it holds
-        struct jinja_list *kept = jinja_list_new(r->room);
+    if (n->c) { // keeps the items that meet it
+        struct jinja_list *kept = jinja_list_new(r->arena);
         for (size_t i = 0; i < items->count && !r->failed; i++) {
             scope_push(r, scope);
             assign(r, n->a, items->items[i]);
             if (!r->failed && jinja_value_truth(jinja_eval(r, n->c)))
-                jinja_list_push(r->room, kept, items->items[i]);
+                jinja_list_push(r->arena, kept, items->items[i]);
         }
         items = kept;
     }
-    struct jinja_loop *loop = jinja_take(r->room, sizeof *loop);
+    struct jinja_loop *loop = jinja_take(r->arena, sizeof *loop);
     bool completed = false;
     loop->items = items;
     for (; loop->index < items->count && !r->failed && !r->breaking; loop->index++) {
@@ -183,8 +183,8 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
         r->continuing = false;
     }
     r->breaking = false;
-    // Jinja2 runs the else body unless a turn came to its end, also when all were left by break or
-    // continue.
+    // Jinja2 runs the else body unless an iteration reached its end, so also if break or continue
+    // ended all of them.
     if (!completed && !r->failed) {
         scope_push(r, scope);
         run_body(r, &n->other);
@@ -243,20 +243,20 @@ static void run_body(struct jinja_run *r, const struct jinja_nodes *body)
     r->depth--;
 }
 
-int jinja_render(const struct jinja *t, struct jinja_room *room, struct jinja_value variables,
+int jinja_render(const struct jinja *t, struct jinja_arena *arena, struct jinja_value variables,
                  time_t now, struct jinja_output *output, struct err *err)
 {
-    struct jinja_run r = { .t = t, .room = room, .err = err, .line = 1, .now = now };
+    struct jinja_run r = { .t = t, .arena = arena, .err = err, .line = 1, .now = now };
     struct builder b = { .r = &r, .output = true };
     *output = (struct jinja_output){ 0 };
     r.out = &b;
-    room->used += t->room.used;
-    room->steps += t->room.steps;
+    arena->used += t->arena.used;
+    arena->steps += t->arena.steps;
     scope_push(&r, NULL);
     for (size_t i = 0; i < variables.dict->count; i++)
         scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
     run_body(&r, &t->body);
-    jinja_afford(room, b.length + b.span_count * sizeof *b.spans);
+    jinja_afford(arena, b.length + b.span_count * sizeof *b.spans);
     jinja_step(&r, 0); // spans may have been dropped
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);

@@ -1,5 +1,5 @@
 // core/template/jinja_show.c -- values as text: Python's str() and repr(), and JSON as json.dumps
-// of Python writes it.
+// writes it.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "core/template/jinja_parts.h"
 
-// The shortest decimals that give the same number back, in Python's form.
+// The shortest decimals that read back as the same number, in Python's form.
 static void show_real(char *text, size_t size, double real)
 {
     char digits[40];
@@ -88,7 +88,7 @@ static void put_repr(struct builder *b, struct jinja_value v)
         jinja_put_words(b, text);
         return;
     case JINJA_REAL:
-        jinja_step(b->r, 100); // up to 17 times to decimals and back
+        jinja_step(b->r, 100); // up to 17 conversions to decimals and back
         show_real(text, sizeof text, v.real);
         jinja_put_words(b, text);
         return;

@@ -1,5 +1,5 @@
-// core/template/jinja_string.c -- strings of templates, which remember where each of their bytes
-// came from: they are put together of pieces, and pieces bring their origin along.
+// core/template/jinja_string.c -- strings that remember the origin of each of their bytes: builders
+// copy pieces with their spans.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,29 +7,29 @@
 
 // --- making ------------------------------------------------------------------------------------
 
-static struct jinja_value string_new(struct jinja_room *room, struct jinja_string s)
+static struct jinja_value string_new(struct jinja_arena *arena, struct jinja_string s)
 {
-    struct jinja_string *kept = jinja_take(room, sizeof *kept);
+    struct jinja_string *kept = jinja_take(arena, sizeof *kept);
     *kept = s;
     return (struct jinja_value){ .kind = JINJA_TEXT, .text = kept };
 }
 
-struct jinja_value jinja_text(struct jinja_room *room, const char *bytes, size_t length,
+struct jinja_value jinja_text(struct jinja_arena *arena, const char *bytes, size_t length,
                               int32_t source)
 {
-    struct jinja_string s = { .bytes = jinja_keep(room, bytes, length), .length = length };
+    struct jinja_string s = { .bytes = jinja_keep(arena, bytes, length), .length = length };
     if (source != JINJA_TEMPLATE && length) {
-        struct jinja_span *span = jinja_take(room, sizeof *span);
+        struct jinja_span *span = jinja_take(arena, sizeof *span);
         *span = (struct jinja_span){ 0, length, source, 0 };
         s.spans = span;
         s.span_count = 1;
     }
-    return string_new(room, s);
+    return string_new(arena, s);
 }
 
-struct jinja_value jinja_words(struct jinja_room *room, const char *text)
+struct jinja_value jinja_words(struct jinja_arena *arena, const char *text)
 {
-    return jinja_text(room, text, strlen(text), JINJA_TEMPLATE);
+    return jinja_text(arena, text, strlen(text), JINJA_TEMPLATE);
 }
 
 static bool make_room(struct builder *b, size_t length)
@@ -42,11 +42,11 @@ static bool make_room(struct builder *b, size_t length)
     if (b->length + length <= b->capacity) return true;
     size_t capacity = b->capacity ? 2 * b->capacity : 64;
     if (capacity < b->length + length) capacity = b->length + length;
-    if (!jinja_afford(b->r->room, capacity + 1)) {
+    if (!jinja_afford(b->r->arena, capacity + 1)) {
         jinja_step(b->r, 0); // fails the rendering
         return false;
     }
-    char *bytes = jinja_take(b->r->room, capacity + 1); // texts end with NUL
+    char *bytes = jinja_take(b->r->arena, capacity + 1); // texts end with NUL
     if (b->length) memcpy(bytes, b->bytes, b->length);
     b->bytes = bytes;
     b->capacity = capacity;
@@ -64,7 +64,7 @@ static void put_span(struct builder *b, struct jinja_span span)
         return;
     }
     struct jinja_span *spans =
-        jinja_grow(b->r->room, b->spans, b->span_count, &b->span_capacity, sizeof span);
+        jinja_grow(b->r->arena, b->spans, b->span_count, &b->span_capacity, sizeof span);
     if (!spans) return;
     b->spans = spans;
     b->spans[b->span_count++] = span;
@@ -147,10 +147,10 @@ void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string
 
 struct jinja_value jinja_builder_value(struct builder *b)
 {
-    return string_new(b->r->room, (struct jinja_string){ .bytes = b->bytes ? b->bytes : "",
-                                                         .length = b->length,
-                                                         .spans = b->spans,
-                                                         .span_count = b->span_count });
+    return string_new(b->r->arena, (struct jinja_string){ .bytes = b->bytes ? b->bytes : "",
+                                                          .length = b->length,
+                                                          .spans = b->spans,
+                                                          .span_count = b->span_count });
 }
 
 struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_string *s,
@@ -188,7 +188,7 @@ const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_val
 size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
                          const struct jinja_string *part, size_t from)
 {
-    // memmem first reads all of what it looks for.
+    // memmem reads all of the part first.
     if (from > s->length || !jinja_step(r, 1 + part->length / 16)) return SIZE_MAX;
     if (!part->length) return from;
     // Adversarial texts cost memmem some nanoseconds a byte.
@@ -201,7 +201,7 @@ size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
-    // Callers walk the characters again, to find a position.
+    // Callers walk the characters a second time to find an offset.
     if (!jinja_step(r, s->length / 8)) return 0;
     for (size_t i = 0; i < s->length; n++) i += jinja_char_length(s->bytes + i, s->length - i);
     return n;
@@ -270,11 +270,11 @@ struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_st
     return jinja_string_piece(r, s, start, end);
 }
 
-struct jinja_value jinja_markup(struct jinja_room *room, const struct jinja_string *s)
+struct jinja_value jinja_markup(struct jinja_arena *arena, const struct jinja_string *s)
 {
     struct jinja_string markup = *s;
     markup.safe = true;
-    return string_new(room, markup);
+    return string_new(arena, markup);
 }
 
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s)
@@ -292,5 +292,5 @@ struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_s
         from = i + 1;
     }
     jinja_put_piece(&b, s, from, s->length);
-    return jinja_markup(r->room, jinja_builder_value(&b).text);
+    return jinja_markup(r->arena, jinja_builder_value(&b).text);
 }

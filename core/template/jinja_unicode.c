@@ -1,5 +1,5 @@
-// core/template/jinja_unicode.c -- characters as Python's str sees them: white space, upper and
-// lower case, letters and digits.
+// core/template/jinja_unicode.c -- characters as in Python's str: white space, upper and lower
+// case, letters and digits.
 #include <string.h>
 #include <utf8proc.h>
 
@@ -95,7 +95,7 @@ static bool is_cased(int32_t c)
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
                       bool title)
 {
-    // The letters that become two.
+    // Letters that become two.
     if (c == 0xDF)
         jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)
@@ -106,7 +106,7 @@ static void put_upper(struct builder *b, const struct jinja_string *s, size_t at
         jinja_put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
 }
 
-// A sigma ends a word where a letter stands before it and none behind.
+// A sigma is final after a letter and before none.
 static bool final_sigma(const struct jinja_string *s, size_t at, bool letter_before)
 {
     size_t n;
@@ -127,7 +127,7 @@ static void put_lower(struct builder *b, const struct jinja_string *s, size_t at
             at);
 }
 
-// Does a word of the filter `title` begin behind c?
+// Does c start a new word for the filter `title`?
 static bool word_break(const char *text, size_t length)
 {
     return jinja_space_start(text, length) || strchr("-({[<", *text) != NULL;

@@ -19,48 +19,48 @@ struct jinja_block {
 
 static const char too_large[] = "the template needs more than 256 MB";
 
-bool jinja_spend(struct jinja_room *room, size_t steps)
+bool jinja_spend(struct jinja_arena *arena, size_t steps)
 {
     enum { LOOK = 20 }; // 2^20 steps between two looks at Ctrl-C
-    const uint64_t before = room->steps;
-    room->steps += steps;
-    if (room->spent) return false;
-    if (room->steps > JINJA_STEPS)
-        room->spent = "the template takes more than 20 million steps";
-    else if (room->steps >> LOOK != before >> LOOK && cancel_asked())
-        room->spent = "cancelled";
-    return !room->spent;
+    const uint64_t before = arena->steps;
+    arena->steps += steps;
+    if (arena->spent) return false;
+    if (arena->steps > JINJA_STEPS)
+        arena->spent = "the template takes more than 20 million steps";
+    else if (arena->steps >> LOOK != before >> LOOK && cancel_asked())
+        arena->spent = "cancelled";
+    return !arena->spent;
 }
 
-bool jinja_afford(struct jinja_room *room, size_t size)
+bool jinja_afford(struct jinja_arena *arena, size_t size)
 {
-    if (room->used <= JINJA_MEMORY && size <= JINJA_MEMORY - room->used) return true;
-    if (!room->spent) room->spent = too_large;
+    if (arena->used <= JINJA_MEMORY && size <= JINJA_MEMORY - arena->used) return true;
+    if (!arena->spent) arena->spent = too_large;
     return false;
 }
 
-// Never NULL: once the budget is spent, what is asked for is still given, and the rendering stops
-// at its next step.
-void *jinja_take(struct jinja_room *room, size_t size)
+// Never NULL: once the budget is spent, memory is still given, and the rendering stops at its next
+// step.
+void *jinja_take(struct jinja_arena *arena, size_t size)
 {
     enum { BLOCK = 64 << 10 };
     const size_t align = sizeof(max_align_t);
     size = (size + align - 1) / align * align;
-    struct jinja_block *b = room->blocks;
+    struct jinja_block *b = arena->blocks;
     if (!b || b->size - b->used < size) {
         const size_t bytes = size > BLOCK / 4 ? size : BLOCK;
         b = xmalloc(sizeof *b + bytes);
         *b = (struct jinja_block){ .size = bytes };
-        // A big block is full at once: the one in use stays in front.
-        if (room->blocks && bytes == size) {
-            b->next = room->blocks->next;
-            room->blocks->next = b;
+        // A big block is full at once: keeps the current block in front.
+        if (arena->blocks && bytes == size) {
+            b->next = arena->blocks->next;
+            arena->blocks->next = b;
         } else {
-            b->next = room->blocks;
-            room->blocks = b;
+            b->next = arena->blocks;
+            arena->blocks = b;
         }
-        room->used += bytes;
-        if (room->used > JINJA_MEMORY && !room->spent) room->spent = too_large;
+        arena->used += bytes;
+        if (arena->used > JINJA_MEMORY && !arena->spent) arena->spent = too_large;
     }
     void *memory = (char *)b->data + b->used;
     b->used += size;
@@ -68,31 +68,31 @@ void *jinja_take(struct jinja_room *room, size_t size)
     return memory;
 }
 
-void *jinja_grow(struct jinja_room *room, void *old, size_t count, size_t *capacity, size_t size)
+void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) return old;
     const size_t more = *capacity ? 2 * *capacity : 4;
-    if (!jinja_afford(room, more * size)) return NULL;
-    void *now = jinja_take(room, more * size);
+    if (!jinja_afford(arena, more * size)) return NULL;
+    void *now = jinja_take(arena, more * size);
     if (count) memcpy(now, old, count * size);
     *capacity = more;
     return now;
 }
 
-char *jinja_keep(struct jinja_room *room, const char *text, size_t length)
+char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length)
 {
-    char *copy = jinja_take(room, length + 1);
+    char *copy = jinja_take(arena, length + 1);
     if (length) memcpy(copy, text, length);
     return copy;
 }
 
-void jinja_room_release(struct jinja_room *room)
+void jinja_arena_release(struct jinja_arena *arena)
 {
-    for (struct jinja_block *b = room->blocks, *next; b; b = next) {
+    for (struct jinja_block *b = arena->blocks, *next; b; b = next) {
         next = b->next;
         free(b);
     }
-    *room = (struct jinja_room){ 0 };
+    *arena = (struct jinja_arena){ 0 };
 }
 
 void jinja_fail(struct jinja_run *r, const char *format, ...)
@@ -122,7 +122,7 @@ bool jinja_enter(struct jinja_run *r)
 
 bool jinja_step(struct jinja_run *r, size_t steps)
 {
-    if (!jinja_spend(r->room, steps)) jinja_fail(r, "%s", r->room->spent);
+    if (!jinja_spend(r->arena, steps)) jinja_fail(r, "%s", r->arena->spent);
     return !r->failed;
 }
 
@@ -156,14 +156,14 @@ const char *jinja_value_kind_name(struct jinja_value v)
 
 // --- lists and dicts ---------------------------------------------------------------------------
 
-struct jinja_list *jinja_list_new(struct jinja_room *room)
+struct jinja_list *jinja_list_new(struct jinja_arena *arena)
 {
-    return jinja_take(room, sizeof(struct jinja_list));
+    return jinja_take(arena, sizeof(struct jinja_list));
 }
 
-void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct jinja_value v)
+void jinja_list_push(struct jinja_arena *arena, struct jinja_list *list, struct jinja_value v)
 {
-    void *items = jinja_grow(room, list->items, list->count, &list->capacity, sizeof v);
+    void *items = jinja_grow(arena, list->items, list->count, &list->capacity, sizeof v);
     if (!items) return;
     list->items = items;
     list->items[list->count++] = v;
@@ -172,7 +172,8 @@ void jinja_list_push(struct jinja_room *room, struct jinja_list *list, struct ji
 void jinja_list_extend(struct jinja_run *r, struct jinja_list *list,
                        const struct jinja_value *items, size_t count)
 {
-    for (size_t i = 0; i < count && jinja_step(r, 1); i++) jinja_list_push(r->room, list, items[i]);
+    for (size_t i = 0; i < count && jinja_step(r, 1); i++)
+        jinja_list_push(r->arena, list, items[i]);
 }
 
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list)
@@ -180,26 +181,26 @@ struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *lis
     return (struct jinja_value){ .kind = kind, .list = list };
 }
 
-struct jinja_value jinja_pair(struct jinja_room *room, struct jinja_value a, struct jinja_value b)
+struct jinja_value jinja_pair(struct jinja_arena *arena, struct jinja_value a, struct jinja_value b)
 {
-    struct jinja_list *list = jinja_list_new(room);
-    jinja_list_push(room, list, a);
-    jinja_list_push(room, list, b);
+    struct jinja_list *list = jinja_list_new(arena);
+    jinja_list_push(arena, list, a);
+    jinja_list_push(arena, list, b);
     return jinja_list_value(JINJA_TUPLE, list);
 }
 
-struct jinja_value jinja_dict(struct jinja_room *room)
+struct jinja_value jinja_dict(struct jinja_arena *arena)
 {
     return (struct jinja_value){ .kind = JINJA_DICT,
-                                 .dict = jinja_take(room, sizeof(struct jinja_dict)) };
+                                 .dict = jinja_take(arena, sizeof(struct jinja_dict)) };
 }
 
-static void dict_append(struct jinja_room *room, struct jinja_dict *d, struct jinja_value key,
+static void dict_append(struct jinja_arena *arena, struct jinja_dict *d, struct jinja_value key,
                         struct jinja_value v)
 {
     size_t capacity = d->capacity;
-    void *keys = jinja_grow(room, d->keys, d->count, &capacity, sizeof key);
-    void *values = keys ? jinja_grow(room, d->values, d->count, &d->capacity, sizeof v) : NULL;
+    void *keys = jinja_grow(arena, d->keys, d->count, &capacity, sizeof key);
+    void *values = keys ? jinja_grow(arena, d->values, d->count, &d->capacity, sizeof v) : NULL;
     if (!values) return;
     d->keys = keys;
     d->values = values;
@@ -226,7 +227,7 @@ void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_valu
     if (i >= 0)
         d->values[i] = v;
     else
-        dict_append(r->room, d, key, v);
+        dict_append(r->arena, d, key, v);
 }
 
 void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
@@ -238,22 +239,22 @@ void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struc
     for (size_t i = 0; from && !r->failed && i < from->count; i++)
         jinja_dict_put(r, dict.dict, from->keys[i], from->values[i]);
     for (size_t i = 0; i < args->named_count && !r->failed; i++)
-        jinja_set(r->room, dict, args->names[i], args->named[i]);
+        jinja_set(r->arena, dict, args->names[i], args->named[i]);
 }
 
-void jinja_set(struct jinja_room *room, struct jinja_value dict, const char *key,
+void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *key,
                struct jinja_value value)
 {
     struct jinja_dict *d = dict.dict;
     const size_t length = strlen(key);
-    if (!jinja_spend(room, d->count)) return;
+    if (!jinja_spend(arena, d->count)) return;
     for (size_t i = 0; i < d->count; i++) {
         const struct jinja_string *name = jinja_is_text(d->keys[i]) ? d->keys[i].text : NULL;
         if (!name || name->length != length || memcmp(name->bytes, key, length) != 0) continue;
         d->values[i] = value;
         return;
     }
-    dict_append(room, d, jinja_text(room, key, length, JINJA_TEMPLATE), value);
+    dict_append(arena, d, jinja_text(arena, key, length, JINJA_TEMPLATE), value);
 }
 
 // --- truth and order ---------------------------------------------------------------------------
@@ -382,17 +383,17 @@ bool jinja_value_iterable(struct jinja_value v)
 
 static struct jinja_list *characters(struct jinja_run *r, const struct jinja_string *s)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     for (size_t i = 0, n; i < s->length && jinja_step(r, 1); i += n) {
         n = jinja_char_length(s->bytes + i, s->length - i);
-        jinja_list_push(r->room, list, jinja_string_piece(r, s, i, i + n));
+        jinja_list_push(r->arena, list, jinja_string_piece(r, s, i, i + n));
     }
     return list;
 }
 
 struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
 {
-    struct jinja_list *list = jinja_list_new(r->room);
+    struct jinja_list *list = jinja_list_new(r->arena);
     if (jinja_is_text(v)) return characters(r, v.text);
     if (v.kind == JINJA_UNDEFINED) return list;
     if (v.kind == JINJA_DICT) {

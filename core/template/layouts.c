@@ -1,7 +1,7 @@
 // core/template/layouts.c -- the table of prompt layouts.
 //
-// Rows are tried in this order when a folder's chat template is looked at, so the more particular
-// ones stand first. A new layout is a new row. Fields left out are empty.
+// Rows are tried in this order against a folder's chat template, so specific ones come first. A new
+// layout is a new row. Missing fields are empty.
 #include "core/settings/settings.h"
 #include "core/template/template_parts.h"
 

@@ -39,13 +39,13 @@ void message_drop_ids(struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 
-// What the number and the places of a picture's visual tokens depend on.
+// What the number and the positions of a picture's visual tokens depend on.
 struct picture_shape {
     int64_t width, height; // pixels
     int64_t most_tokens;   // visual tokens that it may cost before `share`; 0: any number
     double share;          // of its grids' tokens, to which they are averaged; 0: all of them
-    bool several; // its prompt shows other pictures too, and the model's family then encodes it
-                  // otherwise
+    bool several; // its prompt has other pictures too, and the model's family then encodes it
+                  // differently
 };
 
 // A picture of the conversation: the bytes of its file, its pixels and its visual tokens.

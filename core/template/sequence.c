@@ -1,4 +1,4 @@
-// core/template/sequence.c -- places of text and visual tokens.
+// core/template/sequence.c -- rows of text and visual tokens.
 #include "core/template/sequence.h"
 
 #include <stdlib.h>

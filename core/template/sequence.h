@@ -1,7 +1,7 @@
 // core/template/sequence.h -- the token sequence: ids, visual tokens and positions.
 //
-// A function of the family gives the number of visual tokens per picture; from then on their places
-// are here, for the prompt, the context meter, the splice, pruning and training.
+// A function of the family gives the number of visual tokens per picture; the sequence says where
+// they are, for the prompt, the context meter, the splice, pruning and training.
 #ifndef CORE_TEMPLATE_SEQUENCE_H
 #define CORE_TEMPLATE_SEQUENCE_H
 
@@ -11,9 +11,8 @@
 #include "core/base/mem.h"
 
 // Several conversations with a common prefix in one pass (core/talk/batch.h). The keys of the
-// prefix are the first rows of the cache, which each row sees; behind them is room for `room` rows
-// of one conversation at a time, while it is attended to, and then as many for each to keep its
-// own.
+// prefix are the first rows of the cache, which each row sees; then come `room` rows for the
+// conversation that is being computed, and then as many for each conversation to keep its own.
 enum { SEGMENTS_MOST = 8 };
 struct segments {
     int count;
@@ -25,7 +24,7 @@ struct segments {
     } of[SEGMENTS_MOST];
 };
 
-// Where the rows of segment i begin in the cache.
+// First row of segment i in the cache.
 static inline int64_t segment_row(const struct segments *s, int i)
 {
     return s->prefix + s->room * (i + 1);
@@ -54,7 +53,7 @@ void sequence_init(struct sequence *s, int64_t n, int axes);
 void sequence_set_axes(struct sequence *s, int axes);
 // Appends a text token; its position is the largest so far + 1 on every axis.
 void sequence_append(struct sequence *s, int32_t id);
-// Only the first n rows stay.
+// Keeps only the first n rows.
 void sequence_trim(struct sequence *s, int64_t n);
 void sequence_copy(struct sequence *to, const struct sequence *from);
 // Joins `count` samples into one sequence; positions are relative to the sample. pictures[k]:

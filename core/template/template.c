@@ -1,14 +1,13 @@
-// core/template/template.c -- messages to one text with marks in it, and that text to token ids.
+// core/template/template.c -- messages to a text with marks, and that text to token ids.
 //
-//   messages -> text, the ranges a person typed, and a hole for every picture and every list of
-//   kept ids -> tokenised in one go (as the reference does with the whole rendered prompt) -> holes
+//   messages -> text, the ranges that a person typed, and a hole for every picture and every list
+//   of kept ids -> tokenised at once (as the reference does with the rendered prompt) -> holes
 //   filled
 //
-// What a person typed cannot become a special token, so nobody writes a turn of the assistant or a
-// picture into a prompt by spelling it. In texts of a data set special tokens are tokens, as
-// transformers has them (`data.special_tokens`), but for a picture's: that is an error. The text
-// comes from the folder's own template (template_jinja.c) or from a row of the table of layouts
-// (template_layout.c).
+// Typed text never becomes a special token, so nobody adds a turn of the assistant or a picture to
+// a prompt by spelling it. In texts of a data set special tokens are tokens, as in transformers
+// (`data.special_tokens`), except the token of a picture, which is an error. The text comes from
+// the folder's own template (template_jinja.c) or from a layout (template_layout.c).
 #include "core/template/template.h"
 
 #include <stdlib.h>
@@ -61,8 +60,7 @@ bool begins_raw(const struct message *messages, size_t count)
     return count && messages[0].role == ROLE_RAW && messages[0].ids.count;
 }
 
-// Raw ids have no place in a template, and neither do answers to them: layouts know them, and what
-// to write without any message.
+// Templates know no raw ids, nor answers to them, nor an empty conversation: layouts do.
 static bool has_raw(const struct message *messages, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -70,7 +68,7 @@ static bool has_raw(const struct message *messages, size_t count)
     return false;
 }
 
-// `answers`: find the given ones, too.
+// `answers`: locates the given ones.
 static int render(struct rendering *r, const struct message *messages, size_t count, bool answers,
                   struct err *err)
 {
@@ -105,7 +103,7 @@ char *prompt_text(const struct message *messages, size_t count, const struct pro
 
 // --- ids ---------------------------------------------------------------------------------------
 
-// BOS and the like, unless the layout has written it.
+// Adds BOS and the like, unless the layout wrote them.
 static void add_begin(const struct tokenizer *t, struct ids *ids)
 {
     struct ids begin = { 0 };
@@ -164,7 +162,7 @@ static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t v
                    ids->data[i], text ? text : "?", (long long)vocab);
 }
 
-// A picture's token without a picture: transformers refuses it as well.
+// Refuses the token of a picture without a picture, as transformers does.
 static int check_spelled(const struct rendering *r, const struct ids *ids,
                          const struct tokenizer *t, struct err *err)
 {
@@ -178,7 +176,7 @@ static int check_spelled(const struct rendering *r, const struct ids *ids,
     return 0;
 }
 
-// ids with holes -> rows; `s` is empty before.
+// Fills rows from ids with holes; `s` is empty.
 static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
                 size_t picture_count, struct sequence *s, struct err *err)
 {
@@ -212,7 +210,7 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
-// Tokens beyond the context that are still counted, for a message that says how many there are.
+// Tokens beyond the context that are still counted, for the message.
 enum { BEYOND = 1 << 16 };
 
 static struct marked_text marked(const struct rendering *r)
@@ -230,9 +228,9 @@ static struct marked_text marked(const struct rendering *r)
 
 // --- where the answers are ---------------------------------------------------------------------
 //
-// Tokens know no places in the text. Tokenised again with a cut at both ends of every answer, the
-// ids are mostly the same, and the cuts stand among them. Where a token reaches across a cut, what
-// comes before is tokenised alone: the common ids are those before the place.
+// Tokens have no offsets. Tokenising again with a cut at both ends of every answer mostly gives the
+// same ids, and the cuts among them. Where a token crosses a cut, the text before it is tokenised
+// alone: the common ids come before the cut.
 
 // Ids before `at` in `ids` (without the begin tokens).
 static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
@@ -259,8 +257,8 @@ static int ids_before(const struct rendering *r, const struct tokenizer *t, cons
     return status;
 }
 
-// places [2 * answers]: ids before the start and the end of every answer. False when the cuts
-// change what the text is tokenised to.
+// places [2 * answers]: number of ids before the start and the end of every answer. False if the
+// cuts change the ids.
 static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
                          const struct ids *whole, size_t *places)
 {
@@ -271,7 +269,7 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     struct ids ids = { 0 };
     size_t n = 0, hole = 0, seen = 0, found = 0;
     for (size_t cut = 0; cut <= cuts; cut++) {
-        // At one place: the end of an answer, then pictures, then the start of the next.
+        // At the same offset: the end of an answer, then pictures, then the start of the next.
         const struct text_range *a = cut < cuts ? &r->answers[cut / 2].text : NULL;
         const size_t at = !a ? r->text.length : cut % 2 ? a->end : a->start;
         const size_t before = a && cut % 2 ? at : at + 1;
@@ -303,7 +301,7 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     return same && seen == whole->count && found == cuts;
 }
 
-// The rows of the answers. `begin` ids come before those of the text.
+// Finds the rows of the answers. The first `begin` ids are not of the text.
 static int locate_answers(const struct rendering *r, const struct tokenizer *t,
                           const struct ids *ids, size_t begin, const struct picture *pictures,
                           struct prompt_answer **answers, struct err *err)
@@ -326,7 +324,7 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
         }
         if (status < 0) goto out;
     }
-    // Places among the ids become rows.
+    // Positions among the ids to rows.
     rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;

@@ -4,9 +4,9 @@
 //   -> text whose spans say what came from which message
 //   -> placeholders of pictures become holes, generated answers become holes, spans what was typed
 //
-// The steps easy to get wrong: an answer's ids replace its text only where the template kept all of
-// it (some drop the thinking of former turns; then its text is tokenised anew), and a generated
-// answer begins where the generation prompt ended, which may be before the blank that the template
+// Easy to get wrong: the ids of an answer replace its text only where the template kept all of it
+// (some drop the thinking of earlier turns; then its text is tokenised again), and a generated
+// answer starts where the generation prompt ended, which may be before a blank that the template
 // writes.
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,30 +17,30 @@
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 
-// Of all renderings that find the answers of one sample: some seconds.
+// For all renderings that locate the answers of one sample: some seconds.
 static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
 
 struct chat_template {
     struct jinja *jinja;
-    struct jinja_room room;     // of the special tokens
+    struct jinja_arena arena;   // of the special tokens
     struct jinja_value special; // dict: bos_token ...
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // content may be a text; a list of parts
-    bool changes;               // what was said (upper case, other spaces)
-    uint64_t *trials;           // steps of the trials so far, while it is opened: one budget
+    bool changes;               // it changes texts (upper case, other spaces)
+    uint64_t *trials;           // while opening: steps of all trials, which share a budget
 };
 
-// Stands for an answer without any text in the template; its ids take its place.
+// Stands for an answer without text in the template; its ids replace it.
 static const char no_text[] = "\xEF\xBF\xBC";
 
 // --- values ------------------------------------------------------------------------------------
 
 // A part of a message's content: its text, or a picture (`text` NULL).
-static struct jinja_value part_value(struct jinja_room *room, const char *text, int32_t source)
+static struct jinja_value part_value(struct jinja_arena *arena, const char *text, int32_t source)
 {
-    const struct jinja_value part = jinja_dict(room);
-    jinja_set(room, part, "type", jinja_words(room, text ? "text" : "image"));
-    if (text) jinja_set(room, part, "text", jinja_text(room, text, strlen(text), source));
+    const struct jinja_value part = jinja_dict(arena);
+    jinja_set(arena, part, "type", jinja_words(arena, text ? "text" : "image"));
+    if (text) jinja_set(arena, part, "text", jinja_text(arena, text, strlen(text), source));
     return part;
 }
 
@@ -53,18 +53,18 @@ static char *whole_text(const struct message *m)
     return xstrdup(no_text);
 }
 
-// Parts; byte n of all texts is byte n of the source, whatever the part.
-static struct jinja_value parts_value(struct jinja_room *room, const struct message *m,
+// Parts; byte n of all their texts is byte n of the source.
+static struct jinja_value parts_value(struct jinja_arena *arena, const struct message *m,
                                       int32_t source)
 {
-    struct jinja_list *list = jinja_list_new(room);
+    struct jinja_list *list = jinja_list_new(arena);
     if (m->generated) {
         char *whole = whole_text(m);
-        jinja_list_push(room, list, part_value(room, whole, source));
+        jinja_list_push(arena, list, part_value(arena, whole, source));
         free(whole);
     }
     for (size_t i = 0; i < m->content_count && !m->generated; i++)
-        jinja_list_push(room, list, part_value(room, m->content[i].text, source));
+        jinja_list_push(arena, list, part_value(arena, m->content[i].text, source));
     return jinja_list_value(JINJA_LIST, list);
 }
 
@@ -75,18 +75,18 @@ static bool has_picture(const struct message *m)
     return false;
 }
 
-static struct jinja_value message_value(const struct chat_template *t, struct jinja_room *room,
+static struct jinja_value message_value(const struct chat_template *t, struct jinja_arena *arena,
                                         const struct message *m, int32_t source)
 {
-    const struct jinja_value v = jinja_dict(room);
+    const struct jinja_value v = jinja_dict(arena);
     const bool parts = t->parts && (!t->texts || has_picture(m) || m->content_count > 1);
-    jinja_set(room, v, "role", jinja_words(room, role_name(m->role)));
+    jinja_set(arena, v, "role", jinja_words(arena, role_name(m->role)));
     if (parts) {
-        jinja_set(room, v, "content", parts_value(room, m, source));
+        jinja_set(arena, v, "content", parts_value(arena, m, source));
         return v;
     }
     char *text = whole_text(m);
-    jinja_set(room, v, "content", jinja_text(room, text, strlen(text), source));
+    jinja_set(arena, v, "content", jinja_text(arena, text, strlen(text), source));
     free(text);
     return v;
 }
@@ -117,7 +117,7 @@ char *prompt_date_at(const char *date, int64_t time)
     return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
 }
 
-// Noon of a date such as "26 Jul 2024"; 0: it is none.
+// Noon of a date such as "26 Jul 2024"; 0 for others.
 static time_t date_time(const char *date)
 {
     char *end;
@@ -136,28 +136,28 @@ static time_t date_time(const char *date)
 
 // --- one rendering -----------------------------------------------------------------------------
 
-// *steps grows by those that it took; NULL: nobody counts them.
+// Adds the steps taken to *steps, if not NULL.
 static int run(const struct chat_template *t, const struct message *messages, size_t count,
                const char *date, bool generation, struct jinja_output *out, uint64_t *steps,
                struct err *err)
 {
-    struct jinja_room room = { .steps = t->trials ? *t->trials : 0 };
-    const struct jinja_value vars = jinja_dict(&room);
-    struct jinja_list *list = jinja_list_new(&room);
+    struct jinja_arena arena = { .steps = t->trials ? *t->trials : 0 };
+    const struct jinja_value vars = jinja_dict(&arena);
+    struct jinja_list *list = jinja_list_new(&arena);
     for (size_t i = 0; i < t->special.dict->count; i++)
-        jinja_set(&room, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
+        jinja_set(&arena, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
     for (size_t i = 0; i < count; i++)
-        jinja_list_push(&room, list, message_value(t, &room, &messages[i], (int32_t)i));
-    jinja_set(&room, vars, "messages", jinja_list_value(JINJA_LIST, list));
-    jinja_set(&room, vars, "tools", jinja_value_none());
-    jinja_set(&room, vars, "documents", jinja_value_none());
-    jinja_set(&room, vars, "add_generation_prompt", jinja_bool(generation));
+        jinja_list_push(&arena, list, message_value(t, &arena, &messages[i], (int32_t)i));
+    jinja_set(&arena, vars, "messages", jinja_list_value(JINJA_LIST, list));
+    jinja_set(&arena, vars, "tools", jinja_value_none());
+    jinja_set(&arena, vars, "documents", jinja_value_none());
+    jinja_set(&arena, vars, "add_generation_prompt", jinja_bool(generation));
     const bool dated = date && strcmp(date, "today") != 0;
-    if (dated) jinja_set(&room, vars, "date_string", jinja_words(&room, date));
-    const int status = jinja_render(t->jinja, &room, vars, dated ? date_time(date) : 0, out, err);
-    if (t->trials) *t->trials = room.steps;
-    if (steps) *steps += room.steps;
-    jinja_room_release(&room);
+    if (dated) jinja_set(&arena, vars, "date_string", jinja_words(&arena, date));
+    const int status = jinja_render(t->jinja, &arena, vars, dated ? date_time(date) : 0, out, err);
+    if (t->trials) *t->trials = arena.steps;
+    if (steps) *steps += arena.steps;
+    jinja_arena_release(&arena);
     return status;
 }
 
@@ -170,12 +170,12 @@ static size_t common_length(const struct buf *a, const struct buf *b)
 
 // --- holes -------------------------------------------------------------------------------------
 
-// What of the rendered text is taken out: where a hole will be.
+// A part of the rendered text that a hole replaces.
 struct cut {
     size_t start, end;
     int picture;
     const struct message *message;
-    size_t after; // where the text goes on once it is made
+    size_t after; // offset of the text after it, once it is made
 };
 
 struct cuts {
@@ -196,8 +196,8 @@ static bool is_blank(const char *text, size_t length)
     return !length;
 }
 
-// Where the answer that stands at `at` begins: behind the generation prompt, if that and white
-// space are before it.
+// Start of the answer at `at`: the end of the generation prompt, if that and white space precede
+// it.
 static size_t answer_start(const struct buf *text, const char *generation, size_t at)
 {
     const size_t length = strlen(generation);
@@ -210,7 +210,7 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
     }
 }
 
-// Generated answers that the template kept, but for white space at their ends.
+// Cuts generated answers that the template kept, except white space at their ends.
 static void cut_answers(struct cuts *c, const struct jinja_output *out, const char *generation,
                         const struct message *messages)
 {
@@ -229,7 +229,7 @@ static void cut_answers(struct cuts *c, const struct jinja_output *out, const ch
     }
 }
 
-// The first place of the placeholder at or after `at` that no person typed; SIZE_MAX: none.
+// Offset of the first placeholder at or after `at` that no person typed, or SIZE_MAX.
 static size_t next_placeholder(const struct jinja_output *out, const char *placeholder, size_t at)
 {
     const size_t length = strlen(placeholder);
@@ -243,7 +243,7 @@ static size_t next_placeholder(const struct jinja_output *out, const char *place
     }
 }
 
-// The messages' pictures in their order take the places of the placeholders in theirs.
+// Pictures replace placeholders in order.
 static int cut_pictures(struct cuts *c, const struct chat_template *t,
                         const struct jinja_output *out, const struct message *messages,
                         size_t count, struct err *err)
@@ -276,7 +276,7 @@ static int compare_cuts(const void *a, const void *b)
 
 // --- putting it together -------------------------------------------------------------------------
 
-// The text from `from` to `to`, with what of it messages said.
+// Writes the text from `from` to `to`, with the ranges of messages in it.
 static void put_text(struct rendering *r, const struct message *messages,
                      const struct jinja_output *out, size_t *span, size_t from, size_t to)
 {
@@ -294,7 +294,7 @@ static void put_text(struct rendering *r, const struct message *messages,
     }
 }
 
-// What goes around a picture's tokens, unless the template wrote it.
+// Writes the text before a picture's tokens, unless the template wrote it.
 static void put_before(struct rendering *r, const char *word)
 {
     const size_t n = word ? strlen(word) : 0;
@@ -329,7 +329,7 @@ static void put_all_text(struct rendering *r, const struct message *messages,
 
 // --- answers -----------------------------------------------------------------------------------
 
-// Where a place of the rendered text is once the cuts are made.
+// Offset in the final text of an offset in the rendered text.
 static size_t place_after_cuts(const struct cuts *c, size_t at)
 {
     size_t from = 0, to = 0;
@@ -341,7 +341,7 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
     return to + at - from;
 }
 
-// The end of what of message i is in the text; `otherwise` when nothing is.
+// End of the text of message i; `otherwise` if it has none.
 static size_t typed_end(const struct jinja_output *out, size_t i, size_t otherwise)
 {
     size_t end = otherwise;
@@ -350,8 +350,8 @@ static size_t typed_end(const struct jinja_output *out, size_t i, size_t otherwi
     return end;
 }
 
-// The answer message i gives begins where the text leaves that of the generation prompt before it,
-// and ends with its turn: where the text leaves that of the messages up to it.
+// The answer of message i starts where the text differs from that of the generation prompt before
+// it, and ends with its turn: where the text differs from that of the messages up to it.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
                        uint64_t *steps, struct err *err)
@@ -399,7 +399,7 @@ static int find_answers(struct rendering *r, const struct message *messages, siz
 
 // --- all of it -----------------------------------------------------------------------------------
 
-// What a generation prompt adds to the messages; the caller frees it.
+// The text that a generation prompt adds; the caller frees it.
 static char *generation_text(const struct rendering *r, const struct message *messages,
                              size_t count, const struct jinja_output *out)
 {
@@ -425,7 +425,7 @@ static bool any_generated(const struct message *messages, size_t count)
     return false;
 }
 
-// Would the messages do without the first one?
+// Does the template accept the messages without the first one?
 static bool refuses_system(const struct rendering *r, const struct message *messages, size_t count)
 {
     const struct prompt_options *o = r->options;
@@ -470,8 +470,8 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
 
 // --- opening -------------------------------------------------------------------------------------
 
-// What was said, whole, or where the template changes it some of it; not in a list of parts that is
-// printed as a list.
+// Does the output contain the whole text, or if the template changes texts, some of it, and not as
+// a printed list of parts?
 static bool shows(const struct chat_template *t, const struct jinja_output *out, size_t length)
 {
     bool whole = false;
@@ -481,8 +481,8 @@ static bool shows(const struct chat_template *t, const struct jinja_output *out,
     return whole || (t->changes && out->span_count);
 }
 
-// Renders one message of the user, a text and perhaps a picture: does the text come through, and a
-// picture have one place?
+// Renders one message of the user, a text and perhaps a picture: does the text appear, and does a
+// picture have one placeholder?
 static int try_message(const struct chat_template *t, bool picture, struct err *err)
 {
     static const char text[] = "vlmsh tries this";
@@ -500,8 +500,8 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     return status;
 }
 
-// All roles: something that is not known to the engine may stand where only an answer gets. What
-// the template itself refuses is for a conversation that is so.
+// Renders all roles, because something unsupported may apply to answers only. Errors of the
+// template itself are for such conversations.
 static int try_roles(const struct chat_template *t, struct err *err)
 {
     static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };
@@ -521,7 +521,7 @@ static int try_roles(const struct chat_template *t, struct err *err)
     return status;
 }
 
-// Finds which forms of content the template takes.
+// Finds which forms of content the template accepts.
 static int try_contents(struct chat_template *t, struct err *err)
 {
     struct err ignored;
@@ -549,7 +549,7 @@ static int try_template(struct chat_template *t, struct err *err)
 static void read_special(struct chat_template *t, const cJSON *config)
 {
     const cJSON *item;
-    t->special = jinja_dict(&t->room);
+    t->special = jinja_dict(&t->arena);
     cJSON_ArrayForEach(item, config)
     {
         const size_t length = item->string ? strlen(item->string) : 0;
@@ -557,7 +557,8 @@ static void read_special(struct chat_template *t, const cJSON *config)
         const cJSON *text =
             cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item;
         if (cJSON_IsString(text))
-            jinja_set(&t->room, t->special, item->string, jinja_words(&t->room, text->valuestring));
+            jinja_set(&t->arena, t->special, item->string,
+                      jinja_words(&t->arena, text->valuestring));
     }
 }
 
@@ -571,7 +572,7 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
     if (word && *word) c->placeholder = xstrdup(word);
     read_special(c, config);
     c->trials = &trials;
-    if (c->room.spent)
+    if (c->arena.spent)
         err_set(err, "tokenizer_config.json has too many special tokens");
     else
         c->jinja = jinja_parse(text, strlen(text), "chat template", err);
@@ -591,7 +592,7 @@ void chat_template_free(struct chat_template *t)
 {
     if (!t) return;
     jinja_free(t->jinja);
-    jinja_room_release(&t->room);
+    jinja_arena_release(&t->arena);
     free(t->placeholder);
     free(t);
 }

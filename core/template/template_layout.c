@@ -1,5 +1,5 @@
-// core/template/template_layout.c -- messages in a layout of the table (core/template/layouts.c):
-// for the names of `chat.template`, and where a folder's own template cannot be rendered.
+// core/template/template_layout.c -- messages in a layout (core/template/layouts.c): for the names
+// of `chat.template`, and for folders whose own template cannot be rendered.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ const struct layout *layout_detect(const char *chat_template, const struct token
     if (!chat_template) return layout_find("plain");
     for (int i = 0; layouts[i].name; i++)
         if (has_marks(&layouts[i], chat_template)) return &layouts[i];
-    // A template that builds its marks in a way of its own: by the tokens it must be using.
+    // The template builds its marks in its own way: decides by its tokens.
     if (tokenizer_id(t, "<|start_header_id|>") >= 0) return layout_find("llama-3");
     if (tokenizer_id(t, "<|im_start|>") >= 0) return layout_find("chatml");
     return layout_find("plain");
@@ -72,7 +72,7 @@ static void put_picture(struct rendering *r, int picture)
     put(r, r->options->layout->picture_end);
 }
 
-// Texts and pictures of a message, in the layout's order.
+// Writes texts and pictures of a message, in the layout's order.
 static void put_content(struct rendering *r, const struct message *m)
 {
     const struct layout *l = r->options->layout;
@@ -90,9 +90,9 @@ static void put_content(struct rendering *r, const struct message *m)
     }
 }
 
-// A message has been written from `from` on. Its answer begins where its text leaves that of a
-// generation prompt ("ASSISTANT:", and the blank belongs to the answer), and ends with the turn;
-// when nothing ends the turn, with what was said.
+// Notes the answer of the message written from `from` on. It starts where its text differs from the
+// generation prompt ("ASSISTANT:", so the blank belongs to the answer), and ends with the turn; if
+// nothing ends the turn, with its last text.
 static void note_answer(struct rendering *r, size_t from)
 {
     const struct layout *l = r->options->layout;
@@ -104,7 +104,7 @@ static void note_answer(struct rendering *r, size_t from)
     rendering_answer(r, answer.start, answer.end, l->bare_answers);
 }
 
-// An answer to raw ids stands directly behind them, as they do: nothing is written around either.
+// An answer to raw ids follows them directly: nothing is written around either.
 static void put_message(struct rendering *r, const struct message *m, const struct message *before)
 {
     const struct layout *l = r->options->layout;
@@ -137,10 +137,10 @@ static void put_date(struct rendering *r)
     free(date);
 }
 
-// Behind `from` in a template: its text up to `to` if that is plain text, not code of the template.
+// The text after `from` in a template up to `to`, if it is plain text and not code.
 static char *plain_until(const char *from, const char *to)
 {
-    // A line break is one, or written \n inside a string of the template.
+    // A line break, or \n inside a string of the template.
     if (*from == '\n')
         from++;
     else if (from[0] == '\\' && from[1] == 'n')
@@ -153,8 +153,8 @@ static char *plain_until(const char *from, const char *to)
     return xstrndup(from, length);
 }
 
-// The system message that the folder's template writes when there is none: what stands in it
-// between the marks of a system message. NULL when there is no such thing.
+// The system message that the folder's template writes by default: the text between its marks.
+// NULL: none.
 static char *default_system(const struct prompt_options *o)
 {
     const struct layout *l = o->layout;
@@ -180,8 +180,8 @@ static char *default_system(const struct prompt_options *o)
     return found;
 }
 
-// Writes what stands before the first message that is not the system's; the number of messages it
-// has used up.
+// Writes everything before the first message after the system message; returns the number of
+// messages used.
 static size_t put_system(struct rendering *r, const struct message *messages, size_t count)
 {
     const struct layout *l = r->options->layout;

@@ -151,9 +151,9 @@ static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 // A heap of rank << 32 | index of the left symbol: its smallest key is the lowest rank, leftmost.
 static void heap_push(struct encoder *e, size_t *count, uint64_t key)
 {
-    if (*count == e->heap_room) {
-        e->heap_room = e->heap_room ? 2 * e->heap_room : 1024;
-        e->heap = xreallocarray(e->heap, e->heap_room, sizeof *e->heap);
+    if (*count == e->heap_capacity) {
+        e->heap_capacity = e->heap_capacity ? 2 * e->heap_capacity : 1024;
+        e->heap = xreallocarray(e->heap, e->heap_capacity, sizeof *e->heap);
     }
     size_t i = (*count)++;
     for (; i > 0 && e->heap[(i - 1) / 2] > key; i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
@@ -184,8 +184,8 @@ static void queue_pair(struct encoder *e, size_t *count, int32_t i)
 
 static size_t merge_long(struct encoder *e, int32_t *id, size_t n)
 {
-    if (n > e->symbol_room) {
-        e->symbol_room = n;
+    if (n > e->symbol_capacity) {
+        e->symbol_capacity = n;
         e->symbols = xreallocarray(e->symbols, n, sizeof *e->symbols);
     }
     struct symbol *s = e->symbols;

@@ -12,12 +12,12 @@ static const char MARK[] = "\xE2\x96\x81"; // U+2581
 
 static void tables_grow(struct tokenizer *t, int32_t size)
 {
-    if (size > t->room) {
-        const size_t room = (size_t)size + (size_t)size / 8;
-        t->text_at = xreallocarray(t->text_at, room, sizeof *t->text_at);
-        t->text_length = xreallocarray(t->text_length, room, sizeof *t->text_length);
-        t->flags = xreallocarray(t->flags, room, 1);
-        t->room = (int32_t)room;
+    if (size > t->capacity) {
+        const size_t capacity = (size_t)size + (size_t)size / 8;
+        t->text_at = xreallocarray(t->text_at, capacity, sizeof *t->text_at);
+        t->text_length = xreallocarray(t->text_length, capacity, sizeof *t->text_length);
+        t->flags = xreallocarray(t->flags, capacity, 1);
+        t->capacity = (int32_t)capacity;
     }
     for (; t->size < size; t->size++) {
         t->text_at[t->size] = NO_TEXT;
@@ -156,9 +156,9 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
 {
     token.text = xstrndup(text, length);
     token.length = length;
-    if (list->count == list->room) {
-        list->room = list->room ? 2 * list->room : 16;
-        list->tokens = xreallocarray(list->tokens, list->room, sizeof *list->tokens);
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 16;
+        list->tokens = xreallocarray(list->tokens, list->capacity, sizeof *list->tokens);
     }
     list->tokens[list->count++] = token;
     list->special |= token.special;

@@ -46,7 +46,7 @@ const char *const companions_infill[] = { "prefix_token", "middle_token", "suffi
 static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u2581<SUF>",
                                             "\u2581<EOT>" };
 
-int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err)
+int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err)
 {
     // Class names that say nothing about how the tokenizer works.
     static const char *const general[] = { "PreTrainedTokenizer", "PythonBackend",
@@ -55,7 +55,7 @@ int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err
     if (json_text(config, "tokenizer_class", "", &text, err) < 0) return -1;
     size_t length = strlen(text);
     if (length > 4 && !strcmp(text + length - 4, "Fast")) length -= 4;
-    if (length >= CLASS_ROOM)
+    if (length >= CLASS_NAME_SIZE)
         return err_set(err, "tokenizer_class \"%.40s...\" is not supported", text);
     memcpy(name, text, length);
     name[length] = 0;
@@ -66,7 +66,7 @@ int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err
 const struct class_kind *companions_kind(const cJSON *config)
 {
     struct err err;
-    char name[CLASS_ROOM];
+    char name[CLASS_NAME_SIZE];
     if (companions_class(config, name, &err) < 0) return NULL;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (!strcmp(name, classes[i].name)) return &classes[i];

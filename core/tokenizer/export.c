@@ -28,7 +28,7 @@ enum {
 
 struct token_export {
     struct token_list list;
-    char pre[TOKEN_PRE_ROOM];
+    char pre[TOKEN_PRE_SIZE];
     struct buf texts, merge_texts;
     struct token_text *tokens, *merges;
     uint8_t *types;

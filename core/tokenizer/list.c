@@ -78,11 +78,11 @@ static const struct pre_kind *find_pre(const char *name, struct err *err)
     return NULL;
 }
 
-bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM])
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE])
 {
     if (i >= PRE_KINDS) return false;
     const char *names = pre_kinds[i].names;
-    snprintf(name, TOKEN_PRE_ROOM, "%.*s", (int)strcspn(names, " "), names);
+    snprintf(name, TOKEN_PRE_SIZE, "%.*s", (int)strcspn(names, " "), names);
     return true;
 }
 
@@ -287,7 +287,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
         { .names = "Qwen2Tokenizer", .normalizer = "NFC", .cut = { WORDS_QWEN2 } },
         { .names = "GPT2Tokenizer" },
     };
-    char class[CLASS_ROOM];
+    char class[CLASS_NAME_SIZE];
     const struct pre_kind *kind = companions_class(c->config, class, err) < 0
                                       ? NULL
                                       : find_class(rows, class, "vocab.json and merges.txt", err);
@@ -340,7 +340,7 @@ struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const str
         { .names = "TikTokenTokenizer", .cut = { WORDS_KIMI }, .whole = true }, // Moonlight, Kimi
         { .names = "ChatGLM4Tokenizer", .cut = { WORDS_LLAMA3 }, .whole = true },
     };
-    char class[CLASS_ROOM];
+    char class[CLASS_NAME_SIZE];
     const struct pre_kind *kind = NULL;
     if (companions_class(c->config, class, err) == 0) // folders that name no class are Kimi's
         kind = *class ? find_class(rows, class, "a file of ranks", err) : rows;

@@ -2,7 +2,8 @@
 //
 // The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, settings
 // of the trainer, and the normaliser. The index of a piece is its id.
-//   BPE      merges the pair whose text together is a piece, the highest score first; so every split
+//   BPE      merges the pair whose text together is a piece, the highest score first; so every
+//   split
 //            of a piece into two is a merge, ranked by the score of the piece
 //   unigram  scores are log-probabilities
 // BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
@@ -26,7 +27,7 @@ struct piece {
 
 struct proto {
     struct piece *pieces;
-    size_t count, room;
+    size_t count, capacity;
     // trainer_spec
     int32_t model, bos, eos, byte_fallback, suffix;
     struct token_text unknown_surface;
@@ -150,9 +151,9 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
         if (f.wire != BYTES) continue;
         switch (f.number) {
         case 1:
-            if (p->count == p->room) {
-                p->room = p->room ? 2 * p->room : 1024;
-                p->pieces = xreallocarray(p->pieces, p->room, sizeof *p->pieces);
+            if (p->count == p->capacity) {
+                p->capacity = p->capacity ? 2 * p->capacity : 1024;
+                p->pieces = xreallocarray(p->pieces, p->capacity, sizeof *p->pieces);
             }
             p->pieces[p->count] = (struct piece){ .type = TOKEN_TYPE_NORMAL };
             more = read_message(&f, of_piece, &p->pieces[p->count++]);
@@ -205,7 +206,7 @@ static int check_proto(const struct proto *p, const struct companions *c,
         unknown += p->pieces[i].type == TOKEN_TYPE_UNKNOWN;
     }
     if (unknown != 1) return err_set(err, "it must have one unknown piece, not %zu", unknown);
-    char name[CLASS_ROOM];
+    char name[CLASS_NAME_SIZE];
     if (companions_class(c->config, name, err) < 0) return -1;
     if (!kind || kind->flags & CLASS_PIECES) return 0;
     return err_set(err,

@@ -24,7 +24,7 @@ struct told {
 struct merging {
     cJSON *list;               // "added_tokens"
     cJSON **items;             // its members, by their number in `known`
-    size_t room;               // of `items`
+    size_t capacity;           // of `items`
     struct names known;        // their texts
     bool whole;                // of a tokenizer.json, which should have all added tokens
     bool own;                  // new tokens get the files' ids, where these give one, and are
@@ -66,9 +66,9 @@ static void know(struct merging *m, cJSON *item, const char *text)
 {
     const size_t number = names_add(&m->known, text, NULL);
     const cJSON *id = json_get(item, "id");
-    if (number >= m->room) {
-        m->room = m->room ? 2 * m->room : 64;
-        m->items = xreallocarray(m->items, m->room, sizeof *m->items);
+    if (number >= m->capacity) {
+        m->capacity = m->capacity ? 2 * m->capacity : 64;
+        m->items = xreallocarray(m->items, m->capacity, sizeof *m->items);
     }
     m->items[number] = item;
     if (cJSON_IsNumber(id) && id->valuedouble > m->last) m->last = id->valuedouble;

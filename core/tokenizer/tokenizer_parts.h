@@ -170,7 +170,7 @@ struct added {
 // Added tokens to find in a text, sorted by their bytes.
 struct added_list {
     struct added *tokens;
-    size_t count, room;
+    size_t count, capacity;
     bool special;        // some are
     uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
 };
@@ -199,7 +199,7 @@ struct trie {
     struct trie_edge *edges; // open addressing
     uint32_t mask;
     int32_t *value; // [nodes] of the text that ends here, -1 if none does
-    uint32_t nodes, room;
+    uint32_t nodes, capacity;
 };
 
 enum { TRIE_NODES = 1 << 24 };
@@ -222,8 +222,8 @@ struct encoder;
 
 struct tokenizer {
     // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
-    int32_t size; // largest id + 1
-    int32_t room; // of the tables below
+    int32_t size;     // largest id + 1
+    int32_t capacity; // of the tables below
     struct buf texts;
     int64_t *text_at; // [size], NO_TEXT for a missing id
     uint32_t *text_length;
@@ -353,7 +353,7 @@ const char *companions_token(const struct companions *c, const char *key);
 
 // --- the tokenizer's class ---------------------------------------------------------------------
 
-enum { CLASS_ROOM = 64, CLASS_TOKENS = 4 };
+enum { CLASS_NAME_SIZE = 64, CLASS_TOKENS = 4 };
 
 enum class_flags {
     CLASS_PIECES = 1, // may have a SentencePiece model
@@ -374,7 +374,7 @@ struct class_kind {
 extern const char *const companions_infill[];
 
 // The class's name without "Fast", "" if none of its own is named.
-int companions_class(const cJSON *config, char name[CLASS_ROOM], struct err *err);
+int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
 // Names the class that transformers 4 takes by the model's config.json where tokenizer_config.json
 // names none; not one with special tokens of its own that `json`, the tokenizer.json, lacks. NULL:
 // another file holds the tokenizer.
@@ -404,8 +404,8 @@ struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const st
                                          const char *name, struct err *err);
 
 // Name number i of those that a list may have for how words are cut; false past the end.
-enum { TOKEN_PRE_ROOM = 32 };
-bool tokenizer_list_pre(int i, char name[TOKEN_PRE_ROOM]);
+enum { TOKEN_PRE_SIZE = 32 };
+bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 // SentencePiece's BPE of such a list.
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);
@@ -462,10 +462,10 @@ struct encoder {
     bool continues; // the text follows other tokens: nothing is prepended
     struct buf normal[2], split[STAGES_MAX];
     struct path *paths; // room of unigram words
-    size_t path_room;
+    size_t path_capacity;
     struct symbol *symbols; // room of long words
     uint64_t *heap;
-    size_t symbol_room, heap_room;
+    size_t symbol_capacity, heap_capacity;
     struct word_cache *cache;
 };
 

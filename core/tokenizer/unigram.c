@@ -37,16 +37,16 @@ static void put_edge(struct trie *trie, struct trie_edge edge)
 // Room for one more node; at most half of the edges' slots are used.
 static void grow(struct trie *trie)
 {
-    if (trie->nodes < trie->room) return;
+    if (trie->nodes < trie->capacity) return;
     struct trie former = *trie;
-    trie->room = former.room ? 2 * former.room : 256;
-    trie->mask = 2 * trie->room - 1;
-    trie->edges = xcalloc(2 * (size_t)trie->room, sizeof *trie->edges);
-    trie->value = xreallocarray(former.value, trie->room, sizeof *trie->value);
+    trie->capacity = former.capacity ? 2 * former.capacity : 256;
+    trie->mask = 2 * trie->capacity - 1;
+    trie->edges = xcalloc(2 * (size_t)trie->capacity, sizeof *trie->edges);
+    trie->value = xreallocarray(former.value, trie->capacity, sizeof *trie->value);
     for (uint32_t i = 0; former.edges && i <= former.mask; i++)
         if (former.edges[i].to) put_edge(trie, former.edges[i]);
     free(former.edges);
-    if (!former.room) trie->value[trie->nodes++] = -1; // the root
+    if (!former.capacity) trie->value[trie->nodes++] = -1; // the root
 }
 
 // 0, or -1 if the trie is full.
@@ -133,9 +133,9 @@ static void offer_tokens(struct encoder *e, const char *word, size_t length, siz
 
 void unigram_word(struct encoder *e, const char *word, size_t length)
 {
-    if (length + 1 > e->path_room) {
-        e->path_room = length + 1;
-        e->paths = xreallocarray(e->paths, e->path_room, sizeof *e->paths);
+    if (length + 1 > e->path_capacity) {
+        e->path_capacity = length + 1;
+        e->paths = xreallocarray(e->paths, e->path_capacity, sizeof *e->paths);
     }
     for (size_t i = 0; i <= length; i++) e->paths[i] = (struct path){ .id = NO_WAY };
     int32_t c;

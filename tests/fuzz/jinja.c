@@ -26,19 +26,19 @@ static void check_spans(const struct jinja_output *o)
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_output output = { 0 };
     struct jinja_value values, more;
     struct err err;
     const char *text = (const char *)data, *end = size ? memchr(text, '\0', size) : NULL;
     const size_t length = end ? (size_t)(end - text) : size;
     struct jinja *t = jinja_parse(text, length, "fuzz", &err);
-    if (jinja_json(&room, variables, strlen(variables), "fuzz", 0, &values, &err) < 0) abort();
-    if (end && jinja_json(&room, end + 1, size - length - 1, "fuzz", 1, &more, &err) == 0)
-        jinja_set(&room, values, "more", more);
-    if (t && jinja_render(t, &room, values, 1, &output, &err) == 0) check_spans(&output);
+    if (jinja_json(&arena, variables, strlen(variables), "fuzz", 0, &values, &err) < 0) abort();
+    if (end && jinja_json(&arena, end + 1, size - length - 1, "fuzz", 1, &more, &err) == 0)
+        jinja_set(&arena, values, "more", more);
+    if (t && jinja_render(t, &arena, values, 1, &output, &err) == 0) check_spans(&output);
     jinja_output_release(&output);
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     jinja_free(t);
     return 0;
 }

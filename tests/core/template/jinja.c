@@ -20,15 +20,15 @@
 static char *render_json(const char *text, const char *json, int32_t source,
                          struct jinja_output *output, struct err *err)
 {
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_value values;
     struct jinja *t = jinja_parse(text, strlen(text), "t", err);
     char *rendered = NULL;
     *output = (struct jinja_output){ 0 };
-    assert_int_equal(jinja_json(&room, json, strlen(json), "json", source, &values, NULL), 0);
-    if (t && jinja_render(t, &room, values, 0, output, err) == 0)
+    assert_int_equal(jinja_json(&arena, json, strlen(json), "json", source, &values, NULL), 0);
+    if (t && jinja_render(t, &arena, values, 0, output, err) == 0)
         rendered = xstrdup(output->text.data);
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     jinja_free(t);
     return rendered;
 }
@@ -162,32 +162,32 @@ static void test_line_ends(void **state)
 static void test_dates(void **state)
 {
     struct err err;
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_output output;
     static const char text[] = "{{ strftime_now('%d %b %Y|%A %B|%H:%M:%S|%-d|%y%%') }}";
     struct jinja *t = jinja_parse(text, strlen(text), "t", &err);
     struct tm tm = { .tm_year = 124, .tm_mon = 6, .tm_mday = 6, .tm_hour = 9, .tm_isdst = -1 };
-    assert_int_equal(jinja_render(t, &room, jinja_dict(&room), mktime(&tm), &output, &err), 0);
+    assert_int_equal(jinja_render(t, &arena, jinja_dict(&arena), mktime(&tm), &output, &err), 0);
     assert_string_equal(output.text.data, "06 Jul 2024|Saturday July|09:00:00|6|24%");
     jinja_output_release(&output);
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     jinja_free(t);
 }
 
 static void test_json(void **state)
 {
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_value v;
     struct err err;
     static const char *const wrong[] = { "",      "{",   "[1,]",        "{\"a\" 1}", "\"a",
                                          "[1 2]", "nul", "01x",         "\"\\q\"",   "1 2",
                                          "+1",    "--1", "\"\\u12g4\"", "{1: 2}",    "\"\n\"" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal(jinja_json(&room, wrong[i], strlen(wrong[i]), "j", 0, &v, &err), -1);
+        assert_int_equal(jinja_json(&arena, wrong[i], strlen(wrong[i]), "j", 0, &v, &err), -1);
     static const char deep[] = "\n\n[[[[[";
-    assert_int_equal(jinja_json(&room, deep, strlen(deep), "j", 0, &v, &err), -1);
+    assert_int_equal(jinja_json(&arena, deep, strlen(deep), "j", 0, &v, &err), -1);
     assert_non_null(strstr(err.text, "j: line 3: "));
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     check("{{ [a, b, c, d] }}",
           "{\"a\": 1, \"b\": 1.0, \"c\": -2e2, \"d\": \"\\ud83d\\ude00\\u00e9\"}",
           "[1, 1.0, -200.0, '\xF0\x9F\x98\x80\xC3\xA9']");
@@ -481,12 +481,12 @@ static void test_long(void **state)
     refused(text, "a name is too long");
     free(text);
     text = long_list("{", "\"a#\": 1,", "\"z\": 1}", 30000);
-    struct jinja_room room = { 0 };
+    struct jinja_arena arena = { 0 };
     struct jinja_value v;
     struct err err;
-    assert_int_equal(jinja_json(&room, text, strlen(text), "j", 0, &v, &err), -1);
+    assert_int_equal(jinja_json(&arena, text, strlen(text), "j", 0, &v, &err), -1);
     assert_non_null(strstr(err.text, "more values and keys"));
-    jinja_room_release(&room);
+    jinja_arena_release(&arena);
     free(text);
 }
 
