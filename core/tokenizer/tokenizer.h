@@ -29,9 +29,9 @@ const char *tokenizer_folder_file(const char *folder);
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
-// What a person should know about its files; NULL: nothing.
+// Notes about its files for a person; NULL: none.
 const char *tokenizer_notice(const struct tokenizer *t);
-// Adds to that.
+// Adds a note.
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
                                                                 const char *format, ...);
 
@@ -70,18 +70,17 @@ struct token_list {
 // The texts are copied.
 struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name,
                                       struct err *err);
-// Does a list of this model and pre-tokenizer begin texts with BOS where nothing is said?
+// Do lists of this model and pre-tokenizer start texts with BOS by default?
 bool tokenizer_list_begins(const char *model, const char *pre);
 
-// The other way: a list of `count` tokens that gives the same ids. NULL with the reason where there
-// is none.
+// A list of `count` tokens that gives the same ids. NULL with the reason if none does.
 struct token_export;
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);
 void token_export_free(struct token_export *e);
 // The tokenizer.json of an exported list; the caller frees it.
 char *tokenizer_list_json(const struct token_list *l, struct err *err);
-// A token of its "added_tokens".
+// An entry of "added_tokens".
 cJSON *tokenizer_added_token(int32_t id, const char *text, bool special);
 
 enum tokenize_flags {
@@ -90,7 +89,7 @@ enum tokenize_flags {
     TOKENIZE_PLAIN = 4,        // user text: special tokens spelled in it stay text
 };
 
-// A composite text: parts were typed by the user, and holes stand for ids of other origin (visual
+// A composite text: a person typed parts of it, and holes stand for ids of other origin (visual
 // tokens, a generated answer).
 struct text_range {
     size_t start, end; // bytes
@@ -114,15 +113,14 @@ struct marked_text {
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// The same for a composite text. Hole number i gives the id -1 - i; text is cut there, as by a
-// special token, and no token crosses it.
+// The same for a composite text. Hole i gives the id -1 - i and cuts the text like a special token.
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
                             struct ids *ids, struct err *err);
-// Special tokens that a text spells.
+// Number of special tokens that a text spells.
 size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length);
-// Appends what TOKENIZE_SPECIAL puts before a text (usually BOS).
+// Appends the ids that TOKENIZE_SPECIAL adds before a text (usually BOS).
 void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
-// Text of the ids, appended to `text`. skip_special leaves special tokens out. Unknown ids:
+// Appends the text of the ids to `text`; skip_special omits special tokens. Unknown ids give
 // nothing.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
@@ -136,7 +134,7 @@ struct detokenizer {
     const struct tokenizer *tokenizer;
     bool skip_special;
     struct detokenizer_stage { // of the file's decoder
-        struct buf held;       // what a later token may still change
+        struct buf held;       // text that a later token may still change
         int64_t seen;          // tokens or characters so far
     } stages[DETOKENIZER_STAGES];
 };

@@ -1,14 +1,14 @@
 // core/tokenizer/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
 //   folder.c     which file of a folder holds the tokenizer; the small files beside it
-//   special.c    tokens that these add
-//   class.c      what the tokenizer's class adds
+//   special.c    tokens that the small files add
+//   class.c      behaviour of the tokenizer's class
 //   json.c       tokenizer.json -> struct tokenizer
 //   pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
 //   list.c       a list of tokens (of a GGUF file), vocab.json and merges.txt, or a tiktoken.model,
 //                as if they were a tokenizer.json
 //   export.c     struct tokenizer -> such a list
-//   build.c      what all of them fill it with
+//   build.c      functions that all of them fill it with
 //   tokenizer.c  a text through all stages: added tokens, the three below, post-processor
 //   words.c      normaliser and pre-tokenizer: text -> words
 //   pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
@@ -54,10 +54,10 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double began, seconds;  // of the thread: since when, and how many it may take
-    size_t work;            // since the last look at the clock
-    size_t last;            // where the last callout was
-    size_t most;            // bytes that replacements may make of the text
+    double began, seconds;  // of the thread: start, and limit
+    size_t work;            // since the clock was read
+    size_t last;            // offset of the last callout
+    size_t most;            // bytes that the text may grow to
     bool late;              // it took too long, or was cancelled
 };
 
@@ -69,12 +69,12 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
 
 // --- the parts of the file ---------------------------------------------------------------------
 
-// A "precompiled_charsmap": a trie (double array, as darts-clone lays it out) from texts to the
-// places of their replacements.
+// A "precompiled_charsmap": a trie (double array in the layout of darts-clone) from texts to the
+// offsets of their replacements.
 struct charsmap {
     uint32_t *units;
     size_t count;
-    char *texts; // NUL-terminated, one behind another
+    char *texts; // NUL-terminated, one after another
     size_t length;
 };
 
@@ -91,12 +91,12 @@ enum normal_kind {
 
 enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
 
-// What SentencePiece does about spaces.
+// SentencePiece's rules for spaces.
 struct space_rules {
-    enum prepend dummy; // one is put before the text
-    bool suffix;        // or behind it
-    bool squeeze;       // of several one is left, at the ends none
-    bool escape;        // they become U+2581
+    enum prepend dummy; // adds one before the text
+    bool suffix;        // or after it
+    bool squeeze;       // keeps one of several, and none at the ends
+    bool escape;        // writes them as U+2581
 };
 
 enum unicode_form { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
@@ -113,9 +113,9 @@ struct normal {
 
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
-    SPLIT_METASPACE, // spaces become `text`, one is prepended
+    SPLIT_METASPACE, // replaces spaces by `text`, and prepends one
     SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
-    SPLIT_PREFIX,    // a space is prepended (ByteLevel's add_prefix_space)
+    SPLIT_PREFIX,    // prepends a space (ByteLevel's add_prefix_space)
 };
 
 enum behaviour { KEEP_ISOLATED, KEEP_REMOVED, KEEP_PREVIOUS, KEEP_NEXT, KEEP_CONTIGUOUS };
@@ -147,7 +147,7 @@ struct decode {
     int64_t start, stop;
     bool prepend; // DECODE_METASPACE, DECODE_PIECES: the first token's mark is dropped
     bool squeeze; // DECODE_PIECES: and every mark before the first letter
-    bool fused;   // from here on the pieces are one text, no longer tokens
+    bool fused;   // the stage receives one text in pieces, not tokens
 };
 
 enum { STAGES_MAX = 16 };
@@ -156,8 +156,8 @@ enum token_flags {
     TOKEN_ADDED = 1,
     TOKEN_SPECIAL = 2,
     TOKEN_SYMBOL = 4,  // user-defined in a SentencePiece model
-    TOKEN_APART = 8,   // never what a unigram model makes of a text
-    TOKEN_NORMAL = 16, // behind its text in `texts` lies its normalised one, to which it decodes
+    TOKEN_APART = 8,   // never a result of the unigram model
+    TOKEN_NORMAL = 16, // decodes to its normalised text, which follows its own in `texts`
 };
 
 struct added {
@@ -175,7 +175,7 @@ struct added_list {
     uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
 };
 
-// The longest of a list that stands at the start of a text; NULL if there is none.
+// The longest token of a list that the text starts with; NULL if none.
 const struct added *added_longest(const struct added_list *list, const char *text, size_t length);
 
 struct vocabulary_slot {
@@ -198,7 +198,7 @@ struct trie_edge {
 struct trie {
     struct trie_edge *edges; // open addressing
     uint32_t mask;
-    int32_t *value; // [nodes] of the text that ends here, -1 if none does
+    int32_t *value; // [nodes] of the text that ends here, or -1
     uint32_t nodes, capacity;
 };
 
@@ -213,7 +213,7 @@ struct unigram {
     bool single;   // sums are rounded to float, as SentencePiece's
 };
 
-// An unknown character is so much less likely than the least likely token.
+// Log-probability of an unknown character, below that of the least likely token.
 #define UNKNOWN_PENALTY 10.0
 
 enum { NO_TEXT = -1 };
@@ -238,7 +238,7 @@ struct tokenizer {
     struct unigram unigram;
     struct halves { // both 0: none
         int32_t left, right;
-    } * unused;           // [size] what a token that may only be passed through falls into, or NULL
+    } * unused;           // [size] parts of a token that may only be passed through, or NULL
     struct merge *merges; // open addressing
     uint32_t merge_mask;
     int32_t *char_id;     // [65536] id of a one-character token, -1 if there is none
@@ -253,15 +253,15 @@ struct tokenizer {
     struct split splits[STAGES_MAX];
     struct decode decodes[STAGES_MAX];
     int normal_count, split_count, decode_count;
-    struct ids before, after; // what the post-processor adds
+    struct ids before, after; // ids that the post-processor adds
     struct buf notice;        // for a person; empty: nothing
-    double normalising;       // when the first added token was: all have one budget
+    double normalising;       // start of the first added token: all share a budget
 };
 
 // Id in the model's vocabulary, -1 if there is none.
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
-// Adds a text of the vocabulary (already in text_at) to the hash table, which has room. It takes
-// the place of `former`, an id of the same text; -1: none.
+// Adds a text of the vocabulary (already in text_at) to the hash table, which must not be full. It
+// replaces `former`, an id of the same text; -1: none.
 void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former);
 uint64_t merge_pair(int32_t left, int32_t right);
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
@@ -270,44 +270,44 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // Empty tables for a vocabulary of `words` texts.
 void tables_make(struct tokenizer *t, size_t words);
-// Checks an id of a file with so many entries: ids may have gaps, but tables stay of the file's
-// size.
+// Checks an id of a file with so many entries: ids may have gaps, but tables keep to the size of
+// the file.
 int id_check(double id, size_t entries, int32_t *checked, struct err *err);
-// The same, and the tables get an entry for it.
+// The same, and adds an entry to the tables.
 int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, struct err *err);
-// Enters a text of the vocabulary under an id that was taken. `again`: the last of several ids of a
-// text is what it encodes to.
+// Enters a text of the vocabulary under an id that was taken. `again`: a text may have several ids,
+// and encodes to the last.
 int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
 // Finds the byte tokens <0x00> .. <0xFF>.
 void bytes_find(struct tokenizer *t, bool fallback);
-// An empty table with room for `count` merges.
+// An empty table for `count` merges.
 void merges_make(struct tokenizer *t, size_t count);
-// All ways to put a token together of two others are merges, ranked by the rank of the result
-// (UINT32_MAX: a token takes no part). For formats that list tokens in place of merges.
+// Makes every split of a token into two a merge, with the rank of the token (UINT32_MAX: a token
+// takes no part). For formats that list tokens instead of merges.
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
-// Appends those that give token `id`, as struct merge.
+// Appends the merges that give token `id`, as struct merge.
 void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
-// What a reader returns: the tokenizer, or NULL and the file's name in the message.
+// Result of a reader: the tokenizer, or NULL with the file's name in the message.
 struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
                                  struct err *err);
-// Fills the trie of a unigram model whose scores are known: all texts but special tokens.
+// Fills the trie of a unigram model whose scores are known, with all texts except special tokens.
 int unigram_fill(struct tokenizer *t, struct err *err);
-// What every added token says of itself.
+// Reads the flags of an added token.
 int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
                struct err *err);
-// Enters an added token, whose id was taken. `normalized`: it is looked for in normalised text.
+// Enters an added token under an id that was taken. `normalized`: it is found in normalised text.
 int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
               struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
-// Once all are there.
+// Call it once all tokens are in the list.
 void added_sort(struct added_list *list);
 int stages_full(int count, struct err *err);
-// Behind Fuse and ByteLevel there are no tokens any more: marks the decoder's stages so.
+// Marks the stages of the decoder after Fuse and ByteLevel, which receive a text, not tokens.
 void mark_fused(struct tokenizer *t);
 
 void list_put(struct buf *b, const char *text); // "a, b"
 
-// Lines of a text that are not empty, without what ends them.
+// Iterates over the lines of a text that are not empty, without line ends.
 struct lines {
     const char *next, *end;
     const char *line;
@@ -318,37 +318,38 @@ bool lines_next(struct lines *l);
 
 // --- folders -----------------------------------------------------------------------------------
 
-// The files beside a tiktoken.model or tokenizer.model; NULL where there is none.
+// The files beside a tiktoken.model or tokenizer.model; NULL if absent.
 struct companions {
     cJSON *config;  // tokenizer_config.json
     cJSON *special; // special_tokens_map.json
     cJSON *added;   // added_tokens.json
-    bool pieces;    // there is a tokenizer.model
+    bool pieces;    // the folder has a tokenizer.model
 };
 
-// What a tokenizer.json was: a file, which should have all added tokens; vocab.json and merges.txt;
-// a tiktoken.model, of a class that transformers does not have: its new tokens get the files' ids.
+// Origin of a tokenizer.json: a file, which should have all added tokens; vocab.json and
+// merges.txt; a tiktoken.model, whose class transformers does not have: new tokens keep the ids of
+// the files.
 enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
 
-// Adds to a tokenizer.json the tokens of the files beside it, as transformers does, and to `notice`
-// what they change.
+// Adds tokens of the files beside a tokenizer.json, as transformers does, and notes the changes in
+// `notice`.
 int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
                      struct buf *notice, struct err *err);
 // The tokenizer of a tokenizer.json and of the files beside it.
 struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
                                   const char *name, struct err *err);
 
-// Beside another file of `words` tokens.
-// Enters the added tokens, once the vocabulary is there. `own`: their ids are those of the files,
-// as in a class that transformers does not have; else a new token gets the next free one.
+// Enters the added tokens beside another file of `words` tokens, after its vocabulary. `own`: they
+// keep the ids of the files, as in a class that transformers does not have; else a new token gets
+// the next free id.
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err);
 
-// The text of a special token, which is a text or {"content": text}; NULL: neither.
+// Text of a special token, which is a text or {"content": text}; NULL: neither.
 const char *token_content(const cJSON *token);
 // Keys of special tokens, NULL-terminated.
 extern const char *const companions_names[];
-// Text of "bos_token" and the like, NULL if it is not said.
+// Text of "bos_token" and the like; NULL if missing.
 const char *companions_token(const struct companions *c, const char *key);
 
 // --- the tokenizer's class ---------------------------------------------------------------------
@@ -373,25 +374,25 @@ struct class_kind {
 // Keys of CodeLlama's special tokens for infilling, NULL-terminated.
 extern const char *const companions_infill[];
 
-// The class's name without "Fast", "" if none of its own is named.
+// Name of the class without "Fast"; "" if the config names none of its own.
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
-// Names the class that transformers 4 takes by the model's config.json where tokenizer_config.json
-// names none; not one with special tokens of its own that `json`, the tokenizer.json, lacks. NULL:
+// If tokenizer_config.json names no class, sets the one that transformers 4 derives from the
+// model's config.json, unless `json`, the tokenizer.json, lacks its special tokens. json NULL:
 // another file holds the tokenizer.
 void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
-// NULL: it is not of transformers, or none is named.
+// NULL: no class of transformers is named.
 const struct class_kind *companions_kind(const cJSON *config);
 // "add_bos_token" or "add_eos_token": null is false.
 int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
                     struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
-// Where a tokenizer's file differs from those beside it, these are followed, or named in a
-// notice. `companions_prefix`: in a tokenizer.json before it is read; true if it was changed.
+// Follows the files beside a tokenizer's file where they differ, or notes that it does not.
+// `companions_prefix`: changes a tokenizer.json before it is read; true if it did.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
 
-// `ranked`: no merges are named; ids are ranks, by which they are derived.
+// `ranked`: no merges; they are derived from the ids, which are ranks.
 struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,
                                       struct err *err);
 // `vocab`: vocab.json; `merges`: merges.txt.
@@ -403,14 +404,14 @@ struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const str
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
                                          const char *name, struct err *err);
 
-// Name number i of those that a list may have for how words are cut; false past the end.
+// Name i of the pre-tokenizers of lists; false after the last.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
-// SentencePiece's BPE of such a list.
+// SentencePiece's BPE from a list.
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);
 
-// How words are cut, where files do not say it: the patterns of tiktoken's relatives.
+// Patterns that cut words, for files without one: those of tiktoken and its relatives.
 #define WORDS_GPT2 \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -420,36 +421,36 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WORDS_SPACES
 #define WORDS_QWEN2  WORDS_BY("\\p{N}")
 #define WORDS_LLAMA3 WORDS_BY("\\p{N}{1,3}") // and GLM-4
-// Capitals begin words (GPT-4o).
+// Capitals start words (GPT-4o).
 #define WORDS_CASED(upper, lower, suffix, numbers, rest)                                          \
     "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower \
     "*" suffix "|" numbers "| ?[^\\s\\p{L}\\p{N}]+" rest WORDS_SPACES
-// Kimi's words are cut where Chinese characters begin and end.
+// Kimi's words end where Chinese characters start and end.
 #define WORDS_NOT_HAN "&&[^\\p{Han}]]"
 #define WORDS_KIMI                                                                             \
     "[\\p{Han}]+|" WORDS_CASED("[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN,            \
                                "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, WORDS_SUFFIX "?", \
                                "\\p{N}{1,3}", "[\\r\\n]*")
 
-// A token of these formats has at most so many bytes: keeps reading and encoding near-linear.
+// Maximum length of a token in these formats: keeps reading and encoding near-linear.
 enum { TOKEN_BYTES_MAX = 1024 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------
 
-// A symbol of a long word; a word is a linked list of them.
+// A symbol of a long word, which is a linked list.
 struct symbol {
     int32_t id;
     int32_t before, after; // neighbours, -1 at the ends
     uint32_t rank;         // of the merge with `after`, NO_MERGE if there is none
-    int32_t merged;        // what that merge gives
+    int32_t merged;        // its result
 };
 
-// The best way to a place in a unigram word.
+// The best path to a position in a unigram word.
 struct path {
     double score;
-    int32_t id;     // of the token that ends here; -1: an unknown character, -2: no way here
+    int32_t id;     // of the token that ends here; -1: an unknown character, -2: no path
     uint32_t start; // of that token
-    uint32_t end;   // of the token that starts here, on the best way
+    uint32_t end;   // of the token that starts here, on the best path
 };
 
 struct encoder {
@@ -458,12 +459,12 @@ struct encoder {
     struct err *err;
     struct search search;
     size_t most;    // ids; 0: no limit
-    bool begins;    // the text begins the whole input
-    bool continues; // the text follows other tokens: nothing is prepended
+    bool begins;    // the text starts the whole input
+    bool continues; // the text follows other tokens: prepends nothing
     struct buf normal[2], split[STAGES_MAX];
-    struct path *paths; // room of unigram words
+    struct path *paths; // for unigram words
     size_t path_capacity;
-    struct symbol *symbols; // room of long words
+    struct symbol *symbols; // for long words
     uint64_t *heap;
     size_t symbol_capacity, heap_capacity;
     struct word_cache *cache;
@@ -478,7 +479,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 void unigram_word(struct encoder *e, const char *word, size_t length);
-// An unknown character: its bytes' tokens or the unknown one. `pending`: the last id was that.
+// Encodes an unknown character as its bytes' tokens or the unknown one. `pending`: that was the
+// last id.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out);
 // Cache of words for long texts.
@@ -493,7 +495,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
                  struct buf *out);
 int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                struct buf *out);
-// -1 once a normaliser has made a text too long.
+// -1 if a normaliser has made a text too long.
 int normal_limit(const struct search *s, const struct buf *out, struct err *err);
 
 // Replaces every match of p, appending to `out`.
