@@ -63,20 +63,17 @@ static const char *value_of(const char *name, int argc, char **argv)
     return NULL;
 }
 
-// "questions.answers.jsonl" in the current folder.
-static char *default_out(const char *data)
-{
-    const char *slash = strrchr(data, '/'), *name = slash ? slash + 1 : data;
-    const char *dot = strrchr(name, '.');
-    return xasprintf("%.*s.answers.jsonl", (int)(dot > name ? dot - name : (long)strlen(name)),
-                     name);
-}
-
 static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const char *data = value_of("--data", argc, argv);
     char *system = value_of("--system", argc, argv) ? NULL : system_text(shell->engine);
-    char *out = value_of("--out", argc, argv) || !data ? NULL : default_out(data);
+    char *out = NULL;
+    if (data && !value_of("--out", argc, argv)) { // "questions.answers.jsonl" in this folder
+        const char *slash = strrchr(data, '/'), *name = slash ? slash + 1 : data;
+        const char *dot = strrchr(name, '.');
+        out = xasprintf("%.*s.answers.jsonl", (int)(dot > name ? dot - name : (long)strlen(name)),
+                        name);
+    }
     char **words = xcalloc((size_t)argc + 4, sizeof *words);
     char to[] = "--out", said[] = "--system";
     int count = 0;
@@ -93,16 +90,10 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-static bool has_word(const char *word, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++)
-        if (!strcmp(argv[i], word)) return true;
-    return false;
-}
-
 static int ask_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool job = has_word("--job", argc, argv);
+    bool job = false;
+    for (int i = 0; i < argc; i++) job |= !strcmp(argv[i], "--job");
     if (argc == 1 && !job && !ask_is_option(argv[0]))
         return engine_ask(shell->engine, argv[0], err);
     if (!job) return ask_here(shell, argc, argv, err);

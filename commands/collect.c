@@ -10,6 +10,7 @@
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/items.h"
+#include "core/base/text.h"
 #include "core/eval/grid.h"
 #include "core/files/checkpoint.h"
 #include "core/probes/taps.h"
@@ -46,22 +47,18 @@ struct collecting {
 
 // --- what the command shows ----------------------------------------------------------------------
 
-// The command may change settings (/run, /set): its tables would then belong to another state than
-// the row records.
-static void check_state(struct collecting *c)
-{
-    struct provenance now;
-    if (c->changed) return;
-    c->changed = engine_provenance(c->shell->engine, STALE_MEASURED, &now, &c->change) < 0 ||
-                 provenance_same(&c->from, &now, &c->change) < 0;
-    provenance_release(&now);
-}
-
 static void take_table(void *self, const struct event *e)
 {
     struct collecting *c = self;
+    struct provenance now;
     if (e->kind != EVENT_TABLE) return;
-    check_state(c);
+    // The command may change settings (/run, /set): its tables would then belong to another state
+    // than the row records.
+    if (!c->changed) {
+        c->changed = engine_provenance(c->shell->engine, STALE_MEASURED, &now, &c->change) < 0 ||
+                     provenance_same(&c->from, &now, &c->change) < 0;
+        provenance_release(&now);
+    }
     const struct event_table *t = e->table;
     c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
     struct shown *s = &c->shown[c->shown_count++];
@@ -89,13 +86,6 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// Standard deviations stand in tables beside the means, with the same rows: NAME.std.
-static bool is_deviation(const char *table)
-{
-    const size_t n = strlen(table), tail = strlen(".std");
-    return n > tail && !strcmp(table + n - tail, ".std");
-}
-
 // A cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern; the last table that has it, without
 // TABLE the last but those of deviations. COLUMN is the second one unless it is named.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
@@ -120,7 +110,7 @@ static const char *find_cell(const struct collecting *c, const char *wanted, str
     const char *row = words[count == 3], *column = count > 1 ? words[count - 1] : NULL;
     if (column && !*column) column = NULL;
     for (size_t i = c->shown_count; i-- > 0 && !found;)
-        if (table ? tap_match(table, c->shown[i].name) : !is_deviation(c->shown[i].name))
+        if (table ? tap_match(table, c->shown[i].name) : !text_ends(c->shown[i].name, ".std"))
             found = find_in(&c->shown[i].table, row, column);
     free(copy);
     if (!found)
@@ -182,18 +172,6 @@ static int open_file(const struct collecting *c, struct csv *t, struct err *err)
     return access(c->file, F_OK) == 0 ? csv_read(t, c->file, err) : 0;
 }
 
-// A file of /collect is added to, wherever it was written; any other one is an output.
-static int check_file(const struct collecting *c, struct err *err)
-{
-    struct csv t;
-    const bool ours = csv_read(&t, c->file, NULL) == 0 &&
-                      csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&
-                      csv_column(&t, PROVENANCE_COLUMN_STATE) >= 0;
-    csv_release(&t);
-    file_in_clear(); // what the command reads counts
-    return ours ? 0 : file_out_check(c->file, err);
-}
-
 // A row with the values that were typed and the cells.
 static int add_row(const struct collecting *c, struct csv *t, size_t *row, struct err *err)
 {
@@ -209,36 +187,21 @@ static int add_row(const struct collecting *c, struct csv *t, size_t *row, struc
     return 0;
 }
 
-static void say_provenance(const struct collecting *c, struct csv *t, size_t from)
-{
-    const int model = csv_need_column(t, PROVENANCE_COLUMN_MODEL);
-    const int state = csv_need_column(t, PROVENANCE_COLUMN_STATE);
-    for (size_t r = from; r < t->row_count; r++) {
-        csv_set(t, r, model, c->model);
-        csv_set(t, r, state, c->state);
-    }
-}
-
-// Each column of the file gets one value of a row.
-static int check_names(const struct collecting *c, const struct shown *s, struct err *err)
-{
-    if (s->twice)
-        return err_set(err, "table '%s' has several columns '%s': name single cells instead",
-                       s->name, s->twice);
-    for (int i = 0; i < c->pair_count; i++)
-        if (csv_column(&s->table, c->pairs[i].name) >= 0)
-            return err_set(err, "table '%s' already has a column '%s': rename '%s=...'", s->name,
-                           c->pairs[i].name, c->pairs[i].name);
-    return 0;
-}
-
 static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
 {
     size_t row;
     if (!c->table) return add_row(c, t, &row, err);
     const struct shown *shown = find_table(c, c->table, err);
-    if (!shown || check_names(c, shown, err) < 0) return -1;
+    if (!shown) return -1;
     const struct csv *from = &shown->table;
+    // Each column of the file gets one value of a row.
+    if (shown->twice)
+        return err_set(err, "table '%s' has several columns '%s': name single cells instead",
+                       shown->name, shown->twice);
+    for (int i = 0; i < c->pair_count; i++)
+        if (csv_column(from, c->pairs[i].name) >= 0)
+            return err_set(err, "table '%s' already has a column '%s': rename '%s=...'",
+                           shown->name, c->pairs[i].name, c->pairs[i].name);
     for (size_t r = 0; r < from->row_count; r++) {
         if (add_row(c, t, &row, err) < 0) return -1;
         for (int k = 0; k < from->column_count; k++) {
@@ -266,7 +229,12 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     const size_t from = t.row_count;
     if (status == 0) status = add_rows(c, &t, err);
     if (status == 0) {
-        say_provenance(c, &t, from);
+        const int model = csv_need_column(&t, PROVENANCE_COLUMN_MODEL);
+        const int state = csv_need_column(&t, PROVENANCE_COLUMN_STATE);
+        for (size_t r = from; r < t.row_count; r++) {
+            csv_set(&t, r, model, c->model);
+            csv_set(&t, r, state, c->state);
+        }
         status = csv_write(&t, c->file, err);
     }
     if (status == 0 && others)
@@ -381,7 +349,14 @@ static int collect(struct collecting *c, struct err *err)
 {
     struct shell *shell = c->shell;
     const struct command *command = command_find(c->argv[0] + 1);
-    if (check_file(c, err) < 0) return -1;
+    // A file of /collect is added to, wherever it was written; any other one is an output.
+    struct csv t;
+    const bool ours = csv_read(&t, c->file, NULL) == 0 &&
+                      csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&
+                      csv_column(&t, PROVENANCE_COLUMN_STATE) >= 0;
+    csv_release(&t);
+    file_in_clear(); // what the command reads counts
+    if (!ours && file_out_check(c->file, err) < 0) return -1;
     if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
     if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;
     const char *model = provenance_value(&c->from, "model");

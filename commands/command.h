@@ -139,8 +139,6 @@ const char *command_nearest(const char *name);        // for "did you mean"; NUL
 // none, or several (err names them). `first`: its first argument, or NULL; *noun: that names it.
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
                                         struct err *err);
-// Is `name` an alias of this command?
-bool command_has_alias(const struct command *command, const char *name);
 // Is `word` one of the blank-separated `words`? `words` may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
 // Checks that what the command needs is present; -1 with a message that says what to do.

@@ -51,12 +51,6 @@ static int32_t quantile(const int32_t *sorted, int64_t n, double share)
     return sorted[rank > 0 ? rank - 1 : 0];
 }
 
-static int32_t length_of(const struct data_sample *s, int what)
-{
-    const int32_t lengths[] = { s->text + s->visual, s->text, s->visual, s->trained };
-    return lengths[what];
-}
-
 static bool belongs(const struct data_sample *s, int32_t kind)
 {
     return s->chosen && (kind < 0 || s->kind == kind);
@@ -70,8 +64,11 @@ static void add_lengths(struct table_builder *t, const struct data_check *c, int
         int64_t n = 0;
         double sum = 0;
         for (int64_t i = 0; i < c->count; i++)
-            if (belongs(&c->samples[i], kind) && c->samples[i].counted)
-                sum += values[n++] = length_of(&c->samples[i], w);
+            if (belongs(&c->samples[i], kind) && c->samples[i].counted) {
+                const struct data_sample *s = &c->samples[i];
+                const int32_t lengths[] = { s->text + s->visual, s->text, s->visual, s->trained };
+                sum += values[n++] = lengths[w];
+            }
         if (!n) return;
         qsort(values, (size_t)n, sizeof *values, compare_number);
         table_row(t, "%s|%s|%d|%d|%.1f|%d|%d", name, what[w], values[0], quantile(values, n, 0.5),
@@ -118,13 +115,6 @@ static void show_counts(const struct shell *shell, const struct data_check *c)
     free(values);
 }
 
-static int64_t count_problem(const struct data_check *c, int problem)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < c->finding_count; i++) n += (int)c->findings[i].problem == problem;
-    return n;
-}
-
 static void add_problem(struct table_builder *t, const struct data_check *c, int problem,
                         size_t most)
 {
@@ -145,7 +135,8 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
     for (int i = 0; i < DATA_PROBLEMS; i++) add_problem(&t, c, i, SHOWN);
     table_emit(&t, shell->sinks);
     for (int i = 0; i < DATA_PROBLEMS; i++) {
-        const int64_t more = count_problem(c, i) - SHOWN;
+        int64_t more = -SHOWN;
+        for (size_t k = 0; k < c->finding_count; k++) more += (int)c->findings[k].problem == i;
         if (more > 0)
             sinks_notice(shell->sinks, "%s: and %" PRId64 " more (--out FILE.csv has all of them)",
                          data_problem_name((enum data_problem)i), more);

@@ -114,12 +114,6 @@ static const struct option_row show_options[] = {
     { 0 },
 };
 
-static int last_evaluation(struct store *store, int64_t *id, struct err *err)
-{
-    if (store_job_last_ended(store, "evaluate", id, err) < 0) return -1;
-    return *id >= 0 ? 0 : err_set(err, "nothing has been evaluated yet: /eval DATA");
-}
-
 // Only metrics where higher is better have wrong answers, those that score 0.
 static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
 {
@@ -191,7 +185,8 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     struct show_options o = { .job = -1 };
     struct job_row row;
     if (options_parse(show_options, &o, argc, argv, err) < 0) return -1;
-    if (o.job < 0 && last_evaluation(shell->store, &o.job, err) < 0) return -1;
+    if (o.job < 0 && store_job_last_ended(shell->store, "evaluate", &o.job, err) < 0) return -1;
+    if (o.job < 0) return err_set(err, "nothing has been evaluated yet: /eval DATA");
     if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
     const bool evaluation = !strcmp(row.kind, "evaluate");
     int status = evaluation

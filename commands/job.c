@@ -147,17 +147,6 @@ static char *settings_changes(const struct settings *s)
     return buf_take(&b);
 }
 
-static int show_results(const struct shell *shell, int64_t id, struct table_builder *t,
-                        struct err *err)
-{
-    struct job_result *results;
-    size_t count;
-    if (store_job_results(shell->store, id, &results, &count, err) < 0) return -1;
-    for (size_t i = 0; i < count; i++) pair(t, results[i].key, xstrdup(results[i].value));
-    job_results_free(results, count);
-    return 0;
-}
-
 // The curve of the loss, if there is one.
 static int show_loss(const struct shell *shell, int64_t id, struct err *err)
 {
@@ -229,7 +218,12 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     pair(&t, "in the queue",
          *row->queue ? xasprintf("Slurm job %s: %s", row->queue, row->queued) : xstrdup(""));
     if (row->pid) pair(&t, "process", xasprintf("%ld", (long)row->pid));
-    int status = show_results(shell, row->id, &t, err);
+    struct job_result *results;
+    size_t count;
+    int status = store_job_results(shell->store, row->id, &results, &count, err);
+    for (size_t i = 0; status == 0 && i < count; i++)
+        pair(&t, results[i].key, xstrdup(results[i].value));
+    if (status == 0) job_results_free(results, count);
     table_emit(&t, shell->sinks);
     job_tell(shell, row, "shown");
     show_ranks(shell, row);
@@ -277,17 +271,6 @@ static int cancel_job(struct shell *shell, int argc, char **argv, struct err *er
     return ask(shell, argv, JOB_CANCEL, err);
 }
 
-// Can its kind run in so many?
-static int check_new_ranks(const struct job_row *row, const char *ranks, struct err *err)
-{
-    const struct job_kind *kind = job_kind_find(row->kind);
-    struct settings *s = settings_copy(row->settings);
-    int status = settings_set(s, "job.ranks", ranks, err);
-    if (status == 0 && kind) status = job_check_ranks(kind, s, *row->script, err);
-    settings_free(s);
-    return status;
-}
-
 static int resume_job(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct job_where where;
@@ -298,7 +281,14 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
                        argc > 1 ? argv[1] : "--sbatch");
     if (read_job(shell, argv, &row, err) < 0) return -1;
     const int64_t id = row.id;
-    int status = where.ranks ? check_new_ranks(&row, where.ranks, err) : 0;
+    int status = 0;
+    if (where.ranks) { // can its kind run in so many?
+        const struct job_kind *kind = job_kind_find(row.kind);
+        struct settings *s = settings_copy(row.settings);
+        status = settings_set(s, "job.ranks", where.ranks, err);
+        if (status == 0 && kind) status = job_check_ranks(kind, s, *row.script, err);
+        settings_free(s);
+    }
     job_row_release(&row);
     if (status == 0) status = store_job_start_ranks(shell->store, id, where.ranks, err);
     if (status < 0) return -1;

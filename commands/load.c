@@ -18,34 +18,27 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-// MODEL and its options as one name; the caller frees it.
-static char *model_name(int argc, char **argv, struct err *err)
-{
-    struct load_options o = { 0 };
-    if (options_parse(options, &o, argc, argv, err) < 0) return NULL;
-    char *name = o.encoder ? checkpoint_with_encoder(o.model, o.encoder) : xstrdup(o.model);
-    if (!o.ignore) return name;
-    char *joined = engine_ignoring(name);
-    free(name);
-    return joined;
-}
-
-static int load_name(struct shell *shell, const char *name, struct err *err)
-{
-    struct event_info info;
-    const double begin = clock_seconds();
-    if (engine_load_as_set(shell->engine, name, err) < 0) return -1;
-    engine_info(shell->engine, &info);
-    sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
-                 info.family, (double)info.parameters / 1e6,
-                 engine_sees(shell->engine) ? "with vision" : "text only", clock_seconds() - begin);
-    return 0;
-}
-
 static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    char *name = model_name(argc, argv, err);
-    const int status = name ? load_name(shell, name, err) : -1;
+    struct load_options o = { 0 };
+    struct event_info info;
+    const double begin = clock_seconds();
+    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
+    // MODEL and its options as one name.
+    char *name = o.encoder ? checkpoint_with_encoder(o.model, o.encoder) : xstrdup(o.model);
+    if (o.ignore) {
+        char *joined = engine_ignoring(name);
+        free(name);
+        name = joined;
+    }
+    const int status = engine_load_as_set(shell->engine, name, err);
+    if (status == 0) {
+        engine_info(shell->engine, &info);
+        sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
+                     info.family, (double)info.parameters / 1e6,
+                     engine_sees(shell->engine) ? "with vision" : "text only",
+                     clock_seconds() - begin);
+    }
     free(name);
     return status;
 }

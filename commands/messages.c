@@ -8,30 +8,15 @@
 
 enum { FILE_LIMIT = 256 << 20 };
 
-static cJSON *read_file(const char *path, struct err *err)
-{
-    size_t size;
-    char *text = file_read(path, FILE_LIMIT, &size, err);
-    cJSON *json = text ? json_parse_data(text, size, path, err) : NULL;
-    free(text);
-    return json;
-}
-
-static void tell_unread(const struct shell *shell, const cJSON *json)
-{
-    struct names unread = { 0 };
-    keys_unread(json, &unread);
-    for (size_t i = 0; i < unread.count; i++)
-        sinks_notice(shell->sinks, "not used: %s", unread.list[i]);
-    names_release(&unread);
-}
-
 static int messages_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct dialogue d = { 0 };
     char *folder = NULL;
     int status = -1;
-    cJSON *json = read_file(argv[0], err);
+    size_t size;
+    char *text = file_read(argv[0], FILE_LIMIT, &size, err);
+    cJSON *json = text ? json_parse_data(text, size, argv[0], err) : NULL;
+    free(text);
     if (!json) return -1;
     folder = path_folder(argv[0]);
     if (dialogue_read_messages(&d, json, folder, err) < 0 ||
@@ -42,7 +27,11 @@ static int messages_run(struct shell *shell, int argc, char **argv, struct err *
     }
     sinks_notice(shell->sinks, "appended %zu message%s and %zu picture%s from '%s'", d.count,
                  d.count == 1 ? "" : "s", d.path_count, d.path_count == 1 ? "" : "s", argv[0]);
-    tell_unread(shell, json);
+    struct names unread = { 0 };
+    keys_unread(json, &unread);
+    for (size_t i = 0; i < unread.count; i++)
+        sinks_notice(shell->sinks, "not used: %s", unread.list[i]);
+    names_release(&unread);
     status = 0;
 out:
     dialogue_release(&d);

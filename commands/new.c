@@ -67,13 +67,6 @@ static int name_shapes(const char *problem, struct err *err)
     return -1;
 }
 
-static bool is_shape(const char *name)
-{
-    for (int i = 0; new_model_shape(i); i++)
-        if (!strcmp(new_model_shape(i), name)) return true;
-    return false;
-}
-
 static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct new_options){ .seed = 42, .scale = 1, .merge = 1 };
@@ -86,7 +79,10 @@ static int read_options(struct new_options *o, int argc, char **argv, struct err
     if (joins && !o->encoder)
         return err_set(err, "--encoder MODEL, the picture encoder, is missing");
     if (!joins && !o->shape) return name_shapes("--like SHAPE is missing", err);
-    if (!joins && !is_shape(o->shape)) return name_shapes("unknown shape", err);
+    bool known = joins;
+    for (int i = 0; !joins && new_model_shape(i); i++)
+        known |= !strcmp(new_model_shape(i), o->shape);
+    if (!known) return name_shapes("unknown shape", err);
     if (!o->folder && !o->dry) return err_set(err, "DIR, the output folder, is missing");
     return 0;
 }

@@ -122,13 +122,6 @@ static int read_word(struct plot *p, struct shell *shell, const char *word, stru
 
 // --- the curves ----------------------------------------------------------------------------------
 
-static bool wanted(const struct plot *p, const char *name)
-{
-    for (size_t i = 0; i < p->series_count; i++)
-        if (tap_match(p->series[i], name)) return true;
-    return false;
-}
-
 // If another job resumed a run, the curve continues where that job starts; the earlier job's values
 // of later steps are discarded.
 static void go_on(struct curve *c, const struct curve *more)
@@ -170,20 +163,13 @@ static int add_curves(struct plot *p, struct store *s, const struct named *job, 
     job_row_release(&row);
     if (store_series(s, job->id, &names, &count, err) < 0) return -1;
     for (size_t i = 0; i < count && status == 0; i++)
-        if (wanted(p, names[i])) status = add_curve(p, s, job, names[i], err);
+        for (size_t k = 0; k < p->series_count; k++)
+            if (tap_match(p->series[k], names[i])) {
+                status = add_curve(p, s, job, names[i], err);
+                break;
+            }
     series_free(names, count);
     return status;
-}
-
-static void plot_release(struct plot *p)
-{
-    for (size_t i = 0; i < p->drawn_count; i++) {
-        free(p->drawn[i].series);
-        curve_release(&p->drawn[i].curve);
-    }
-    for (size_t i = 0; i < p->job_count; i++) free(p->jobs[i].label);
-    free(p->drawn);
-    free(p->jobs);
 }
 
 // --- what comes out ------------------------------------------------------------------------------
@@ -210,17 +196,6 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
     return status;
 }
 
-// Why a job has no series.
-static int no_series(const struct shell *shell, const struct named *job, struct err *err)
-{
-    struct job_row row;
-    if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
-    err_set(err, "job %" PRId64 " (%s) has recorded no metrics: it is %s%s%s", job->id, row.kind,
-            job_state_name(row.state), *row.message ? ": " : "", row.message);
-    job_row_release(&row);
-    return -1;
-}
-
 static int list_series(const struct shell *shell, const struct plot *p, struct err *err)
 {
     struct table_builder t;
@@ -228,8 +203,15 @@ static int list_series(const struct shell *shell, const struct plot *p, struct e
     table_begin(&t, "series", "job#|series|points#|last step#|last#");
     for (size_t i = 0; i < p->job_count && status == 0; i++)
         status = list_job(shell, &p->jobs[i], &t, err);
-    if (!t.count && status == 0 && p->jobs)
-        status = no_series(shell, &p->jobs[p->job_count - 1], err);
+    if (!t.count && status == 0 && p->jobs) {
+        const int64_t id = p->jobs[p->job_count - 1].id;
+        struct job_row row;
+        if (store_job_read(shell->store, id, &row, err) < 0) return -1;
+        status =
+            err_set(err, "job %" PRId64 " (%s) has recorded no metrics: it is %s%s%s", id, row.kind,
+                    job_state_name(row.state), *row.message ? ": " : "", row.message);
+        job_row_release(&row);
+    }
     if (t.count) table_emit(&t, shell->sinks);
     return status;
 }
@@ -357,13 +339,6 @@ static int choose_series(const struct shell *shell, struct plot *p, struct err *
     return err_set(err, "name the series to plot: /plot %s lists them", p->o->words[0]);
 }
 
-// An option says that something is to be drawn or written, not listed.
-static bool is_drawn(const struct plot_options *o)
-{
-    return o->figure || o->csv || o->smooth > 1 || o->title || o->y || o->log_x || o->log_y ||
-           o->points;
-}
-
 static int show_curves(struct shell *shell, struct plot *p, struct err *err)
 {
     for (size_t i = 0; i < p->job_count; i++)
@@ -392,10 +367,19 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
     if (status == 0 && !p.job_count)
         status =
             err_set(err, "/plot needs a job number (/jobs), a job's output folder, or a CSV file");
-    if (status == 0 && !p.series_count && is_drawn(o)) status = choose_series(shell, &p, err);
+    // An option says that something is drawn or written, not listed.
+    const bool drawn = o->figure || o->csv || o->smooth > 1 || o->title || o->y || o->log_x ||
+                       o->log_y || o->points;
+    if (status == 0 && !p.series_count && drawn) status = choose_series(shell, &p, err);
     if (status == 0)
         status = p.series_count ? show_curves(shell, &p, err) : list_series(shell, &p, err);
-    plot_release(&p);
+    for (size_t i = 0; i < p.drawn_count; i++) {
+        free(p.drawn[i].series);
+        curve_release(&p.drawn[i].curve);
+    }
+    for (size_t i = 0; i < p.job_count; i++) free(p.jobs[i].label);
+    free(p.drawn);
+    free(p.jobs);
     return status;
 }
 

@@ -1,5 +1,6 @@
 // commands/pope.c -- /pope: POPE's questions for annotated pictures (core/scenes/pope.h).
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,26 +39,6 @@ static int pope_check(int argc, char **argv, struct err *err)
     return read_options(&o, argc, argv, err);
 }
 
-static void show_report(const struct sinks *sinks, const struct pope_report *r)
-{
-    struct table_builder t;
-    table_begin(&t, "pope", "split|pictures#|questions#");
-    for (int i = 0; i < POPE_WAYS; i++) {
-        table_row(&t, "%s|%lld|%lld", pope_ways[i], (long long)r->pictures,
-                  (long long)r->questions[i]);
-    }
-    table_emit(&t, sinks);
-}
-
-static void tell_files(const struct sinks *sinks, const char *folder)
-{
-    for (int i = 0; i < POPE_WAYS; i++) {
-        char *path = xasprintf("%s/pope_%s.json", folder, pope_ways[i]);
-        sinks_written(sinks, "questions", path, NULL);
-        free(path);
-    }
-}
-
 static int pope_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct pope_options o;
@@ -76,8 +57,16 @@ static int pope_run(struct shell *shell, int argc, char **argv, struct err *err)
     annotated_release(&a);
     if (status < 0 && made) rmdir(o.folder); // if it is still empty
     if (status < 0) return -1;
-    tell_files(shell->sinks, o.folder);
-    show_report(shell->sinks, &report);
+    struct table_builder t;
+    table_begin(&t, "pope", "split|pictures#|questions#");
+    for (int i = 0; i < POPE_WAYS; i++) {
+        char *path = xasprintf("%s/pope_%s.json", o.folder, pope_ways[i]);
+        sinks_written(shell->sinks, "questions", path, NULL);
+        free(path);
+        table_row(&t, "%s|%" PRId64 "|%" PRId64, pope_ways[i], (int64_t)report.pictures,
+                  (int64_t)report.questions[i]);
+    }
+    table_emit(&t, shell->sinks);
     return 0;
 }
 

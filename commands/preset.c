@@ -142,18 +142,6 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-static void add_own(const struct shell *shell, struct table_builder *t, const char *name)
-{
-    struct preset_values v = { 0 };
-    struct buf b = { 0 };
-    if (store_preset_read(shell->store, name, &v, NULL) == 0)
-        for (size_t i = 0; i < v.count; i++)
-            buf_printf(&b, "%s%s=%s", i ? " " : "", v.list[i].key, v.list[i].value);
-    table_row(t, "%s|own|%s", name, b.data ? b.data : "");
-    buf_release(&b);
-    preset_values_release(&v);
-}
-
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct table_builder t;
@@ -164,7 +152,16 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     for (int i = 0; (p = preset_at(i)); i++) {
         table_row(&t, "%s|%s|%s", p->name, p->help, *p->set ? p->set : "(defaults)");
     }
-    for (size_t i = 0; i < own.count; i++) add_own(shell, &t, own.list[i]);
+    for (size_t i = 0; i < own.count; i++) {
+        struct preset_values v = { 0 };
+        struct buf b = { 0 };
+        if (store_preset_read(shell->store, own.list[i], &v, NULL) == 0)
+            for (size_t k = 0; k < v.count; k++)
+                buf_printf(&b, "%s%s=%s", k ? " " : "", v.list[k].key, v.list[k].value);
+        table_row(&t, "%s|own|%s", own.list[i], b.data ? b.data : "");
+        buf_release(&b);
+        preset_values_release(&v);
+    }
     table_emit(&t, shell->sinks);
     names_release(&own);
     return 0;

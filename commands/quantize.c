@@ -87,19 +87,6 @@ static int check_free(const char *path, struct err *err)
     return err_set(err, "'%s' exists; remove it, or give another name", path);
 }
 
-// The model last: a model without its encoder would read text only, without a word.
-static int name_files(struct whole_file *encoder, const char *path, struct whole_file *model,
-                      struct err *err)
-{
-    if (encoder && whole_file_finish(encoder, err) < 0) {
-        whole_file_abandon(model);
-        return -1;
-    }
-    const int status = whole_file_finish(model, err);
-    if (status < 0 && encoder) unlink(path);
-    return status;
-}
-
 // An encoder that cannot be written is left out, with a notice. Both files get their names
 // together, when both are complete, and only then are reported.
 static int write_files(struct shell *shell, const struct quantize_options *o, struct err *err)
@@ -121,10 +108,15 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         const struct load_progress progress = engine_progress(shell->engine, "writing");
         status = model_write_gguf(m, o->type, o->path, &progress, &of_model, &model, err);
     }
-    if (status == 0)
-        status = name_files(encoder, path, model, err);
-    else
+    // The model last: a model without its encoder would read text only, without a word.
+    if (status < 0) {
         whole_file_abandon(encoder);
+    } else if (encoder && (status = whole_file_finish(encoder, err)) < 0) {
+        whole_file_abandon(model);
+    } else {
+        status = whole_file_finish(model, err);
+        if (status < 0 && encoder) unlink(path);
+    }
     if (status == 0 && sees) {
         say_written(shell, path, "picture encoder and projector", &of_encoder);
         sinks_written(shell->sinks, "encoder", path, NULL);
@@ -141,19 +133,6 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 // --- what was lost -------------------------------------------------------------------------------
 
-static void show(const struct shell *shell, const struct text_difference *d)
-{
-    struct table_builder t;
-    table_begin(&t, "quantize", "what|value#");
-    table_row(&t, "tokens of the text|%" PRId64, d->tokens);
-    table_row(&t, "KL divergence, mean|%.6f", d->kl);
-    table_row(&t, "KL divergence, largest|%.6f", d->kl_most);
-    table_row(&t, "same likeliest token|%.2f%%", 100 * d->same);
-    table_row(&t, "perplexity before|%.4f", d->perplexity[0]);
-    table_row(&t, "perplexity after|%.4f", d->perplexity[1]);
-    table_emit(&t, shell->sinks);
-}
-
 // With the encoder that was written: it may decide the family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
@@ -168,8 +147,17 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     const int status =
         compare_text(m, name, text, &progress, engine_cancel_flag(shell->engine), &d, err);
     free(name);
-    if (status == 0) show(shell, &d);
-    return status;
+    if (status < 0) return -1;
+    struct table_builder t;
+    table_begin(&t, "quantize", "what|value#");
+    table_row(&t, "tokens of the text|%" PRId64, d.tokens);
+    table_row(&t, "KL divergence, mean|%.6f", d.kl);
+    table_row(&t, "KL divergence, largest|%.6f", d.kl_most);
+    table_row(&t, "same likeliest token|%.2f%%", 100 * d.same);
+    table_row(&t, "perplexity before|%.4f", d.perplexity[0]);
+    table_row(&t, "perplexity after|%.4f", d.perplexity[1]);
+    table_emit(&t, shell->sinks);
+    return 0;
 }
 
 static int quantize_run(struct shell *shell, int argc, char **argv, struct err *err)

@@ -69,18 +69,6 @@ void line_reader_release(struct line_reader *r)
 
 // --- one line ------------------------------------------------------------------------------------
 
-// "/pause 3", "/delete session trip": the action first. `rest`: what follows its name.
-static const struct command *find_by_action(const char *name, const char *rest, bool *noun,
-                                            struct err *err)
-{
-    const char *end = name_end(rest);
-    char *first = *rest ? xstrndup(rest, (size_t)(end - rest)) : NULL;
-    const struct command *command = command_find(name);
-    const struct command *meant = command_of_action(name, first, noun, err);
-    free(first);
-    return !command || *noun ? meant : NULL; // "/save FILE" is a command of its own
-}
-
 // several: that it is an action of several commands, if it is.
 static int unknown_command(const char *name, const struct err *several, struct err *err)
 {
@@ -95,26 +83,6 @@ static int unknown_command(const char *name, const struct err *several, struct e
     return err_set(err, "unknown command '/%s': /help lists the commands", name);
 }
 
-// Lines are text. Only a file may have a name that is not UTF-8.
-static int check_words(const struct words *args, const char *line, struct err *err)
-{
-    for (int i = 0; i < args->count; i++) {
-        const char *word = args->list[i];
-        if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
-            return text_check_part(line, strlen(line), 0, err);
-    }
-    return 0;
-}
-
-// The files that a command must not replace: so far, those of the conversation's pictures.
-static void note_read(struct shell *shell)
-{
-    const struct engine_talk c = engine_talk(shell->engine);
-    file_in_clear();
-    for (size_t i = 0; i < c.picture_count; i++)
-        if (c.pictures[i].path) file_in_note(c.pictures[i].path); // not taken back
-}
-
 // `line` begins with the slash.
 static int run_command(struct shell *shell, const char *line, struct err *err)
 {
@@ -123,10 +91,22 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     char *name = xstrndup(line + 1, (size_t)(end - line - 1));
     bool noun = false;
     struct err several = { 0 };
-    const struct command *action = find_by_action(name, rest, &noun, &several);
-    const struct command *command = action ? action : command_find(name);
     int status;
-    note_read(shell);
+
+    // "/pause 3", "/delete session trip": the action first; "/save FILE" is a command of its own.
+    char *first = *rest ? xstrndup(rest, strcspn(rest, " \t\r\n")) : NULL;
+    const struct command *command = command_find(name);
+    const struct command *action = command_of_action(name, first, &noun, &several);
+    free(first);
+    if (command && !noun) action = NULL;
+    if (action) command = action;
+
+    // The files that a command must not replace: so far, those of the conversation's pictures.
+    const struct engine_talk c = engine_talk(shell->engine);
+    file_in_clear();
+    for (size_t i = 0; i < c.picture_count; i++)
+        if (c.pictures[i].path) file_in_note(c.pictures[i].path); // not taken back
+
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));
         status =
@@ -137,7 +117,12 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);
-    if (status == 0) status = check_words(&args, line, err);
+    // Lines are text. Only a file may have a name that is not UTF-8.
+    for (int i = 0; i < args.count && status == 0; i++) {
+        const char *word = args.list[i];
+        if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
+            status = text_check_part(line, strlen(line), 0, err);
+    }
     const char *outer = shell->typed; // of /run
     shell->typed = rest;
     if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
@@ -190,21 +175,16 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
-static bool is_attached(const struct shell *shell, const char *path)
-{
-    const struct engine_talk c = engine_talk(shell->engine);
-    for (size_t i = 0; i < c.picture_count; i++)
-        if (c.pictures[i].path && !strcmp(c.pictures[i].path, path)) return true;
-    return false;
-}
-
 // A file's name is only text to the model: people used to programs that attach it may not know.
 static void hint_picture(struct shell *shell, const char *text)
 {
+    const struct engine_talk c = engine_talk(shell->engine);
     for (const char *p = skip_blanks(text); engine_sees(shell->engine) && *p; p = skip_blanks(p)) {
         const size_t length = piece_length(p);
         char *path = picture_named(p, length);
-        const bool hint = path && !is_attached(shell, path);
+        bool hint = path;
+        for (size_t i = 0; i < c.picture_count && hint; i++)
+            hint = !c.pictures[i].path || strcmp(c.pictures[i].path, path) != 0;
         if (hint)
             sinks_notice(shell->sinks,
                          "'%s' is a picture file, but the model sees only its name: /image %s "
@@ -349,13 +329,6 @@ static int read_physical(struct script *s, struct err *err)
     return 1;
 }
 
-// The text of the physical line, without the mark some editors put before the first.
-static const char *physical_text(const struct script *s)
-{
-    const char *text = s->line.length ? s->line.data : "";
-    return s->number == 1 && !strncmp(text, "\xef\xbb\xbf", 3) ? text + 3 : text;
-}
-
 // Next logical line in s->reader.text: 1, 0 at the end, -1.
 static int read_logical(struct script *s, struct err *err)
 {
@@ -367,7 +340,9 @@ static int read_logical(struct script *s, struct err *err)
         if (!got)
             return err_set(err, s->reader.triple ? "the file ends before the closing \"\"\""
                                                  : "the file ends after a \\ at the end of a line");
-        if (line_reader_add(&s->reader, physical_text(s))) return 1;
+        const char *text = s->line.length ? s->line.data : "";
+        if (s->number == 1 && !strncmp(text, "\xef\xbb\xbf", 3)) text += 3; // a byte order mark
+        if (line_reader_add(&s->reader, text)) return 1;
     }
 }
 

@@ -28,19 +28,6 @@ static int show_matching(const struct shell *shell, const char *pattern, struct 
     return shown ? 0 : settings_unknown(pattern, err);
 }
 
-static void show_changed(const struct shell *shell)
-{
-    const struct settings *s = engine_settings(shell->engine);
-    const struct setting *row;
-    int shown = 0;
-    for (int i = 0; (row = settings_row(i)); i++)
-        if (settings_changed(s, row->key)) {
-            show_setting(shell, row->key);
-            shown++;
-        }
-    if (!shown) sinks_text(shell->sinks, "every setting has its default; /settings lists them");
-}
-
 // The engine reports a change; an unchanged value is reported here, so that a program always
 // sees an answer.
 static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
@@ -76,10 +63,16 @@ char *set_read(int argc, char **argv)
 
 static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    if (!argc) {
-        show_changed(shell);
-        return 0;
-    }
+    const struct setting *row;
+    int shown = 0;
+    for (int i = 0; !argc && (row = settings_row(i)); i++)
+        if (settings_changed(engine_settings(shell->engine), row->key)) {
+            show_setting(shell, row->key);
+            shown++;
+        }
+    if (!argc && !shown)
+        sinks_text(shell->sinks, "every setting has its default; /settings lists them");
+    if (!argc) return 0;
     char *value = set_read(argc, argv);
     if (!value) return show_matching(shell, argv[0], err);
     const int status = set_value(shell, argv[0], value, err);

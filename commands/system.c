@@ -4,8 +4,9 @@
 #include "commands/command.h"
 #include "core/template/message.h"
 
-static int show_system(const struct shell *shell)
+static int system_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    if (argc) return engine_system(shell->engine, argv[0], err);
     const struct engine_talk c = engine_talk(shell->engine);
     if (!c.message_count || c.messages[0].role != ROLE_SYSTEM) {
         sinks_text(shell->sinks, "no system message (the chat template may add its own)");
@@ -15,11 +16,6 @@ static int show_system(const struct shell *shell)
     sinks_text(shell->sinks, "%s", text);
     free(text);
     return 0;
-}
-
-static int system_run(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    return argc ? engine_system(shell->engine, argv[0], err) : show_system(shell);
 }
 
 const struct command command_system = {

@@ -119,16 +119,11 @@ bool word_among(const char *words, const char *word, size_t length)
     return false;
 }
 
-bool command_has_alias(const struct command *command, const char *name)
-{
-    return word_among(command->alias, name, strlen(name));
-}
-
 const struct command *command_find(const char *name)
 {
     const struct command *c;
     for (int i = 0; (c = command_at(i)); i++)
-        if (!strcmp(c->name, name) || command_has_alias(c, name)) return c;
+        if (!strcmp(c->name, name) || word_among(c->alias, name, strlen(name))) return c;
     return NULL;
 }
 
@@ -167,45 +162,19 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
     return 0;
 }
 
-// Moves --force behind the arguments and drops it from their number. The words of a nested command
-// (/collect FILE : COMMAND) are its own.
-static bool take_force(int *argc, char **argv)
-{
-    for (int i = 0; i < *argc && strcmp(argv[i], ":") != 0; i++) {
-        char *word = argv[i];
-        if (strcmp(word, "--force") != 0) continue;
-        memmove(argv + i, argv + i + 1, (size_t)(*argc - i - 1) * sizeof *argv);
-        argv[--*argc] = word;
-        return true;
-    }
-    return false;
-}
-
 // --- actions -------------------------------------------------------------------------------------
 
-static const struct command_action *find_row(const struct command *command, const char *word)
+static const struct command_action *find_action(const struct command *command, const char *word)
 {
     for (const struct command_action *a = command->actions; a && a->name; a++)
         if (!strcmp(a->name, word)) return a;
     return NULL;
 }
 
-static bool has_action(const struct command *command, const char *word)
+// `near`: an action that differs from the word by one letter; NULL: none.
+static int unknown_action(const struct command *command, const char *word, const char *near,
+                          struct err *err)
 {
-    return command->action_at && find_row(command, word);
-}
-
-// The action that differs from the word by one letter; NULL: none.
-static const char *near_action(const struct command *command, const char *word)
-{
-    for (const struct command_action *a = command->actions; a->name; a++)
-        if (text_distance(word, a->name) < 2) return a->name;
-    return NULL;
-}
-
-static int unknown_action(const struct command *command, const char *word, struct err *err)
-{
-    const char *near = near_action(command, word);
     struct buf b = { 0 };
     if (near)
         return err_set(err, "/%s has no action '%s': did you mean '%s'?", command->name, word,
@@ -221,48 +190,40 @@ static int unknown_action(const struct command *command, const char *word, struc
     return -1;
 }
 
-// The argument that is an action: the one in its place, else the first; -1: none.
-static int find_action(const struct command *command, int argc, char **argv)
+// Moves argument number `at` behind the others, which are one less.
+static void move_behind(int *argc, char **argv, int at)
 {
-    if (has_action(command, argv[command->action_at - 1])) return command->action_at - 1;
-    for (int i = 0; i < argc; i++)
-        if (has_action(command, argv[i])) return i;
-    return -1;
+    char *word = argv[at];
+    memmove(argv + at, argv + at + 1, (size_t)(*argc - at - 1) * sizeof *argv);
+    argv[--*argc] = word;
 }
 
-// The action of a line that names none: `usual`, if the word in its place exists as a file or
-// preset and is no misspelt action.
-static const char *usual_action(const struct command *command, const char *word)
+// The action of the line, which leaves the arguments; NULL: run().
+static int take_action(const struct command *command, int *argc, char **argv,
+                       const struct command_action **action, struct err *err)
 {
-    const bool exists = command->complete == COMPLETE_PRESET || access(word, F_OK) == 0;
-    return exists && !near_action(command, word) ? command->usual : NULL;
-}
-
-// Returns the arguments with the action in its place ("3 pause" for "pause 3"); free() the list. At
-// least `action_at` arguments.
-static char **place_action(const struct command *command, int *argc, char **argv)
-{
-    const int place = command->action_at - 1;
-    const int from = find_action(command, *argc, argv);
-    const char *action = from >= 0 ? argv[from] : usual_action(command, argv[place]);
-    const int wanted = *argc + (action && from < 0);
-    char **list = xcalloc((size_t)wanted + 1, sizeof *list);
-    for (int i = 0, k = 0; k < wanted; k++) {
-        if (i == from) i++;
-        const bool here = action && k == place;
-        list[k] = here ? (char *)(uintptr_t)action : argv[i++]; // it is only read
+    const int place = command->action_at ? command->action_at - 1 : 0;
+    int at = place;
+    *action = command->run ? NULL : command->actions;
+    if (*argc <= place) {
+        if (place && *argc == place && find_action(command, argv[0]) && access(argv[0], F_OK) != 0)
+            return err_set(err, "say which one to %s: %s", argv[0], command->usage);
+        return 0;
     }
-    *argc = wanted;
-    return list;
-}
-
-static int check_action(const struct command *command, int argc, char **argv, struct err *err)
-{
-    const int place = command->action_at - 1;
-    if (place > 0 && argc == place && has_action(command, argv[0]) && access(argv[0], F_OK) != 0)
-        return err_set(err, "say which one to %s: %s", argv[0], command->usage);
-    if (place < 0 || place >= argc || has_action(command, argv[place])) return 0;
-    return unknown_action(command, argv[place], err);
+    // "/pause 3" as well as "/job 3 pause".
+    *action = find_action(command, argv[at]);
+    if (!*action && command->action_at)
+        for (at = 0; at < *argc && !(*action = find_action(command, argv[at]));) at++;
+    if (*action) move_behind(argc, argv, at);
+    if (*action || !command->action_at) return 0;
+    // The usual one, if the word in its place exists as a file or preset and is no misspelt action.
+    const char *near = NULL, *word = argv[place];
+    for (const struct command_action *a = command->actions; a->name; a++)
+        if (!near && text_distance(word, a->name) < 2) near = a->name;
+    const bool exists = command->complete == COMPLETE_PRESET || access(word, F_OK) == 0;
+    if (!command->usual || !exists || near) return unknown_action(command, word, near, err);
+    *action = find_action(command, command->usual);
+    return 0;
 }
 
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
@@ -274,13 +235,13 @@ const struct command *command_of_action(const char *action, const char *first, b
     int many = 0;
     const struct command *named = name ? command_find(name) : NULL;
     // "/load adapter FOLDER", but not "/load adapter" with a model folder of this name.
-    *noun =
-        named && has_action(named, action) && (!command_find(action) || access(first, F_OK) != 0);
+    *noun = named && find_action(named, action) && named->action_at &&
+            (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
     // A number is that of a job.
     const bool number = first && *first && !first[strspn(first, "0123456789")];
     for (int i = 0; (c = command_at(i)); i++) {
-        if (!has_action(c, action)) continue;
+        if (!c->action_at || !find_action(c, action)) continue;
         if (number && c->complete == COMPLETE_JOB) break;
         found = c;
         buf_printf(&all, "%s/%s %s", many++ ? ", " : "", c->name, action);
@@ -291,69 +252,47 @@ const struct command *command_of_action(const char *action, const char *first, b
     return many == 1 ? found : NULL;
 }
 
-// The action of a line whose action is in its place; NULL: run().
-static const struct command_action *action_of(const struct command *command, int argc, char **argv)
-{
-    const int place = command->action_at > 0 ? command->action_at - 1 : 0;
-    if (argc > place) return find_row(command, argv[place]);
-    return command->run ? NULL : command->actions;
-}
-
-static int run_action(const struct command *command, const struct command_action *a,
-                      struct shell *shell, int argc, char **argv, struct err *err)
-{
-    const int place = command->action_at > 0 ? command->action_at - 1 : 0;
-    if (argc > place) {
-        for (int i = place; i > 0; i--) argv[i] = argv[i - 1]; // what precedes the action
-        argv++;
-        argc--;
-    }
-    if (argc < a->min || (a->max >= 0 && argc > a->max))
-        return err_set(err, "usage: /%s%s %s%s%s", command->name, place ? " N" : "", a->name,
-                       a->arguments ? " " : "", a->arguments ? a->arguments : "");
-    if (command_check_needs(shell, a->needs, err) < 0) return -1;
-    return a->run(shell, argc, argv, err);
-}
-
-static void page_begin(const struct command *command, const struct shell *shell, int argc,
-                       char **argv)
-{
-    struct buf title = { 0 };
-    buf_printf(&title, "/%s", command->name);
-    for (int i = 0; i < argc; i++) buf_printf(&title, " %s", argv[i]);
-    sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE, .text = title.data });
-    buf_release(&title);
-}
-
 static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
                    struct err *err)
 {
     // Rows of options and actions check their arguments themselves.
     const bool counted = command->max >= 0 && !command->options && !command->actions;
+    const struct command_action *a = NULL;
     if (argc < command->min || (counted && argc > command->max))
         return err_set(err, "usage: %s", command->usage);
-    if (check_action(command, argc, argv, err) < 0) return -1;
-    const struct command_action *action = action_of(command, argc, argv);
+    if (command->actions && take_action(command, &argc, argv, &a, err) < 0) return -1;
+    if (a && (argc < a->min || (a->max >= 0 && argc > a->max)))
+        return err_set(err, "usage: /%s%s %s%s%s", command->name,
+                       command->action_at > 1 ? " N" : "", a->name, a->arguments ? " " : "",
+                       a->arguments ? a->arguments : "");
     if (command->check && command->check(argc, argv, err) < 0) return -1;
-    if (command_check_needs(shell, command->needs, err) < 0) return -1;
+    if (command_check_needs(shell, command->needs | (a ? a->needs : 0), err) < 0) return -1;
     const struct command *outer = shell->running; // of /run
     shell->running = command;
-    if (command->page) page_begin(command, shell, argc, argv);
-    const int status = action ? run_action(command, action, shell, argc, argv, err)
-                              : command->run(shell, argc, argv, err);
+    if (command->page) {
+        struct buf title = { 0 };
+        buf_printf(&title, "/%s", command->name);
+        for (int i = 0; i < argc; i++) buf_printf(&title, " %s", argv[i]);
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE, .text = title.data });
+        buf_release(&title);
+    }
+    const int status = (a ? a->run : command->run)(shell, argc, argv, err);
     if (command->page) sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE });
     shell->running = outer;
     return status;
 }
 
+// The words of a nested command (/collect FILE : COMMAND) are its own.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err)
 {
-    const bool before = file_out_force(command->writes && take_force(&argc, argv));
-    const bool acts = command->action_at && argc >= command->action_at;
-    char **placed = acts ? place_action(command, &argc, argv) : NULL;
-    const int status = execute(command, shell, argc, placed ? placed : argv, err);
-    free(placed);
+    bool force = false;
+    for (int i = 0; command->writes && i < argc && !force && strcmp(argv[i], ":") != 0; i++) {
+        force = !strcmp(argv[i], "--force");
+        if (force) move_behind(&argc, argv, i);
+    }
+    const bool before = file_out_force(force);
+    const int status = execute(command, shell, argc, argv, err);
     file_out_force(before);
     return status;
 }

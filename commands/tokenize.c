@@ -31,18 +31,6 @@ const struct command command_tokenizer = {
     .run = tokenizer_run,
 };
 
-static void show_tokens(const struct shell *shell, const struct tokenizer *t, const struct ids *ids)
-{
-    struct table_builder table;
-    table_begin(&table, "tokens", "place#|id#|token|special");
-    for (size_t i = 0; i < ids->count; i++) {
-        const char *token = tokenizer_token(t, ids->data[i]);
-        table_row(&table, "%zu|%d|%s|%s", i, (int)ids->data[i], token ? token : "",
-                  tokenizer_is_special(t, ids->data[i]) ? "yes" : "");
-    }
-    table_emit(&table, shell->sinks);
-}
-
 struct tokenize_options {
     const char *text;
     bool table, plain;
@@ -71,7 +59,16 @@ static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *
         sinks_emit(
             shell->sinks,
             &(struct event){ .kind = EVENT_IDS, .ids = ids.data, .count = (int64_t)ids.count });
-    if (status == 0 && o.table) show_tokens(shell, t, &ids);
+    if (status == 0 && o.table) {
+        struct table_builder table;
+        table_begin(&table, "tokens", "place#|id#|token|special");
+        for (size_t i = 0; i < ids.count; i++) {
+            const char *token = tokenizer_token(t, ids.data[i]);
+            table_row(&table, "%zu|%d|%s|%s", i, (int)ids.data[i], token ? token : "",
+                      tokenizer_is_special(t, ids.data[i]) ? "yes" : "");
+        }
+        table_emit(&table, shell->sinks);
+    }
     ids_release(&ids);
     return status;
 }

@@ -152,13 +152,6 @@ static int show_all(struct plan *p, struct err *err)
     return status;
 }
 
-static int set_ranks(struct settings *s, int64_t ranks, struct err *err)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, ranks);
-    return settings_set(s, "job.ranks", text, err);
-}
-
 static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct plan_options o = { 0 };
@@ -168,7 +161,11 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (!o.shape && command_check_needs(shell, NEEDS_MODEL, err) < 0) return -1;
     struct plan p = { &o, shell, settings_copy(engine_settings(shell->engine)) };
     int status = o.method ? settings_set(p.settings, "train.method", o.method, err) : 0;
-    if (status == 0 && o.ranks) status = set_ranks(p.settings, o.ranks, err);
+    if (status == 0 && o.ranks) {
+        char *ranks = xasprintf("%" PRId64, o.ranks);
+        status = settings_set(p.settings, "job.ranks", ranks, err);
+        free(ranks);
+    }
     if (o.method) settings_reset(p.settings, "train.params");
     if (o.shape) settings_reset(p.settings, "adapter"); // it is the loaded model's
     if (status == 0) status = o.all ? show_all(&p, err) : show_one(&p, err);
