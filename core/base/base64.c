@@ -1,7 +1,7 @@
-// core/base/base64.c -- bytes as text of 64 letters.
+// core/base/base64.c -- bytes as base64 text.
 #include "core/base/base64.h"
 
-enum { GROUPS = 256 }; // that are appended at once
+enum { GROUPS = 256 }; // appended at once
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,4 +1,4 @@
-// core/base/base64.h -- bytes as text of 64 letters (RFC 4648, with padding).
+// core/base/base64.h -- bytes as base64 text (RFC 4648, with padding).
 #ifndef CORE_BASE_BASE64_H
 #define CORE_BASE_BASE64_H
 
@@ -6,8 +6,8 @@
 
 // Appends the bytes in base64.
 void base64_encode(struct buf *out, const void *bytes, size_t size);
-// Appends the bytes of a text in base64; -1 if it is none (nothing but the 64 letters, padded to
-// whole groups of four). What was appended until then stays.
+// Appends the bytes of a base64 text. -1 if it has other characters or is not padded to whole
+// groups of four; the bytes before the fault stay appended.
 int base64_decode(struct buf *out, const char *text, size_t length);
 
 #endif

@@ -1,10 +1,10 @@
-// core/base/cancel.c -- the one flag that says that work should stop.
+// core/base/cancel.c -- the flag that asks long work to stop.
 #include "core/base/cancel.h"
 
 #include <pthread.h>
 #include <stddef.h>
 
-// A process has one Ctrl-C, or runs one job. The rest is set before other threads begin.
+// A process has one Ctrl-C, or runs one job. The other two are set before other threads start.
 static const atomic_bool *_Atomic watched;
 static struct cancel_watcher watcher;
 static pthread_t watching;
@@ -37,7 +37,7 @@ bool cancel_asked(void)
 
 bool cancel_report(const char *what, uint64_t done, uint64_t total)
 {
-    enum { SHOWN = 64 << 20 }; // bytes; less is read in a moment
+    enum { SHOWN = 64 << 20 }; // bytes; fewer are read at once
     if (watcher.progress && total >= SHOWN) watcher.progress(watcher.self, what, done, total);
     return cancel_asked();
 }

@@ -3,7 +3,7 @@
 //
 //   struct csv t = { 0 };
 //   if (csv_read(&t, "keep.csv", &err) < 0) ...
-//   const int keep = csv_column(&t, "keep");             // -1: there is none
+//   const int keep = csv_column(&t, "keep");             // -1: none
 //   for (size_t r = 0; r < t.row_count; r++) csv_cell(&t, r, keep);
 //   csv_set(&t, csv_add_row(&t), csv_need_column(&t, "score"), "0.5");
 //   csv_write(&t, "keep.csv", &err);                     // updates the file: whole or not at all

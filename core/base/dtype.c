@@ -1,4 +1,4 @@
-// core/base/dtype.c -- numbers of files from and to f32, on the host.
+// core/base/dtype.c -- converts numbers in files from and to f32, on the host.
 #include "core/base/dtype.h"
 
 #include <math.h>

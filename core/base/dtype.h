@@ -13,7 +13,7 @@
 void floats_from(float *to, const void *from, enum dtype dtype, size_t n);
 // The other way. A finite number beyond the range of f16 or bf16 becomes infinite.
 void floats_to(void *to, enum dtype dtype, const float *from, size_t n);
-// Rows [n, width] of that order into Hugging Face's.
+// Reorders rows [n, width] from that order to Hugging Face's.
 void rows_reorder(float *rows, int64_t n, int64_t width, struct head_order order);
 bool floats_finite(const float *x, size_t n);
 

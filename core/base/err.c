@@ -1,4 +1,4 @@
-// core/base/err.c -- error messages and the fatal end.
+// core/base/err.c -- error messages, and ending the program.
 #include "core/base/err.h"
 
 #include <stdarg.h>
@@ -61,7 +61,7 @@ void fatal_set_file(int file)
     fatal_file = file;
 }
 
-// The text may name a file: what a terminal would obey is left out.
+// The text may name a file: replaces control characters, which a terminal would obey.
 void fatal(const char *format, ...)
 {
     char text[1024];

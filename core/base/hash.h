@@ -28,10 +28,10 @@ void hash_add(struct hash *h, const void *bytes, size_t size);
 void hash_end(struct hash *h, char hex[HASH_HEX]);
 void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX]);
 int hash_file(const char *path, char hex[HASH_HEX], struct err *err);
-// The same, though a cancel was asked for: for what records a cancelled answer.
+// The same even after a cancel, to record a cancelled answer.
 int hash_file_always(const char *path, char hex[HASH_HEX], struct err *err);
 
-// Mixes a number into a 64-bit key that tells different things apart; not against an attacker.
+// Mixes a number into a 64-bit key. Collisions are unlikely, but easy to construct.
 static inline void hash_mix(uint64_t *key, uint64_t x)
 {
     *key = (*key ^ x) * 0x9e3779b97f4a7c15u;

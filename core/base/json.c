@@ -46,7 +46,7 @@ static cJSON **find_key(cJSON **slots, size_t count, const char *key)
     }
 }
 
-// Of members with one key the last one counts, as in Python; cJSON finds the first.
+// Keeps the last of members with one key, as Python does; cJSON would find the first.
 static void keep_last(cJSON *item)
 {
     size_t count = 2;
@@ -66,9 +66,9 @@ static void keep_last(cJSON *item)
 static cJSON *parse(const char *text, size_t size, const char *name, struct err *err)
 {
     const char *end = size ? memchr(text, '\0', size) : NULL;
-    // JSON holds no NUL: it would hide the rest of a text.
+    // JSON has no NUL, which would end the text early.
     cJSON *json = end ? NULL : cJSON_ParseWithLengthOpts(text, size, &end, false);
-    // What follows the value must be blank.
+    // Only blanks may follow the value.
     for (const char *p = end; json && p && p < text + size; p++)
         if (!strchr(" \t\r\n", *p)) {
             cJSON_Delete(json);
@@ -95,14 +95,14 @@ bool json_has_nul(const char *text, size_t size)
     for (size_t i = 0; i + sizeof nul - 1 <= size; i++) {
         if (text[i] != '\\') continue;
         if (!memcmp(text + i, nul, sizeof nul - 1)) return true;
-        i++; // what is escaped
+        i++; // the escaped character
     }
     return false;
 }
 
 // --- numbers as they are written -----------------------------------------------------------------
 
-// cJSON leaves a number's valuestring NULL, but copies and frees one that is set.
+// cJSON leaves the valuestring of a number NULL, but copies and frees it if it is set.
 
 static size_t digits(const char *p, size_t n)
 {
@@ -152,7 +152,7 @@ static size_t next_number(struct numbers *s)
 // Stores with each number its text. The tree has its numbers in the order of the text.
 static void keep(cJSON *item, struct numbers *s)
 {
-    enum { EXACT = 15 }; // digits that a double has, and cJSON writes
+    enum { EXACT = 15 }; // digits that a double keeps and cJSON writes
     bool whole;
     for (; item; item = item->next) {
         if (item->child) keep(item->child, s);
@@ -198,7 +198,7 @@ cJSON *json_whole_new(int64_t value)
     return item;
 }
 
-// cJSON writes a raw item's text as it is.
+// Makes raw items, whose text cJSON writes unchanged, of numbers with a text.
 static void make_raw(cJSON *item)
 {
     for (; item; item = item->next) {

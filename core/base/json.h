@@ -22,7 +22,7 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 // The end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python wrote
 // it, else "".
 const char *json_python(const char *text, size_t size);
-bool json_has_nul(const char *text, size_t size); // the character \u0000, in any of the texts
+bool json_has_nul(const char *text, size_t size); // \u0000 in any of its texts
 
 // Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
 // whole number is too large to be exact as a double. `object` may be NULL (all keys absent).
@@ -48,16 +48,16 @@ cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct 
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);
-// For comparing ids: a whole number written another way ("1.0", "1e3") in its shortest form; any
-// other text as it is. free() it.
+// For comparing ids: the shortest form of a whole number written another way ("1.0", "1e3"); any
+// other text unchanged. free() it.
 char *json_number_key(const char *text);
 
 // The whole number of an item; `otherwise` if it is not one, is not exact, or if `item` is NULL.
 // Only this function and json_int read whole numbers of files.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
-// The text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names) become
-// U+FFFD.
+// Appends the text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names)
+// become U+FFFD.
 void json_put_text(struct buf *b, const char *text);
 
 #endif

@@ -83,7 +83,7 @@ char *xasprintf(const char *format, ...)
     return buf_take(&b);
 }
 
-// Room for `more` further bytes and the closing NUL.
+// Makes sure that `more` bytes and the closing NUL fit.
 static void buf_reserve(struct buf *b, size_t more)
 {
     if (more > SIZE_MAX / 4 - b->length) fatal("out of memory (text)");

@@ -13,7 +13,7 @@
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *memory, size_t size);
-// Room for `count` elements; checks the product for overflow.
+// Memory for `count` elements; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 
-// Nobody who writes a file knows it: names that share a slot would make a table slow.
+// Secret, so that no file can contain names that all share a slot and make the table slow.
 static uint64_t seed;
 
 static void make_seed(void)

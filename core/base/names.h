@@ -19,14 +19,14 @@ struct names {
     size_t slot_count;
 };
 
-// Number of the name; *known says whether it already existed (known may be NULL).
+// Returns the number of the name; *known: it already existed (may be NULL).
 size_t names_add(struct names *n, const char *name, bool *known);
-// Finds the name without adding it; *number is its number.
+// Finds the number of a name without adding it.
 bool names_find(const struct names *n, const char *name, size_t *number);
-// The first names, at most `most` of them: "a, b and 3 more".
+// Appends the first names, at most `most`: "a, b and 3 more".
 void names_put(struct buf *to, const struct names *n, size_t most);
 void names_release(struct names *n);
-// The hash that the table uses, for other tables of texts; another one in each process.
+// The table's hash, for other tables of texts. It differs between processes.
 uint64_t names_hash(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-// core/base/pace.c -- the time that work still takes.
+// core/base/pace.c -- the time that is left for work.
 #include "core/base/pace.h"
 
 #include <math.h>

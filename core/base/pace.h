@@ -1,22 +1,20 @@
-// core/base/pace.h -- how long work will still take, from its progress so far: the one place that
-// computes it.
+// core/base/pace.h -- estimates the time left for work from its progress.
 //
 //   struct pace p = pace_from(0);            // the work begins now, at step 0
 //   p.left = pace_left(&p, step, steps);     // after each step
 #ifndef CORE_BASE_PACE_H
 #define CORE_BASE_PACE_H
 
-// All zero: the work begins with the first call of pace_left.
+// If zeroed, the work starts with the first call of pace_left.
 struct pace {
-    double begin;       // by clock_seconds; 0: not begun
-    double from;        // step at which it began: a resumed job's is not 0
-    double last, steps; // of the call before
+    double begin;       // by clock_seconds; 0: not started
+    double from;        // the first step; not 0 in a resumed job
+    double last, steps; // of the previous call
 };
 
 struct pace pace_from(double step);
-// Seconds until `steps` if the rest goes like what was done; NaN: nothing is done yet. Where the
-// step falls or the number of steps changes (a load that goes on to its next part), the work begins
-// anew.
+// Seconds until `steps` at the pace so far; NaN: nothing is done yet. Starts again if the step
+// falls or the number of steps changes (the next part of a load).
 double pace_left(struct pace *p, double step, double steps);
 
 enum { PACE_TEXT = 32 };

@@ -6,13 +6,13 @@
 
 #include "core/base/err.h"
 
-// $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME when the variable is unset or no absolute path.
-// NULL when there is no home folder either. free() it.
+// $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME if the variable is unset or not an absolute path.
+// NULL without a home folder. free() it.
 char *places_file(const char *variable, const char *otherwise, const char *name);
 // Creates the folders above `path` (mode 0700) as needed.
 int places_make_parents(const char *path, struct err *err);
-// A path relative to the folder of the running program, without ".." where it exists; NULL when
-// that is unknown. free() it.
+// A path relative to the folder of the running program, resolved if it exists; NULL if the folder
+// is unknown. free() it.
 char *places_beside_program(const char *relative);
 
 #endif

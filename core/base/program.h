@@ -13,18 +13,18 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-enum { PROGRAM_MISSING = 127 }; // it cannot be started, as shells say it
+enum { PROGRAM_MISSING = 127 }; // it cannot be started; the status shells use
 
 struct program {
-    char *const *argv;         // argv[0] is looked for in PATH
-    double patience_s;         // then it is killed
-    size_t most;               // bytes kept of what it writes; the rest is read and dropped
-    bool errors;               // keeps what it writes to stderr, too
+    char *const *argv;         // searches PATH for argv[0]
+    double patience_s;         // kills it after that time
+    size_t most;               // bytes of output kept; the rest is read and dropped
+    bool errors;               // keeps stderr too
     const atomic_bool *cancel; // kills it; NULL: nothing does
 };
 
-// Its exit status, with what it wrote added to *out; it reads nothing, and a Ctrl-C of the terminal
-// does not reach it. -1: it did not end by itself, and err says why.
+// Returns its exit status and appends its output to *out. Its standard input is empty, and Ctrl-C
+// at the terminal does not reach it. -1: it did not end by itself.
 int program_run(const struct program *p, struct buf *out, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 // core/base/random.h -- counter-based random numbers: a draw depends only on (seed, stream, place).
 //
-// So a re-prefill, another device or another number of threads gives the same draws (sampling,
-// random scores, noise, shuffling). Each purpose has its own stream.
+// Draws (sampling, random scores, noise, shuffling) therefore do not depend on re-prefills, the
+// device or the number of threads. Each purpose has its own stream.
 #ifndef CORE_BASE_RANDOM_H
 #define CORE_BASE_RANDOM_H
 

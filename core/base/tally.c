@@ -1,4 +1,4 @@
-// core/base/tally.c -- mean and standard deviation of numbers as they come.
+// core/base/tally.c -- running mean and standard deviation.
 #include "core/base/tally.h"
 
 #include <math.h>

@@ -18,7 +18,7 @@ struct tally {
 
 void tally_add(struct tally *t, double x);
 void tally_merge(struct tally *t, const struct tally *other); // merges another tally
-double tally_mean(const struct tally *t);                     // NaN of nothing
+double tally_mean(const struct tally *t);                     // NaN if empty
 double tally_std(const struct tally *t);                      // of the population; NaN if empty
 
 #endif

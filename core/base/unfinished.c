@@ -1,4 +1,4 @@
-// core/base/unfinished.c -- names and locks of files and folders in the making.
+// core/base/unfinished.c -- names and locks of unfinished files and folders.
 #include "core/base/unfinished.h"
 
 #include <ctype.h>
@@ -79,8 +79,9 @@ static char *random_name(const char *path)
     return xasprintf("%s%s%s", path, infix, text);
 }
 
-// With the permissions of any new file or folder: mkostemp and mkdtemp would hide it from others,
-// and the umask, which their callers then need, can be read only by changing it for all threads.
+// Gives it the permissions of any new file or folder: those of mkostemp and mkdtemp hide it from
+// other users, and correcting them needs the umask, which can be read only by changing it for all
+// threads.
 static int create(const char *part, bool folder)
 {
     if (!folder) return open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -1,5 +1,5 @@
-// core/base/unfinished.h -- files and folders that get their name when complete: until then
-// NAME.part-XXXXXX, locked by the process that writes it.
+// core/base/unfinished.h -- files and folders that get their name when they are complete. Until
+// then they are NAME.part-XXXXXX, locked by the writing process.
 //
 //   char *part = unfinished_begin("out/q.gguf", false, &lock);
 //   ... rename(part, "out/q.gguf"); close(lock); free(part);

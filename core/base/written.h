@@ -1,11 +1,11 @@
-// core/base/written.h -- remembers which files this program wrote for a person, so that it can
-// replace them later without asking.
+// core/base/written.h -- remembers the files that this program wrote by a name from a person, so
+// that it can replace them later without asking.
 //
 //   written_note("table.csv");                     // just written
 //   if (written_unchanged("table.csv")) ...        // nobody has changed it since
 //
 // The list is a file beside the history ($XDG_STATE_HOME/vlmsh/written): path, size and time of the
-// last change of each file. Without it (no home folder, a read-only one), no file is known.
+// last change of each file. Without the list (no home folder, or a read-only one) no file is known.
 #ifndef CORE_BASE_WRITTEN_H
 #define CORE_BASE_WRITTEN_H
 

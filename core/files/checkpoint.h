@@ -21,85 +21,85 @@ struct arena;
 struct load_progress;
 struct tensor;
 
-// Begins the text that records use while `identity` is not known.
+// Prefix of the text that stands in records for an unknown `identity`.
 #define UNHASHED "unhashed-"
 
 struct checkpoint {
     char *folder;            // or the GGUF file, with "::" and that of its encoder if it was named
     char *name;              // opens the same weights again: the same, or "FOLDER::q8_0"
-    cJSON *config;           // config.json, always there
+    cJSON *config;           // config.json, never NULL
     cJSON *generation;       // generation_config.json or NULL
-    size_t ends_named;       // of a GGUF file: ends of answers in its metadata; others by text
+    size_t ends_named;       // GGUF: end tokens named in the metadata; the rest were found by text
     cJSON *preprocessor;     // preprocessor_config.json or NULL
     cJSON *processor;        // processor_config.json or NULL
     cJSON *tokenizer_config; // tokenizer_config.json with special_tokens_map.json, or NULL
-    bool tokenizer_config_missing; // there is no tokenizer_config.json
+    bool tokenizer_config_missing; // no tokenizer_config.json exists
     char *notice;                  // what the user should know about the files; NULL: nothing
     char *chat_template;           // the folder's chat template or NULL
-    char *template_file;           // that has it
+    char *template_file;           // the file that has it
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
-    bool *read;         // of each of them: a model has bound it
+    bool *read;         // [tensor_count] a model has bound it
     struct gguf **gguf; // the files: the first has metadata and tokenizer; none: a folder
     int gguf_count;
-    void **made; // memory of tensors that are put together of several
+    void **made; // memory of tensors joined from several
     size_t made_count;
     // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
-    char fingerprint[HASH_HEX]; // of all that changes an answer
+    char fingerprint[HASH_HEX]; // of everything that affects answers
     char weights[HASH_HEX];     // of config.json and the weights alone
     char *files;                // "config.json@3f2a61d0c4e7 ...": names and hashes, for messages
     char *identity;             // "FINGERPRINT FILES", for records with one text
-    char earlier[HASH_HEX];     // what checkpoint_was compares; "": not found yet
-    struct identifying *identifying; // hashes that are not complete yet, or NULL
-    char *form; // "q8_0 packing 1": smaller weights are in use; NULL: those stored
-    // Set: there are no tensors yet. Whatever is asked for is reported here, and taken to be there
-    // in that shape (core/new/shape_list.c).
+    char earlier[HASH_HEX];     // fingerprint of earlier versions; "": not computed
+    struct identifying *identifying; // unfinished hashes, or NULL
+    char *form; // "q8_0 packing 1" of smaller weights in use; NULL: the stored ones
+    // If set, there are no tensors: reports each requested tensor, which then counts as present in
+    // that shape (core/new/shape_list.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
     void *asker;
 };
 
-// Resolves what the user typed to a folder or GGUF file: an existing one, else `org/name` or
+// Resolves a name to a folder or GGUF file: an existing one, else `org/name` or
 // `org/name/FILE.gguf` in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub,
 // ~/.cache/huggingface/hub; refs/main, else the newest snapshot). A folder without safetensors
-// stands for the one GGUF model in it. A new string, or NULL with a message that says where it
-// looked.
+// stands for the one GGUF model in it. Returns a new string, or NULL with a message that says where
+// it looked.
 char *checkpoint_locate(const char *name, struct err *err);
-// Models of that cache, sorted: names for checkpoint_locate.
+// Names of the models in that cache, sorted, for checkpoint_locate.
 void checkpoint_cached(struct names *found);
 
 // Opens and checks all files, maps the weights. A missing shard, a tensor in no shard or a broken
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// The same from configs and headers alone; checkpoint_fetch brings the weights of shards first..
+// The same without reading weights; checkpoint_fetch brings those of the shards from `first` on
 // into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
-// Finds the fingerprint, unless it is known: call it before reading one of those fields. Reads all
-// of a file that was not seen before (core/files/content.h). -1: failed, or cancelled (by
-// `progress`; NULL: by Ctrl-C); it may be called again. All calls must come from one thread.
+// Computes the fingerprint unless it is known; call it before reading those fields. Reads every
+// byte of files that were not seen before (core/files/content.h). -1: failed, or cancelled (by
+// `progress`; NULL: by Ctrl-C); may be called again. All calls must come from one thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
-// The same, but leaves large files that were not seen before to a thread of low priority, which
-// checkpoint_identify and checkpoint_close stop: what it has read need not be read again.
+// The same, but leaves large files that were not seen before to a thread of low priority.
+// checkpoint_identify and checkpoint_close stop it; the bytes it has read are not read again.
 int checkpoint_identify_behind(struct checkpoint *c, struct err *err);
-// Is the fingerprint known (by now)?
+// Whether the fingerprint is known by now.
 bool checkpoint_identified(struct checkpoint *c);
-// From here on the weights are those of that form, made from the stored ones.
+// Records that weights of that form, made from the stored ones, are in use.
 void checkpoint_form(struct checkpoint *c, const char *form);
 // The chat template of another folder for this model, such as an adapter's, found as the model's
 // own; NULL: none. The caller frees it.
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                              cJSON *tokenizer_config);
-// Are they the same but for the line break at the end, which Jinja drops?
+// Whether they differ at most in a line break at the end, which Jinja drops.
 bool checkpoint_same_template(const char *a, const char *b);
-// Is a recorded value of `identity` only what stood for it (UNHASHED)?
+// Whether a recorded `identity` is only a placeholder (UNHASHED).
 bool checkpoint_identity_unknown(const char *identity);
-// Have two recorded values of `identity` the same fingerprint?
+// Whether two recorded `identity` values have the same fingerprint.
 bool checkpoint_identity_same(const char *a, const char *b);
-// Is it what earlier versions took for the fingerprint of these weights? It left out the other
-// files, and the middle of tensors.
+// Whether earlier versions had this fingerprint for these weights. It left out the other files, and
+// the middle of tensors.
 bool checkpoint_was(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
 // *earlier: an earlier version recorded it, from fewer files.
@@ -109,42 +109,40 @@ int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, str
 char *checkpoint_files_differ(const char *were, const char *are);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
-// Tensors of a GGUF file take the place of those of the same names and shapes; the file is taken
-// over.
+// Replaces tensors by those of a GGUF file with the same names and shapes; takes over the file.
 int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
-// Is it the name of a GGUF file (and of its encoder)?
+// Whether a name is that of a GGUF file, with or without an encoder.
 bool checkpoint_is_gguf(const char *name);
-// "MODEL.gguf::ENCODER.gguf", the name of both files together, or "FOLDER::q8_0"; the caller frees
-// it.
+// Joins two names: "MODEL.gguf::ENCODER.gguf", or "FOLDER::q8_0". The caller frees it.
 char *checkpoint_with_encoder(const char *model, const char *encoder);
-// Refuses metadata of a GGUF file that nothing has read and that change the result: -1.
+// Refuses unread metadata of a GGUF file that change the result: -1.
 int checkpoint_keys_check(const struct checkpoint *c, struct err *err);
-// Lists the unknown pairs as text; NULL: none. The caller frees it.
+// Lists the unknown metadata; NULL: none. The caller frees it.
 char *checkpoint_keys_unread(const struct checkpoint *c);
 // The tokenizer of the folder or file.
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);
-// The tokenizer alone: of a GGUF file, or what tokenizer_open takes.
+// The tokenizer of a GGUF file, or of a path for tokenizer_open.
 struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
-// "best-40.safetensors" or, from earlier versions, "best.safetensors": a training's working files
-// beside a model.
+// Whether it is a working file of training beside a model: "best-40.safetensors" or, from earlier
+// versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
 
-// The file that provides `preprocessor`.
+// The name of the file that `preprocessor` was read from.
 const char *checkpoint_preprocessor_file(const struct checkpoint *c);
 
 bool checkpoint_has(const struct checkpoint *c, const char *name);
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name);
-// Counts a tensor as read that need not be bound (the second copy of a tied head).
+// Marks a tensor as read that need not be bound (the second copy of a tied head).
 void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
-// The same for `count` rows from `row` on of part `number` of a tensor [parts, rows, columns]: a
-// matrix.
+// The same for a matrix: `count` rows from `row` on of part `number` of a tensor [parts, rows,
+// columns].
 struct checkpoint_part {
     int64_t shape[3]; // of the whole
     int64_t number, row, count;

@@ -1,13 +1,13 @@
 // core/files/checkpoint_identity.c -- one hash over all files of a model that change an answer.
 //
 //   fingerprint   over the names and hashes of all these files
-//   weights       over config.json and the weights alone: what smaller weights are made of
-//   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": which one differs
+//   weights       over config.json and the weights alone: the sources of smaller weights
+//   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which one differs
 //
-// Only files that are read count: a tokenizer.model beside a tokenizer.json does not.
+// Only files that are read count; a tokenizer.model beside a tokenizer.json does not.
 //
-// Small files are hashed when the folder is opened. Large ones that were not seen before are read
-// by a thread; whoever needs the hash stops it and reads the rest.
+// Small files are hashed when the folder is opened. A thread reads large ones that were not seen
+// before; the first caller that needs the hash stops it and reads the rest.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,9 +28,9 @@
 #include "core/tokenizer/tokenizer.h"
 
 enum {
-    SAMPLE = 4096,     // bytes at each end of a tensor that earlier versions hashed
+    SAMPLE = 4096,     // bytes hashed at each end of a tensor by earlier versions
     DIGITS = 12,       // of a file's hash in `files`
-    BEHIND = 64 << 20, // fewer bytes are read at once
+    BEHIND = 64 << 20, // fewer bytes are read without a thread
 };
 
 // --- parts ---------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static bool may_continue(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&i->stop);
 }
 
-// Takes only the time of a processor that would be idle. An error shows when the hash is needed.
+// Runs only on otherwise idle processors. Errors are reported when the hash is needed.
 static void *read_behind(void *self)
 {
     struct identifying *i = self;
@@ -148,11 +148,11 @@ static void *read_behind(void *self)
     return NULL;
 }
 
-// Without a thread, whoever needs the hash reads the shards.
+// If the thread cannot be created, the caller that needs the hash reads the shards.
 static void start_behind(struct identifying *i)
 {
     sigset_t all, before;
-    sigfillset(&all); // signals are the main thread's
+    sigfillset(&all); // the main thread handles signals
     pthread_sigmask(SIG_SETMASK, &all, &before);
     i->running = pthread_create(&i->thread, NULL, read_behind, i) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -181,7 +181,7 @@ void checkpoint_identify_end(struct checkpoint *c)
     c->identifying = NULL;
 }
 
-// Hashes the small files, and takes the hashes of shards that were kept.
+// Hashes the small files, and looks up kept hashes of shards.
 static int begin(struct checkpoint *c, struct err *err)
 {
     struct identifying *i = c->identifying = xcalloc(1, sizeof *i);

@@ -8,16 +8,16 @@ enum {
     CHECKPOINT_CONFIG_LIMIT = 32 << 20 // bytes of a small file (the largest indexes have 16 MB)
 };
 
-// A JSON file of the folder. *json stays NULL when it is absent.
+// Reads a JSON file of the folder. *json stays NULL if it is absent.
 int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
                          struct err *err);
-// Adds to c->notice; takes the text over.
+// Adds to c->notice; takes over the text.
 void checkpoint_tell(struct checkpoint *c, char *text);
-// The folder's chat template, once its other configs are read.
+// Reads the folder's chat template, after its other configs.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
-// Splits such a name; *encoder NULL: it names none. The caller frees both.
+// Splits such a name; *encoder NULL: none is named. The caller frees both.
 void checkpoint_split_name(const char *name, char **model, char **encoder);
 // Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
 // link to its repository's blobs.

@@ -47,7 +47,7 @@ static const char *template_of(const cJSON *json, const char **other)
     return best ? best->valuestring : NULL;
 }
 
-// *text stays NULL where the file is absent or has no template; the caller frees it.
+// *text stays NULL if the file is absent or has no template; the caller frees it.
 static int read_one(struct checkpoint *c, const char *name, char **text, char **other,
                     struct err *err)
 {
@@ -123,7 +123,7 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
     for (const char *const *order = orders[sees]; *order; order++) {
         char *text = NULL, *other = NULL;
         if (!sees && c->chat_template && !strcmp(*order, "chat_template.json"))
-            break; // only a processor's; here they stand in for a missing one
+            break; // a processor's template, used only if no other exists
         if (read_one(c, *order, &text, &other, err) < 0) {
             free(text);
             return -1;
@@ -134,7 +134,7 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
             if (other) tell_other(c, *order, other);
             text = NULL;
         } else if (text && !checkpoint_same_template(text, c->chat_template) &&
-                   strcmp(*order, "tokenizer_config.json") != 0) { // there a file overrides it
+                   strcmp(*order, "tokenizer_config.json") != 0) { // which files override
             checkpoint_tell(
                 c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
                              "transformers 5",
@@ -155,7 +155,7 @@ char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                                 .config = c->config,
                                 .preprocessor = c->preprocessor,
                                 .tokenizer_config = tokenizer_config };
-    checkpoint_read_template(&other, &err); // what cannot be read is none
+    checkpoint_read_template(&other, &err); // unreadable files count as absent
     free(other.notice);
     free(other.template_file);
     free(copy);

@@ -51,8 +51,7 @@ static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LA
     mix(lane, last);
 }
 
-// `n` bytes at `at` of the file. Read, not mapped: a mapped file would count as the program's
-// memory.
+// `n` bytes at `at` of the file. Not mapped, because a mapped file counts as memory of the program.
 static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const char *path,
                       struct err *err)
 {
@@ -99,7 +98,7 @@ static char *read_entry(char *path)
     return text;
 }
 
-// Takes over the path. What cannot be written is computed again the next time.
+// Takes over the path. A hash that cannot be written is computed again the next time.
 static void write_entry(char *path, const char *text)
 {
     if (path && places_make_parents(path, NULL) == 0)
@@ -212,7 +211,7 @@ static int hash_pieces(struct content *c, unsigned char *piece,
 {
     const uint64_t size = content_size(c);
     uint64_t zero[LANES], lane[LANES];
-    hash_piece(piece, PIECE, zero); // it is empty still
+    hash_piece(piece, PIECE, zero); // still zeros
     while (c->done < size) {
         const uint64_t n = size - c->done < PIECE ? size - c->done : PIECE;
         if (c->data <= c->done) { // a file system without holes reports none

@@ -1,7 +1,7 @@
 // core/files/content.h -- a hash over the whole content of a file, computed once.
 //
 //   char hex[HASH_HEX];
-//   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or what was kept
+//   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or its kept hash
 //
 // Hashes of files above 1 MB are kept in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
 // small file each, with size, times of change, device and inode, so that an unchanged file is not

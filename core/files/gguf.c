@@ -32,8 +32,8 @@ enum {
 static const struct tensor_type {
     const char *name;
     int id;
-    int dtype;          // -1: such a tensor can lie in a file but not be computed with
-    int numbers, bytes; // of a block, where the dtype does not say it
+    int dtype;          // -1: valid, but not supported in computations
+    int numbers, bytes; // of a block, if there is no dtype
 } tensor_types[] = {
     // clang-format off
     { "F32", 0, .dtype = DTYPE_F32 },            { "F16", 1, .dtype = DTYPE_F16 },
@@ -272,7 +272,7 @@ static int sort_tensors(struct gguf *f, struct err *err)
     return twice ? err_set(err, "tensor '%.200s' appears twice", twice) : 0;
 }
 
-// In the order of the list each tensor begins where the one before it ends, padded.
+// Each tensor must begin where the one before it in the list ends, padded.
 static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
 {
     uint64_t end = 0; // below 2^63 + 2^20

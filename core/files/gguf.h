@@ -5,8 +5,8 @@
 //   const struct safetensor *t = gguf_find(f, "blk.0.attn_q.weight");
 //
 // Versions 2 and 3, little-endian (ggml's docs/gguf.md). Checks every rule of the format before
-// allocating: counts against the file's size, lengths of texts and lists, types, nesting,
-// duplicate names, alignment, and that tensors lie one behind another within the file.
+// allocating: counts against the file's size, lengths of texts and lists, types, nesting, duplicate
+// names, alignment, and that tensors follow one another within the file.
 #ifndef CORE_FILES_GGUF_H
 #define CORE_FILES_GGUF_H
 
@@ -42,7 +42,7 @@ struct gguf_entry {
     enum gguf_type item;       // of a list: the type of its members
     uint64_t count;            // of a list
     const unsigned char *data; // in the mapping: the number, or a list's first member
-    bool read;                 // something looked it up
+    bool read;                 // some code looked it up
 };
 
 struct gguf {
@@ -52,7 +52,7 @@ struct gguf {
     uint64_t header;            // bytes before the first tensor's data
     struct gguf_entry *entries; // sorted by key
     uint64_t entry_count;
-    struct safetensor *tensors; // sorted by name; shapes as elsewhere, the row's length last
+    struct safetensor *tensors; // sorted by name; shapes with the row's length last
     uint64_t tensor_count;
     bool borrowed; // from gguf_parse
 };
@@ -68,14 +68,14 @@ int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 // Marks the pair as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
-// Marks an unread pair as read if its value is the one that is computed anyway.
+// Marks a pair as read if its value is the one that is always used.
 void gguf_expect(const struct gguf *f, const char *key, double value);
-// A text; NULL if it is absent or no text.
+// A text; NULL if it is absent or of another type.
 const char *gguf_text(const struct gguf *f, const char *key);
-// The same; -1 if it is there and no text.
+// The same; -1 if it is of another type.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
-// A whole number of any type, or a list of equal ones, one a layer; `otherwise` if it is absent, -1
-// if it is none or out of range.
+// A whole number of any type, or a list of equal ones, one per layer; `otherwise` if it is absent,
+// -1 if it has another type or is out of range.
 int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
@@ -95,11 +95,11 @@ char *gguf_types_known(void);
 int gguf_type_id(enum dtype dtype);
 
 // Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight" is
-// "blk.3.ffn_up.weight", "layers.3.mlp.experts.up_proj.weight" that of all experts together. NULL:
-// it has none. The caller frees it.
+// "blk.3.ffn_up.weight", "layers.3.mlp.experts.up_proj.weight" stands for all experts together.
+// NULL: it has none. The caller frees it.
 char *gguf_text_theirs(const char *architecture, const char *ours);
-// The order of the rows of queries and keys in such files; heads of `head` numbers, of which `turn`
-// turn, by one position or by several.
+// The row order of queries and keys in such files: heads of `head` numbers with `turn` rotary ones,
+// for one position or several (multimodal).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,
                                   bool multimodal);
 

@@ -1,5 +1,5 @@
-// core/files/parquet.c -- what a parquet file says of itself: the schema, and where the row groups'
-// chunks are (apache/parquet-format, src/main/thrift/parquet.thrift: FileMetaData).
+// core/files/parquet.c -- reads a parquet file's footer: the schema and the chunks of the row
+// groups (apache/parquet-format, src/main/thrift/parquet.thrift: FileMetaData).
 #include "core/files/parquet.h"
 
 #include <stdlib.h>
@@ -77,10 +77,10 @@ static bool is_picture(const struct parquet *p, size_t i, int depth)
 struct schema {
     struct parquet *p;
     struct thrift *t;
-    size_t left; // nodes that follow
+    size_t left; // nodes still to read
 };
 
-// One node and all below it. 0 or -1.
+// Reads one node and all below it.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static int read_tree(struct schema *s, int depth, int def, int rep)
 {
@@ -93,7 +93,7 @@ static int read_tree(struct schema *s, int depth, int def, int rep)
     *n = read_node(s->t, &children);
     if (s->t->broken || (n->type == PARQUET_GROUP) != (children > 0)) return -1;
     if (!depth && n->type != PARQUET_GROUP) return -1;
-    if (!depth) n->repetition = PARQUET_REQUIRED; // the root's is of no meaning
+    if (!depth) n->repetition = PARQUET_REQUIRED; // the root's has no meaning
     n->def = def + (n->repetition != PARQUET_REQUIRED);
     n->rep = rep + (n->repetition == PARQUET_REPEATED);
     n->leaf = p->leaf_count;
@@ -199,8 +199,7 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Chunks lie between the first mark and the footer, and not in the same bytes, which would be
-// scanned once for each.
+// Chunks must lie before the footer and must not share bytes, which would be scanned once for each.
 static int check_chunks(const struct parquet *p, uint64_t footer, struct err *err)
 {
     uint64_t left = footer;

@@ -43,7 +43,7 @@ struct parquet_node {
     bool picture; // struct of bytes and path, or bytes in a column "image..."
     bool unread;  // a column that parquet_row_read leaves out
     int size;     // of PARQUET_FIXED
-    int def, rep; // levels at which it is there, and repeats
+    int def, rep; // levels at which it is present, and repeats
     size_t end;   // nodes below: [own + 1, end)
     size_t leaf;  // the first leaf at or below it
 };
@@ -58,9 +58,9 @@ struct parquet_chunk {
     // Found when first needed; without the dictionary.
     struct parquet_page *pages;
     size_t page_count;
-    uint64_t dictionary;       // its place in the file; 0: there is none
+    uint64_t dictionary;       // its offset in the file; 0: none
     uint64_t dictionary_bytes; // of memory, decoded
-    char *fault;               // why its pages cannot be found; NULL: not tried, or found
+    char *fault;               // why its pages were not found; NULL: found, or not searched
 };
 
 struct parquet_group {
@@ -84,17 +84,17 @@ struct parquet {
     struct parquet_block **blocks; // decoded pages
     size_t block_count;
     uint64_t clock;     // counts rows read
-    uint64_t row_bytes; // of memory, decoded for the row at hand
+    uint64_t row_bytes; // bytes decoded for the current row
 };
 
 int parquet_open(struct parquet *p, const char *path, struct err *err);
 void parquet_close(struct parquet *p); // zeroed is fine
-// Releases decoded pages; they are decoded again when they are needed.
+// Releases decoded pages, which are decoded again when needed.
 void parquet_forget(struct parquet *p);
 
 // Borrowed until the next row is read.
 struct parquet_picture {
-    const char *bytes, *path; // NULL: there are none; path is not NUL-terminated
+    const char *bytes, *path; // NULL: none; path is not NUL-terminated
     size_t size, path_size;
 };
 
@@ -109,8 +109,8 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
 
-// Leaves that are INT96 or of fixed size are null: sets have none. So are bytes with a byte 0; in a
-// column of texts one is an error.
+// Leaves that are INT96 or of fixed size are null: sets have none. So are bytes with a zero byte,
+// which is an error in a column of texts.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

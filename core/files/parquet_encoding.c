@@ -9,7 +9,7 @@
 
 // --- runs ----------------------------------------------------------------------------------------
 
-// `count` numbers, the lowest bits first.
+// Unpacks `count` numbers, the lowest bits first.
 static void unpack_bits(const uint8_t *at, int width, size_t count, uint32_t *out)
 {
     const uint64_t mask = ((uint64_t)1 << width) - 1;
@@ -47,7 +47,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
         // An odd head: groups of eight numbers. Otherwise one number, repeated.
         const size_t length = head & 1 ? (size_t)(head >> 1) * 8 : head >> 1;
         const size_t take = length < count - done ? length : count - done;
-        // The last group may be cut off after what is needed.
+        // The last group may be cut off after the numbers needed.
         const size_t need = head & 1 ? (take * (size_t)width + 7) / 8 : bytes;
         if (need > (size_t)(end - at)) return NULL;
         if (head & 1) {

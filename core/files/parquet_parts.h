@@ -18,7 +18,7 @@ struct parquet_page {
     uint32_t size, unpacked;     // bytes in the file, and of these decompressed
     uint32_t rep_size, def_size; // v2
     int64_t first, values;       // levels in the chunk
-    uint64_t at;                 // of its bytes, behind the header
+    uint64_t at;                 // of its bytes, after the header
 };
 
 union parquet_value {
@@ -38,7 +38,7 @@ struct parquet_block {
     uint8_t *rep, *def;          // [count]; NULL: all 0
     union parquet_value *values; // [count]; 0 where there is no value
     uint32_t *starts;            // [rows + 1] the first level of each row; NULL: one level a row
-    char **buffers;              // that values point into
+    char **buffers;              // that the values point into
     size_t buffer_count;
     uint64_t bytes, used; // memory; parquet.clock when it was last used
 };
@@ -58,7 +58,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
                               uint32_t *out);
 // Decompressed bytes, free() them. NULL with a message.
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err);
-// "'FILE', column answers.list.element"
+// Prepends "'FILE', column answers.list.element".
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
 
 // --- Thrift's compact protocol -------------------------------------------------------------------

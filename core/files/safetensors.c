@@ -135,7 +135,7 @@ static int read_text(struct cursor *c, struct buf *text)
     return 0;
 }
 
-// A whole number from 0 to 2^63-1, as JSON writes it.
+// Reads a whole number from 0 to 2^63-1.
 static int read_whole(struct cursor *c, int64_t *value)
 {
     char first = peek(c);
@@ -151,7 +151,7 @@ static int read_whole(struct cursor *c, int64_t *value)
     return 0;
 }
 
-// [n, n, ...]: at most `limit` numbers.
+// Reads [n, n, ...], at most `limit` numbers.
 static int read_list(struct cursor *c, int64_t *values, int limit, int *count)
 {
     *count = 0;

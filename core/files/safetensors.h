@@ -3,7 +3,7 @@
 //
 //   struct safetensors *f = safetensors_open(path, &err);
 //   const struct safetensor *t = safetensors_find(f, "lm_head.weight");
-//   ... t->dtype, t->shape, t->data (in the mapping: valid until safetensors_close) ...
+//   ... t->dtype, t->shape, t->data (in the mapping, valid until safetensors_close) ...
 //
 // Checks every rule of the format before allocating: header length, UTF-8, JSON, duplicate names,
 // known dtype, contiguous offsets without gap or overlap up to the end of the file, shape x dtype

@@ -1,5 +1,5 @@
 // core/files/safetensors_write.c -- the safetensors writer: header from the declarations, data in
-// pieces. The first failure is kept: later calls return it.
+// pieces. Keeps the first failure, which later calls return.
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err)
 {
     const char *was = safetensors_metadata(f, "hash");
     char is[HASH_HEX];
-    // Another program that rewrites the file puts it elsewhere.
+    // A program that rewrites the file puts the hash elsewhere.
     if (!was || strlen(was) != HASH_HEX - 1 || f->size < HASH_AT + HASH_HEX ||
         memcmp((const char *)f->map + HASH_AT, was, HASH_HEX - 1) != 0)
         return 0;

@@ -38,7 +38,7 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
 {
     struct image_header h;
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    const bool turned = h.orientation >= 5; // its sides change places
+    const bool turned = h.orientation >= 5; // exchanges its sides
     *width = turned ? h.height : h.width;
     *height = turned ? h.width : h.height;
     return 0;
@@ -74,7 +74,7 @@ void image_flatten(struct image *image, const uint8_t background[3])
 {
     if (image->channels != 4) return;
     const uint8_t *from = image->pixels;
-    uint8_t *to = image->pixels; // never ahead of what is read
+    uint8_t *to = image->pixels; // never ahead of `from`
     for (int64_t i = 0; i < image->width * image->height; i++, from += 4, to += 3) {
         unsigned a = from[3];
         for (int c = 0; c < 3; c++) {

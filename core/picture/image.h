@@ -2,7 +2,7 @@
 //
 // Decodes PNG, BMP (stb_image), JPEG (libjpeg-turbo), WebP (libwebp), GIF and PPM in a forked child
 // with limits on memory and time, so that a hostile file costs only an error message. Size and area
-// are checked before decoding. Of an animation the first frame is taken. For HEIC, AVIF and others
+// are checked before decoding. Decodes the first frame of an animation. For HEIC, AVIF and others
 // the message says how to convert them. EXIF rotation is applied, 16 bits become 8, grey becomes
 // RGB, and JPEG pixels equal Pillow's. Alpha is kept as a fourth channel, which the family
 // composites over its background.
@@ -30,27 +30,27 @@ enum {
     IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
-// Do the first bytes tell a picture, if only one that is refused by name?
+// Whether the first bytes are those of a picture, of a supported format or not.
 bool image_begins(const void *bytes, size_t size);
 // `name` is used in messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
                  struct err *err);
-// The same for the many small pictures of a data set: a decoder process is reused for some hundreds
-// of them, as a fork for each would take longer than decoding. One thread at a time.
+// The same for the many small pictures of a data set: hundreds of them share a decoder process,
+// because forking takes longer than decoding. One thread at a time.
 struct image_decoder;
 struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
                       const char *name, struct err *err);
-void image_decoder_free(struct image_decoder *d); // NULL is fine
+void image_decoder_free(struct image_decoder *d); // NULL: nothing
 // What the child runs: decoding in this process (tests, fuzzing).
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
 // Width and height after decoding, from the header only.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
-// Frames of an animation; 1: a still picture, or none.
+// Frames of an animation; 1 for still pictures and other files.
 int64_t image_frames(const void *bytes, size_t size);
-// Of file names of its format: ".png"; "" when it has none of those above.
+// The ending of file names of its format: ".png"; "" for other formats.
 const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);
 // Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))

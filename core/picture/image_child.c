@@ -52,7 +52,7 @@ enum { ADDRESS_SANITIZER = 0 };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
-// Address space in use: the model that the parent has mapped counts in the child too.
+// Address space in use: includes the model that the parent has mapped.
 static rlim_t address_space(void)
 {
     char text[64] = "";
@@ -70,10 +70,10 @@ static void limit(int resource, rlim_t value)
     setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
 }
 
-// `keep`: the one file that stays open, as 3.
+// `keep`: stays open, as 3; all others are closed.
 static void child_confine(size_t area, size_t size, int keep)
 {
-    // Largest need: 16-bit RGBA inflated and unfiltered, then 8 bits of it, upright; or the
+    // The largest need is 16-bit RGBA inflated and unfiltered, then as 8 bits, upright; or the
     // coefficients of a progressive JPEG beside its planes.
     rlim_t need = (rlim_t)area * 32 + 4 * (rlim_t)size + (64 << 20);
     rlim_t used = address_space();
@@ -250,7 +250,7 @@ static int decoder_ask(struct image_decoder *d, struct image *image, const struc
         message.text[sizeof message.text - 1] = 0;
         return err_set(err, "%s", message.text);
     }
-    // `area` pixels of the header, sides perhaps exchanged.
+    // The header's area; the sides may be exchanged.
     if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
         got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
         (size_t)got.width * (size_t)got.height != area)

@@ -1,8 +1,9 @@
 // core/picture/image_exif.c -- reads the orientation that a camera wrote, and turns the picture.
 //
 // EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
-// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, says where
-// row 0 and column 0 of the stored picture are. Every offset comes from the file and is checked.
+// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, gives the
+// sides of the stored picture's row 0 and column 0. Every offset comes from the file and is
+// checked.
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ int image_xmp_orientation(const uint8_t *xml, size_t size)
     return 0;
 }
 
-// Pixel (x, y) of the upright picture lies at the returned pixel of the stored one [height, width].
+// The index in the stored picture [height, width] of pixel (x, y) of the upright one.
 static int64_t stored_place(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
 {
     int64_t right = width - 1, bottom = height - 1;

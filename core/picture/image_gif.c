@@ -90,7 +90,7 @@ struct codes {
     int held; // bits
 };
 
-// The next code of `width` bits; -1: there is no more.
+// The next code of `width` bits; -1: the end.
 static int next_code(struct codes *c, int width)
 {
     while (c->held < width) {
@@ -109,7 +109,7 @@ static int next_code(struct codes *c, int width)
     return code;
 }
 
-// Where the frame's pixels go: row by row, or in four passes over every 8th, 8th, 4th, 2nd row.
+// Position in the frame: row by row, or in four passes over every 8th, 8th, 4th, 2nd row.
 struct frame {
     uint8_t *canvas;
     int64_t stride;
@@ -134,7 +134,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
     static const int widest = 12;
-    uint16_t before[CODES]; // a code is that of another one and a last pixel
+    uint16_t before[CODES]; // a code is another code plus a last pixel
     uint8_t last[CODES], first[CODES], stack[CODES];
     const int clear = 1 << bits, stop = clear + 1;
     int width = bits + 1, next = clear + 2, previous = -1;

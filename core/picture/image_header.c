@@ -62,7 +62,7 @@ static const struct foreign *foreign_of(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
-        // "P1" and the like begin many texts; only followed by a blank they are a picture's.
+        // "P1" and the like begin many texts; in a picture a blank follows.
         if (f->magic[0] == 'P' && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) continue;
         if (starts(bytes, size, f->at, f->magic, f->length)) return f;
     }
@@ -104,7 +104,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return image_damaged(name, "the PNG is truncated or does not start with its header", err);
     h->width = image_big(bytes + 16, 4);
     h->height = image_big(bytes + 20, 4);
-    h->alpha = true; // of a colour key (tRNS) too: the reference lays those over white as well
+    h->alpha = true; // also with a colour key (tRNS): the reference composites it over white too
     bool pixels = false;
     for (size_t at = 8; size - at >= 12;) {
         size_t length = image_big(bytes + at, 4);
@@ -156,7 +156,7 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
     return 0;
 }
 
-// Behind the coded pixels of a scan, where 0xff is followed by 0 or a restart marker.
+// Offset behind the coded pixels of a scan, in which 0 or a restart marker follows 0xff.
 static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at + 2 <= size) {
@@ -169,7 +169,7 @@ static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
     return size;
 }
 
-// Checks all segments up to the end marker, in the order in which the decoder reads them.
+// Checks all segments up to the end marker, in the decoder's order.
 static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                      struct err *err)
 {
@@ -225,17 +225,17 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         (bits < 16 || (compression != BITFIELDS && compression != ALPHABITFIELDS)))
         return err_set(err, "'%s' is a compressed BMP: convert it, e.g. `%s`", name,
                        "magick in.bmp out.png");
-    // The fourth byte means alpha only where a mask says so.
+    // The fourth byte means alpha only if a mask says so.
     h->alpha = bits == 32 && compression != 0;
     if (h->width < 1 || h->height < 1 || h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE)
-        return 0; // told by size_check
+        return 0; // size_check reports it
     size_t stride = ((size_t)h->width * (size_t)bits + 31) / 32 * 4;
     if (offset > size || stride * (size_t)h->height > size - offset)
         return image_damaged(name, "the BMP is truncated", err);
     h->data = offset;
     if (bits != 1 && bits != 4 && bits != 8) return 0;
     const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
-    const size_t there = offset > at ? (offset - at) / entry : 0; // in front of the pixels
+    const size_t there = offset > at ? (offset - at) / entry : 0; // before the pixels
     const size_t named = header == 12 ? 0 : image_little(bytes + 46, 4);
     const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
     h->palette = (struct bmp_palette){ .bits = bits,
@@ -246,7 +246,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return 0;
 }
 
-// The next number of a PNM header, after blanks and comments; -1 when there is none.
+// The next number of a PNM header, after blanks and comments; -1: none.
 static int64_t pnm_number(const uint8_t *bytes, size_t size, size_t *at)
 {
     while (*at < size && memchr(" \t\r\n\v\f#", bytes[*at], 7)) {
@@ -272,7 +272,7 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return image_damaged(name, "the header of the PPM is damaged", err);
     h->maximum = (int)maximum;
     h->data = at + 1;                                                      // one blank
-    if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // told by size_check
+    if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // size_check reports it
     size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
     if (size - h->data < need * (maximum > 255 ? 2 : 1))
         return image_damaged(name, "the PPM is truncated", err);

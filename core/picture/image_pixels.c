@@ -1,8 +1,8 @@
 // core/picture/image_pixels.c -- PNG and BMP through stb_image, which is compiled here; BMP with a
 // palette, where stb_image shows colours that the file does not have; and PNM.
 //
-// Of 16 bits the high byte is kept, as Pillow does for RGB. (Of 16-bit grey Pillow's convert("RGB")
-// clips at 255 instead, which turns nearly every such picture white; we do not follow that.)
+// Keeps the high byte of 16 bits, as Pillow does for RGB. (For 16-bit grey, Pillow's convert("RGB")
+// clips at 255 instead, which turns nearly every such picture white; not done here.)
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +41,8 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
     return rc;
 }
 
-// A BMP with a palette, uncompressed: rows from the bottom up, or down where the height in the file
-// is negative. The header check made sure that all rows are there.
+// Decodes an uncompressed BMP with a palette: rows from the bottom up, or down if the height in the
+// file is negative. The header check made sure that all rows are there.
 int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err)
 {

@@ -34,8 +34,8 @@ static bool read_canvas(struct image_header *h, const uint8_t *type, const uint8
     return true;
 }
 
-// A canvas costs memory, and nothing in the file: a large one must have a first frame of its order
-// of size. (Of a still picture libwebp checks that it fills the canvas.)
+// A canvas takes memory, but no bytes of the file: the first frame of a large one must not be far
+// smaller. (libwebp checks that a still picture fills its canvas.)
 static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, size_t length)
 {
     enum { LARGE = 1 << 22, SHARE = 64 }; // pixels
@@ -78,7 +78,7 @@ int image_webp_header(struct image_header *h, const uint8_t *bytes, size_t size,
         if (!memcmp(type, "XMP ", 4)) h->xmp = image_xmp_orientation(p, length);
         first = false;
         at += 8 + length;
-        if (length % 2 && at < end) at++; // chunks begin at even places
+        if (length % 2 && at < end) at++; // chunks begin at even offsets
     }
     return 0;
 }

@@ -1,11 +1,11 @@
-// core/picture/image_write.c -- PNG through stb_image_write, whose implementation lives here.
+// core/picture/image_write.c -- PNG through stb_image_write, which is compiled here.
 #include "core/picture/image_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef __clang_analyzer__ // what it says of stb's insides is not ours to mend
+#ifndef __clang_analyzer__ // warns about stb's code
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #endif
 #define STBI_WRITE_NO_STDIO

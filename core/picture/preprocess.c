@@ -1,10 +1,10 @@
-// core/picture/preprocess.c -- preprocesses pictures as CLIPImageProcessor and
-// SiglipImageProcessor.
+// core/picture/preprocess.c -- preprocesses pictures as CLIPImageProcessor and SiglipImageProcessor
+// do.
 //
 //   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
 //
 // Resize and crop are one step, which computes only the pixels that the crop keeps: a picture of 1
-// x 20000 pixels, whose resized form would have billions, costs no more than any other.
+// x 20000 pixels, which would be resized to billions, costs no more than any other.
 #include "core/picture/preprocess.h"
 
 #include <math.h>
@@ -164,7 +164,7 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 
 // --- pixels ------------------------------------------------------------------------------------
 
-// floor(a / 2), as Python's a // 2 for negative a too.
+// floor(a / 2), as Python's a // 2, also for negative a.
 static int64_t half_floor(int64_t a)
 {
     return a >= 0 ? a / 2 : -((1 - a) / 2);

@@ -23,8 +23,8 @@ struct picture_config {
     bool resize, crop, rescale, normalize; // the do_* switches
     bool flatten;                          // do_convert_rgb: alpha over the background
     int64_t shortest;                      // FIT_SHORTEST_CROP
-    // FIT_NATIVE: of the area times `frames`, in pixels; `enlarge`: a side below the multiple first
-    // scales the picture up.
+    // FIT_NATIVE: limits of the area times `frames`, in pixels; `enlarge`: first scales up a
+    // picture with a side below the multiple.
     int64_t multiple, min_pixels, max_pixels, frames;
     bool enlarge;
     // FIT_PATCHES: side of a patch in pixels; limits on patches of a picture, and of a side: beyond
@@ -48,7 +48,7 @@ struct picture_config {
     bool thumbnail;
 };
 
-extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, which many use
+extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, used by many models
 
 struct settings;
 
@@ -85,13 +85,13 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 
-// The size that a picture of width x height is resized to, before any crop.
+// The size to which a picture of width x height is resized, before any crop.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err);
-// The same with the border that is added.
+// The same with the added border.
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
-// *from without transparency: itself, or a flattened copy in *own.
+// Removes transparency: *from stays as it is, or becomes a flattened copy in *own.
 int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
                       struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
@@ -100,7 +100,8 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
 // The same numbers as rows [patches, 3 * times * patch * patch] for encoders of video: each row
-// (channel, time, y, x), the picture at every time. Patches go block by block of merge x merge.
+// (channel, time, y, x), with the same picture at every time. Patches are ordered by blocks of
+// merge x merge.
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
                         int64_t patch, int64_t merge, int64_t times);
 

@@ -2,9 +2,9 @@
 //
 // Output pixel i lies at centre (i + 1/2) s of the input, s = in/out. It is a weighted mean of the
 // inputs within support * max(s, 1) of it, weights filter((j + 1/2 - centre) / max(s, 1)), scaled
-// to sum 1 in double, rounded to integers of 22 fractional bits. A pass along each axis, each
-// rounded and clamped to 8 bits:  from [H, W] -> middle -> to [h, w]. The first pass makes only the
-// rows (or columns) that the second one reads.
+// to sum 1 in double, rounded to integers of 22 fractional bits. There is a pass along each axis,
+// rounded and clamped to 8 bits: from [H, W] -> middle -> to [h, w]. The first pass computes only
+// the rows (or columns) that the second one reads.
 #include "core/picture/resize.h"
 
 #include <math.h>
@@ -73,7 +73,7 @@ static const struct filter {
 struct weights {
     int64_t most, *first, *count;
     int32_t *value;
-    int64_t begin, end; // inputs that are read at all
+    int64_t begin, end; // inputs that are read
 };
 
 static void weights_release(struct weights *w)
@@ -174,7 +174,7 @@ static void pass_across(uint8_t *to, const uint8_t *from, int64_t base, int64_t 
     }
 }
 
-// One output row: all columns alike, so whole pieces of rows are added.
+// One output row. All columns have the same weights, so whole pieces of rows are added.
 static void row_down(uint8_t *to, const uint8_t *from, int64_t stride, int64_t bytes,
                      const int32_t *value, int64_t count)
 {
@@ -210,7 +210,7 @@ struct part {
     int64_t full_width, full_height, left, top, width, height;
 };
 
-// Weights exist for the passes that change the size (or select); NULL values otherwise.
+// A pass without weights (NULL values) leaves the size unchanged.
 static int passes_run(struct image *to, const struct image *from, const struct part *p,
                       const struct weights *across, const struct weights *down, bool down_first)
 {
@@ -260,8 +260,8 @@ static int resize_filtered(struct image *to, const struct image *from, const str
     return rc;
 }
 
-// The input column of each output column, -1 outside. The position is accumulated step by step, as
-// in Pillow, because the rounding of that sum affects the result.
+// The input column of each output column; -1: outside. Accumulates the position step by step, as
+// Pillow does, because the rounding of that sum affects the result.
 static int64_t *nearest_places(int64_t in, int64_t out, int64_t from, int64_t count)
 {
     int64_t *place = calloc((size_t)count, sizeof *place);

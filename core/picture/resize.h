@@ -22,13 +22,13 @@ enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
 // are resized alike (alpha is not premultiplied): flatten first.
 int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
                  enum resample resample, enum resize_order order, struct err *err);
-// Only the rectangle [left, top, width, height] of a resize to full_width x full_height: the same
-// pixels with less work and memory. It must lie inside.
+// Computes only the rectangle [left, top, width, height] of a resize to full_width x full_height:
+// the same pixels with less work and memory. The rectangle must lie inside.
 int image_resize_part(struct image *to, const struct image *from, int64_t full_width,
                       int64_t full_height, int64_t left, int64_t top, int64_t width, int64_t height,
                       enum resample resample, enum resize_order order, struct err *err);
-// The rectangle [left, top, width, height] of from, parts outside filled with `fill` (a fourth
-// channel: 255).
+// Copies the rectangle [left, top, width, height] of `from`; parts outside get `fill`, in a fourth
+// channel 255.
 int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top, int64_t width,
                int64_t height, const uint8_t fill[3], struct err *err);
 

@@ -56,12 +56,12 @@ char *picture_source_path(const char *text)
     return buf_take(&b);
 }
 
-// A picture's bytes in base64 without "data:..." before them, as some data sets have them.
+// Whether a text is a picture in base64 without "data:...", as some data sets have it.
 static bool is_bare(const char *text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                   "+/= \t\r\n";
-    enum { HEAD = 40 }; // letters; no picture has fewer
+    enum { HEAD = 40 }; // characters; every picture has more
     const size_t n = strspn(text, letters);
     struct buf bytes = { 0 };
     const bool bare = n >= HEAD && !text[n] && base64_decode(&bytes, text, HEAD) == 0 &&
@@ -91,8 +91,7 @@ char *picture_source_title(const char *name)
     return xasprintf("%.*s... (%zu characters)", utf8_head(name, SHOWN), name, n);
 }
 
-// The bytes of "data:image/png;base64,TEXT". Blanks and line ends do not count, nor does missing
-// padding.
+// Decodes "data:image/png;base64,TEXT". Ignores blanks and line ends, and accepts missing padding.
 static char *read_data(const char *uri, size_t limit, size_t *size, struct err *err)
 {
     const char *comma = strchr(uri, ',');

@@ -1,6 +1,5 @@
-// core/picture/source.h -- where a picture comes from: a file's path, file://, or a data: URI or
-// bare base64 that holds the file's bytes. A URL of the web is refused by name: vlmsh downloads
-// nothing.
+// core/picture/source.h -- the source of a picture: a path, file://, a data: URI or bare base64
+// with the file's bytes. Web URLs are refused by name: vlmsh downloads nothing.
 //
 //   char *name = picture_source(text, folder);            // as data sets write it
 //   char *bytes = picture_source_read(name, limit, &size, &err);
@@ -20,9 +19,9 @@ char *picture_source(const char *text, const char *folder);
 char *picture_source_path(const char *text);
 bool picture_source_is_url(const char *name);  // of the web
 bool picture_source_is_file(const char *name); // neither a data: URI nor a URL
-// What is too long to be read is cut: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
+// Shortens long names: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
 char *picture_source_title(const char *name);
-// NULL on error, which names it.
+// The bytes of the file. NULL on error; the message names the source.
 char *picture_source_read(const char *name, size_t limit, size_t *size, struct err *err);
 
 #endif

@@ -1,16 +1,15 @@
-// core/picture/tile_grid.c -- a picture cut into encoder squares.
+// core/picture/tile_grid.c -- cuts a picture into encoder squares.
 //
 // By aspect ratio, as InternVL does (Chen et al. 2024, arXiv 2404.16821, section 3.3): the picture
 // is resized to cols x rows squares, its aspect ratio not kept, and cut; with more than one square
 // the whole picture, resized to one, comes last. The step easy to get wrong is the tie: grids are
-// compared in order of their number of tiles, then of their columns, and one that is as near as the
-// best so far (1 x 1 and 2 x 2) replaces it only if the picture's area is more than half of the
-// grid's.
+// compared in order of their number of tiles, then of columns, and a grid as near as the best so
+// far (1 x 1 and 2 x 2) replaces it only if the picture's area is more than half of the grid's.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
-// get_patch_output_size): the grid on which most of the picture's pixels survive; of those the one
-// with the least area left over. Then the picture is resized to touch two opposite sides of the
-// grid and black is added at the other two.
+// get_patch_output_size): the grid that keeps most of the picture's pixels; of equals, the one with
+// the least unused area. Then the picture is resized to touch two opposite sides of the grid and
+// black is added at the other two.
 #include "core/picture/tile_grid.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
-// core/picture/tile_grid.h -- a picture cut into encoder squares: which grid of them suits it, and
-// their pixels. By the picture's aspect ratio (InternVL):
+// core/picture/tile_grid.h -- cuts a picture into encoder squares: finds the best grid, and
+// computes the pixels. By the picture's aspect ratio (InternVL):
 //
 //   const struct tile_grid grid = tile_grid_by_aspect(&m->picture, width, height, 0);
 //   struct image *tiles = xcalloc((size_t)tile_count(&m->picture, grid), sizeof *tiles);
 //   if (tile_grid_cut(tiles, grid, picture, &m->picture, order, err) < 0) ...
 //
-// or by the resolution that survives (LLaVA's anyres):
+// or by the resolution that is kept (LLaVA's anyres):
 //
 //   const struct tile_canvas canvas = tile_canvas_fit(&m->grids, width, height);
 //   if (tile_canvas_draw(&pixels, picture, &m->grids, &canvas, &m->picture, order, err) < 0) ...
@@ -14,7 +14,7 @@
 
 #include "core/picture/preprocess.h"
 
-// TILE_GRID_MAX: of a grid by aspect ratio that a config may ask for; heat maps show one more.
+// TILE_GRID_MAX: the most tiles of a grid by aspect ratio in a config; heat maps show one more.
 enum { TILE_GRID_MAX = 63, TILE_GRIDS_MAX = 128 };
 
 struct tile_grid {
@@ -27,7 +27,7 @@ struct tile_grid {
 // `most` > 0: at most that many tiles with the thumbnail, or else as few as c allows.
 struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t width, int64_t height,
                                      int64_t most);
-// Tiles, and the thumbnail if there is more than one.
+// The number of tiles, with the thumbnail if there is more than one.
 int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 // Fills tiles[tile_count] with squares of c->width x c->height pixels, row by row, the thumbnail
 // last; nothing is left on failure.
@@ -42,8 +42,8 @@ struct tile_grids {
     struct tile_grid grid[TILE_GRIDS_MAX]; // in the config's order: of equals the first is taken
 };
 
-// A picture on its grid: the canvas has rows x cols tiles, and the picture, resized with its aspect
-// ratio kept, lies in the middle of it. All in pixels of the canvas.
+// A picture on its grid: a canvas of rows x cols tiles with the picture, resized with its aspect
+// ratio kept, in the middle. All in pixels of the canvas.
 struct tile_canvas {
     int64_t rows, cols;
     int64_t left, top, width, height; // of the picture
@@ -52,7 +52,7 @@ struct tile_canvas {
 // "image_grid_pinpoints": [[height, width], ...] in pixels, each a whole number of tiles.
 int tile_grids_read(struct tile_grids *t, const cJSON *json, int64_t tile, struct err *err);
 struct tile_canvas tile_canvas_fit(const struct tile_grids *t, int64_t width, int64_t height);
-// The canvas's pixels, black around the picture; c says how a picture is read.
+// Computes the canvas, black around the picture, which is read as c says.
 int tile_canvas_draw(struct image *to, const struct image *from, const struct tile_grids *t,
                      const struct tile_canvas *canvas, const struct picture_config *c,
                      enum resize_order order, struct err *err);
