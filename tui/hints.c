@@ -7,17 +7,6 @@
 
 enum { ROW = 1024 }; // columns of a row
 
-// Finds the ends of the words around column x: two blanks, or a frame ('\n' in the row).
-static void find_group(const char *row, int length, int x, int *begin, int *end)
-{
-    *begin = *end = x;
-    while (*begin > 0 && row[*begin - 1] != '\n' &&
-           !(*begin > 1 && row[*begin - 1] == ' ' && row[*begin - 2] == ' '))
-        --*begin;
-    while (*end < length && row[*end] != '\n' && !(row[*end] == ' ' && row[*end + 1] == ' '))
-        ++*end;
-}
-
 // Is the word the name of a key, spelled as in the table of keys? A single letter must stand before
 // a colon: "n N: next".
 static bool is_key(const char *word, int length, bool before_colon, char name[32])
@@ -49,29 +38,28 @@ static bool find_key(const char *row, int begin, int end, int x, char found[32])
     return any;
 }
 
-// Reads the area's row as text that ends with two blanks; '\n' where a cell is not ASCII, as in
-// frames.
-static void read_row(const struct canvas *c, struct area a, char row[ROW + 2])
-{
-    for (int k = 0; k < a.width; k++) {
-        const struct cell *cell = canvas_at(c, a.x + k, a.y);
-        const bool plain = cell && cell->code >= ' ' && cell->code < 0x7f;
-        row[k] = plain ? (char)cell->code : '\n';
-    }
-    row[a.width] = row[a.width + 1] = ' ';
-}
-
 bool hint_key(const struct canvas *c, int x, int y, char name[32])
 {
     for (int i = c->hint_count; i-- > 0;) {
         struct area a = c->hints[i];
-        char row[ROW + 2] = { 0 };
-        int begin, end;
+        char row[ROW + 2]; // ends with two blanks; '\n' where a cell is not ASCII, as in frames
         if (a.width > ROW) a.width = ROW;
         if (y != a.y || x < a.x || x >= a.x + a.width) continue;
-        read_row(c, a, row);
-        if (row[x - a.x] == '\n') return false;
-        find_group(row, a.width, x - a.x, &begin, &end);
+        for (int k = 0; k < a.width; k++) {
+            const struct cell *cell = canvas_at(c, a.x + k, a.y);
+            const bool plain = cell && cell->code >= ' ' && cell->code < 0x7f;
+            row[k] = plain ? (char)cell->code : '\n';
+        }
+        row[a.width] = row[a.width + 1] = ' ';
+
+        // The words around x: up to two blanks, or a frame.
+        int begin = x - a.x, end = begin;
+        if (row[begin] == '\n') return false;
+        while (begin > 0 && row[begin - 1] != '\n' &&
+               !(begin > 1 && row[begin - 1] == ' ' && row[begin - 2] == ' '))
+            begin--;
+        while (end < a.width && row[end] != '\n' && !(row[end] == ' ' && row[end + 1] == ' '))
+            end++;
         return find_key(row, begin, end, x - a.x, name);
     }
     return false;

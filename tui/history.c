@@ -24,21 +24,6 @@ struct history {
     char *path; // NULL: none
 };
 
-static char *escape(const char *entry)
-{
-    struct buf b = { 0 };
-    for (; *entry; entry++) {
-        if (*entry == '\n')
-            buf_puts(&b, "\\n");
-        else if (*entry == '\\')
-            buf_puts(&b, "\\\\");
-        else
-            buf_putc(&b, *entry);
-    }
-    buf_putc(&b, '\n');
-    return buf_take(&b);
-}
-
 static void unescape(char *line)
 {
     char *to = line;
@@ -72,10 +57,17 @@ static void remember(const char *entry)
 // One write: lines of two shells do not mix.
 static bool write_entry(int file, const char *entry)
 {
-    char *line = escape(entry);
-    ssize_t length = (ssize_t)strlen(line);
-    bool written = write(file, line, (size_t)length) == length;
-    free(line);
+    struct buf line = { 0 };
+    for (; *entry; entry++)
+        if (*entry == '\n')
+            buf_puts(&line, "\\n");
+        else if (*entry == '\\')
+            buf_puts(&line, "\\\\");
+        else
+            buf_putc(&line, *entry);
+    buf_putc(&line, '\n');
+    const bool written = write(file, line.data, line.length) == (ssize_t)line.length;
+    buf_release(&line);
     return written;
 }
 

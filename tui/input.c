@@ -142,13 +142,6 @@ static bool interrupted(void)
     return signals_interrupted() || signals_terminated();
 }
 
-static void say_paused(void)
-{
-    fputs("\n(the end of the paste has not come yet; Ctrl-C drops it)\n", rl_outstream);
-    fflush(rl_outstream);
-    rl_on_new_line();
-}
-
 // Waits for the next byte of a paste. False: it was interrupted. A signal that comes just before
 // poll does not end it, so it never waits for long.
 static bool paste_goes_on(FILE *stream)
@@ -158,8 +151,11 @@ static bool paste_goes_on(FILE *stream)
         const int ready = poll(&in, 1, wait);
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return false;
-        if (ready == 0 && wait == PASTE_PAUSE) say_paused();
-        if (ready == 0) wait = PASTE_LOOK;
+        if (ready < 0 || wait == PASTE_LOOK) continue;
+        fputs("\n(the end of the paste has not come yet; Ctrl-C drops it)\n", rl_outstream);
+        fflush(rl_outstream);
+        rl_on_new_line();
+        wait = PASTE_LOOK;
     }
     return false;
 }
@@ -245,22 +241,16 @@ static enum wait take_signals(struct input *in)
     return WAIT_LINE;
 }
 
-// Ctrl-C that came while the last line ended means nothing any more.
-static void drop_signals(void)
-{
-    int signal;
-    while ((signal = signals_next()))
-        if (signal == SIGWINCH) rl_resize_terminal();
-    signals_forget();
-}
-
 // Reads one line of readline's: on WAIT_LINE it is in in->line.
 static enum wait read_line(struct input *in)
 {
     char *prompt = make_prompt(in);
     in->got = in->end = false;
     signals_busy(false);
-    drop_signals();
+    int signal; // a Ctrl-C that came while the last line ended means nothing any more
+    while ((signal = signals_next()))
+        if (signal == SIGWINCH) rl_resize_terminal();
+    signals_forget();
     if (signals_terminated()) in->end = true;
     rl_callback_handler_install(prompt, on_line);
     free(prompt);

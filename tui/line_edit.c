@@ -169,14 +169,6 @@ void line_edit_setup(const struct shell *shell)
 
 // --- $EDITOR -------------------------------------------------------------------------------------
 
-static int wait_for(pid_t child)
-{
-    int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return -1;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
-}
-
 // What the program does with signals is not the editor's: it begins as from a shell.
 _Noreturn static void become_editor(const char *path)
 {
@@ -200,19 +192,13 @@ static int run_editor(const char *path)
         const struct sigaction action = { .sa_handler = signals[i].how };
         sigaction(signals[i].number, &action, &former[i]);
     }
+    int status = -1;
     const pid_t child = fork();
     if (child == 0) become_editor(path);
-    const int status = child < 0 ? -1 : wait_for(child);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     for (size_t i = 0; i < COUNT; i++) sigaction(signals[i].number, &former[i], NULL);
-    return status;
-}
-
-static char *read_edited(const char *path)
-{
-    size_t size;
-    char *text = file_read(path, 16 << 20, &size, NULL);
-    while (text && size && text[size - 1] == '\n') text[--size] = '\0';
-    return text;
+    return status == 0 ? 0 : -1;
 }
 
 char *line_edit_in_editor(const char *text)
@@ -225,7 +211,9 @@ char *line_edit_in_editor(const char *text)
         const size_t length = strlen(text);
         bool written = write(file, text, length) == (ssize_t)length;
         written &= close(file) == 0;
-        if (written && run_editor(path) == 0) edited = read_edited(path);
+        size_t size;
+        if (written && run_editor(path) == 0) edited = file_read(path, 16 << 20, &size, NULL);
+        while (edited && size && edited[size - 1] == '\n') edited[--size] = '\0';
         unlink(path);
     }
     free(path);

@@ -94,11 +94,11 @@ static void filter_items(struct list_view *l)
     free(scores);
 }
 
-void list_add(struct list_view *l, const char *label, const char *note, const char *value)
+struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value)
 {
     l->items = xreallocarray(l->items, l->count + 1, sizeof *l->items);
-    l->items[l->count++] =
-        (struct item){ xstrdup(label), xstrdup(note ? note : ""), xstrdup(value), NULL, NULL };
+    l->items[l->count] = (struct item){ xstrdup(label), xstrdup(note), xstrdup(value), NULL, NULL };
+    return &l->items[l->count++];
 }
 
 void list_begin(struct view *v, enum list_kind kind, const char *title)
@@ -114,11 +114,6 @@ void list_ready(struct view *v)
     picker_look(v);
 }
 
-void list_close(struct view *v)
-{
-    list_release(&v->list);
-}
-
 // --- palette and help ----------------------------------------------------------------------------
 
 void list_open_palette(struct view *v)
@@ -128,16 +123,15 @@ void list_open_palette(struct view *v)
     list_begin(v, LIST_PALETTE, "commands and settings");
     for (int i = 0; (command = command_at(i)); i++) {
         char *name = xasprintf("/%s", command->name);
-        list_add(&v->list, name, command->help, name);
-        v->list.items[v->list.count - 1].also = command->also;
-        v->list.items[v->list.count - 1].alias = command->alias;
+        struct item *item = list_add(&v->list, name, command->help, name);
+        item->also = command->also;
+        item->alias = command->alias;
         free(name);
     }
     for (int i = 0; (row = settings_row(i)); i++) {
         char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
         char *line = xasprintf("/set %s ", row->key);
-        list_add(&v->list, row->key, note, line);
-        v->list.items[v->list.count - 1].also = row->also;
+        list_add(&v->list, row->key, note, line)->also = row->also;
         free(note);
         free(line);
     }
@@ -206,14 +200,6 @@ static struct area list_area(const struct list_view *l, struct area screen)
     return a;
 }
 
-static const char *foot_of(const struct list_view *l)
-{
-    if (l->kind == LIST_HELP) return "type to search  Esc closes";
-    if (l->kind == LIST_PICKER && l->folder)
-        return "type to search  Enter chooses  Backspace parent folder  Esc closes";
-    return "type to search  Enter chooses  Esc closes";
-}
-
 // Where notes begin: behind the longest label, but in the middle at the latest. *cut: one is longer
 // than the rest of the line.
 static int note_column(const struct list_view *l, int width, bool *cut)
@@ -229,13 +215,6 @@ static int note_column(const struct list_view *l, int width, bool *cut)
     return column;
 }
 
-static void draw_note(struct canvas *c, struct area area, const char *note)
-{
-    struct wrap w = wrap_begin_marked(note, area.width - 2);
-    for (int y = 0; y < area.height && *note && wrap_next(&w); y++)
-        canvas_text_n(c, area, 1, y, STYLE_NOTICE, w.line, w.length);
-}
-
 void list_draw(struct view *v, struct canvas *c, struct area screen)
 {
     struct list_view *l = &v->list;
@@ -243,7 +222,11 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     canvas_fill(c, outer, STYLE_TEXT, ' ');
     c->hint_count = 0; // it takes all keys
     struct area inner = canvas_box(c, outer, l->title, true);
-    canvas_foot(c, outer, foot_of(l));
+    const char *foot = l->kind == LIST_HELP ? "type to search  Esc closes"
+                                            : "type to search  Enter chooses  Esc closes";
+    if (l->kind == LIST_PICKER && l->folder)
+        foot = "type to search  Enter chooses  Backspace parent folder  Esc closes";
+    canvas_foot(c, outer, foot);
     const int room = inner.width - 12; // beside the counter
     const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
                                 text_tail(filter_of(l), room - 4)); // and the cursor
@@ -275,9 +258,13 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         if (l->top + (size_t)y == l->selected)
             canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
     }
-    if (below && l->selected < l->shown_count)
-        draw_note(c, (struct area){ rows.x, rows.y + rows.height, rows.width, 2 },
-                  l->items[l->shown[l->selected]].note);
+    if (below && l->selected < l->shown_count) {
+        const struct area under = { rows.x, rows.y + rows.height, rows.width, 2 };
+        const char *note = l->items[l->shown[l->selected]].note;
+        struct wrap w = wrap_begin_marked(note, under.width - 2);
+        for (int y = 0; y < under.height && *note && wrap_next(&w); y++)
+            canvas_text_n(c, under, 1, y, STYLE_NOTICE, w.line, w.length);
+    }
     if (preview)
         picker_draw(v, c,
                     (struct area){ rows.x + rows.width + 1, rows.y, inner.width - rows.width - 1,
@@ -325,9 +312,9 @@ static void choose(struct view *v, const struct shell *shell)
             v->insert = xasprintf("%s%s", value, strchr(value, ' ') ? "" : " ");
             hint_arguments(v, command, value);
         }
-        list_close(v);
+        list_release(&v->list);
     } else {
-        list_close(v);
+        list_release(&v->list);
     }
     free(value);
 }
@@ -360,7 +347,7 @@ void list_act(struct view *v, const char *action, const struct shell *shell)
         buf_clear(&l->filter);
         list_ready(v);
     } else {
-        list_close(v);
+        list_release(&v->list);
         return;
     }
     if (before != l->selected) picker_look(v);
@@ -375,7 +362,7 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
     if (button == 5) list_act(v, "down", shell);
     if (button != 1) return;
     if (x < a.x || y < a.y || x >= a.x + a.width || y >= a.y + a.height) {
-        list_close(v);
+        list_release(&v->list);
         return;
     }
     const int row = y - a.y - 2;

@@ -12,7 +12,6 @@ void list_open_palette(struct view *v);
 // what: model, image, data, adapter, session, or NULL: choose among these.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
-void list_close(struct view *v);
 void list_draw(struct view *v, struct canvas *c, struct area area);
 void list_type(struct view *v, const struct key *key);
 void list_act(struct view *v, const char *action, const struct shell *shell);

@@ -260,22 +260,15 @@ static bool has_bar(const char *s, struct line l)
     return memchr(s + l.begin, '|', l.end - l.begin) != NULL;
 }
 
-// |---|:--:| below the headings.
-static bool is_ruler(const char *s, struct line l)
-{
-    size_t dashes = 0;
-    for (size_t i = l.begin; i < l.end; i++) {
-        if (!strchr("|-: \t", s[i])) return false;
-        dashes += s[i] == '-';
-    }
-    return dashes && has_bar(s, l);
-}
-
-// Headings and a ruler below? With more columns than can be aligned it stays as written.
+// Headings and a ruler (|---|:--:|) below? With more columns than can be aligned it stays as
+// written.
 static bool is_table(const char *s, struct line l)
 {
-    return s[l.end] && has_bar(s, l) && is_ruler(s, line_at(s, l.next)) &&
-           read_cells(s, l).count <= COLUMNS_MAX;
+    if (!s[l.end] || !has_bar(s, l)) return false;
+    const struct line ruler = line_at(s, l.next);
+    const size_t length = ruler.end - ruler.begin;
+    return strspn(s + ruler.begin, "|-: \t") >= length && has_bar(s, ruler) &&
+           memchr(s + ruler.begin, '-', length) && read_cells(s, l).count <= COLUMNS_MAX;
 }
 
 static int cell_width(const struct markdown *m, size_t begin, size_t end)
@@ -312,16 +305,6 @@ static void put_row(struct markdown *m, const struct table *t, struct line l, en
     }
 }
 
-static void put_ruler(struct markdown *m, const struct table *t)
-{
-    const bool ascii = m->options & MARKDOWN_ASCII;
-    for (int i = 0; i < t->columns; i++) {
-        if (i) put_ours(m, ascii ? "-+-" : "\xe2\x94\x80\xe2\x94\xbc\xe2\x94\x80", STYLE_BORDER);
-        for (int k = 0; k < t->widths[i]; k++)
-            put_ours(m, ascii ? "-" : "\xe2\x94\x80", STYLE_BORDER);
-    }
-}
-
 // A table with its headings at `head`; what follows it. Too wide for aligned columns, its rows are
 // lines of words.
 static size_t put_table(struct markdown *m, struct line head)
@@ -349,7 +332,13 @@ static size_t put_table(struct markdown *m, struct line head)
     }
     t.padded = sum <= m->width;
     put_row(m, &t, head, STYLE_TITLE);
-    if (t.padded) put_ours(m, "\n", STYLE_ANSWER), put_ruler(m, &t);
+    if (t.padded) put_ours(m, "\n", STYLE_ANSWER);
+    for (int i = 0; i < t.columns && t.padded; i++) {
+        const bool ascii = m->options & MARKDOWN_ASCII;
+        if (i) put_ours(m, ascii ? "-+-" : "\xe2\x94\x80\xe2\x94\xbc\xe2\x94\x80", STYLE_BORDER);
+        for (int k = 0; k < t.widths[i]; k++)
+            put_ours(m, ascii ? "-" : "\xe2\x94\x80", STYLE_BORDER);
+    }
     for (size_t at = ruler.next; at < stop;) {
         const struct line l = line_at(s, at);
         put_ours(m, "\n", STYLE_ANSWER);
@@ -407,12 +396,6 @@ static const char *math_opened(const char *s, struct line l)
     return memmem(s + at + 2, l.end - at - 2, end, 2) ? NULL : end;
 }
 
-// An empty line ends math too: it can have none.
-static bool ends_math(const char *end, const char *s, struct line l)
-{
-    return l.begin + blanks_at(s, l) == l.end || memmem(s + l.begin, l.end - l.begin, end, 2);
-}
-
 // Three or more of one of - * _, and blanks.
 static bool is_rule(const char *s, struct line l)
 {
@@ -427,12 +410,6 @@ static bool is_rule(const char *s, struct line l)
     return count >= 3;
 }
 
-static void put_rule(struct markdown *m)
-{
-    for (int i = 0; i < m->width && i < 40; i++)
-        put_ours(m, m->options & MARKDOWN_ASCII ? "-" : "\xe2\x94\x80", STYLE_BORDER);
-}
-
 // A line of text: heading, list, quote, or plain.
 static void put_line(struct markdown *m, struct line l)
 {
@@ -442,7 +419,8 @@ static void put_line(struct markdown *m, struct line l)
     size_t at = l.begin + blanks;
     const size_t hashes = at < l.end && s[at] == '#' ? run_of(s, at, l.end) : 0;
     if (is_rule(s, l)) {
-        put_rule(m);
+        for (int i = 0; i < m->width && i < 40; i++)
+            put_ours(m, ascii ? "-" : "\xe2\x94\x80", STYLE_BORDER);
         return;
     }
     if (hashes && hashes <= 6 && at + hashes < l.end && s[at + hashes] == ' ') {
@@ -480,7 +458,10 @@ static void put_lines(struct markdown *m)
             continue;
         }
         if (!fenced && !within) math = math_opened(s, l);
-        if (within && ends_math(math, s, l)) math = NULL;
+        // An empty line ends math too: it can have none.
+        if (within &&
+            (l.begin + blanks_at(s, l) == l.end || memmem(s + l.begin, l.end - l.begin, math, 2)))
+            math = NULL;
         if (fenced) {
             put_ours(m, "\t", STYLE_CODE);
             put_source(m, l.begin, l.end, STYLE_CODE);

@@ -12,22 +12,21 @@
 #include "tui/text.h"
 #include "tui/words.h"
 
-static void add_step(struct options *o, enum step_kind kind, const char *text)
+static int add_step(struct options *o, enum step_kind kind, const char *text)
 {
     o->steps = xreallocarray(o->steps, o->step_count + 1, sizeof *o->steps);
     o->steps[o->step_count++] = (struct step){ kind, text };
+    return 0;
 }
 
 static int take_line(void *self, const char *value, struct err *err)
 {
-    add_step(self, STEP_LINE, value);
-    return 0;
+    return add_step(self, STEP_LINE, value);
 }
 
 static int take_file(void *self, const char *value, struct err *err)
 {
-    add_step(self, STEP_FILE, value);
-    return 0;
+    return add_step(self, STEP_FILE, value);
 }
 
 static int take_front(struct options *o, const char *name, struct err *err)
@@ -48,54 +47,41 @@ static int take_json(void *self, const char *value, struct err *err)
     return take_front(self, "json", err);
 }
 
-static int take_db(void *self, const char *value, struct err *err)
+static int check_db(const char *value, struct err *err)
 {
-    struct options *o = self;
-    if (!*value) return err_set(err, "--db needs a file name");
-    o->db = value;
-    return store_check_place(value, err);
+    return *value ? store_check_place(value, err) : err_set(err, "--db needs a file name");
 }
 
-static int take_mmproj(void *self, const char *value, struct err *err)
+static int check_mmproj(const char *value, struct err *err)
 {
-    struct options *o = self;
-    if (!*value) return err_set(err, "--mmproj needs a file name, or none");
-    o->mmproj = value;
-    return 0;
+    return *value ? 0 : err_set(err, "--mmproj needs a file name, or none");
 }
 
-static int take_session(void *self, const char *value, struct err *err)
+static int check_session(const char *value, struct err *err)
 {
-    struct options *o = self;
-    if (!*value) return err_set(err, "--session needs a name");
-    o->session = value;
-    return 0;
-}
-
-static struct variable *variable_named(struct options *o, char *name)
-{
-    for (size_t i = 0; i < o->variable_count; i++) {
-        if (strcmp(o->variables[i].name, name) != 0) continue;
-        free(name);
-        free(o->variables[i].value);
-        return &o->variables[i];
-    }
-    o->variables = xreallocarray(o->variables, o->variable_count + 1, sizeof *o->variables);
-    o->variables[o->variable_count] = (struct variable){ .name = name };
-    return &o->variables[o->variable_count++];
+    return *value ? 0 : err_set(err, "--session needs a name");
 }
 
 // The last one of a name holds, as on other command lines.
 static int take_variable(void *self, const char *value, struct err *err)
 {
+    struct options *o = self;
+    size_t i = 0;
     const char *equals = strchr(value, '=');
     if (!equals || !parse_is_name(value, (size_t)(equals - value)))
         return err_set(err,
                        "-D needs NAME=VALUE, not '%s': a name has letters, digits and _, and does "
                        "not begin with a digit",
                        value);
-    struct variable *v = variable_named(self, xstrndup(value, (size_t)(equals - value)));
-    v->value = xstrdup(equals + 1);
+    char *name = xstrndup(value, (size_t)(equals - value));
+    while (i < o->variable_count && strcmp(o->variables[i].name, name) != 0) i++;
+    if (i == o->variable_count) {
+        o->variables = xreallocarray(o->variables, ++o->variable_count, sizeof *o->variables);
+        o->variables[i] = (struct variable){ .name = xstrdup(name) };
+    }
+    free(name);
+    free(o->variables[i].value);
+    o->variables[i].value = xstrdup(equals + 1);
     return 0;
 }
 
@@ -136,15 +122,17 @@ static const struct option_row rows[] = {
     { "--plain", NULL, "plain lines instead of the full screen", .take = take_plain },
     { "--json", NULL, "JSON events on standard output, one per line", .take = take_json },
     { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
-      .take = take_mmproj },
+      OPTION_TEXT, AT(mmproj), .check = check_mmproj },
     { "--ignore-weights", NULL, "open MODEL without weights that its family does not know",
       OPTION_FLAG, AT(ignore) },
     { "--device", "cpu|cuda[:N[,N...]]", "device to compute on; several GPUs split the layers",
       OPTION_TEXT, AT(device) },
     { "--threads", "N", "compute threads (default: one per core)", OPTION_INT, AT(threads), 1,
       1024 },
-    { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", .take = take_db },
-    { "--session", "NAME", "resume this session, or start it", .take = take_session },
+    { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", OPTION_TEXT, AT(db),
+      .check = check_db },
+    { "--session", "NAME", "resume this session, or start it", OPTION_TEXT, AT(session),
+      .check = check_session },
     { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable },
     { "--help", NULL, "show this help", .take = take_help },
     { "-h", NULL, "show this help", .take = take_help },

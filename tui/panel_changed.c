@@ -18,11 +18,6 @@ static int which_number(const struct changed_view *k)
     return i;
 }
 
-static const struct preview *shown_picture(const struct changed_view *k)
-{
-    return k->picture < k->pictures->count ? k->pictures->list[k->picture] : NULL;
-}
-
 // --- texts ---------------------------------------------------------------------------------------
 
 // A wrapped text from line y on, which may lie outside; the line behind it.
@@ -76,23 +71,10 @@ static int draw_texts(const struct changed_view *k, struct canvas *c, struct are
 
 // --- the panel -----------------------------------------------------------------------------------
 
-static void draw_legend(const struct changed_view *k, struct canvas *c, struct area line,
-                        bool focused, bool longer)
+static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     static const char *const words[CHANGED_COUNT] = { "", " that B answers worse",
                                                       " that B answers better" };
-    int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "question %lld of %lld%s", (long long)k->number,
-                          (long long)k->count, words[which_number(k)]);
-    if (k->pictures->count > 1)
-        x = canvas_printf(c, line, x, 0, STYLE_DIM, ", picture %zu of %zu", k->picture + 1,
-                          k->pictures->count);
-    if (longer) x = canvas_text(c, line, x, 0, STYLE_DIM, ", PageDown: the rest");
-    if (!focused)
-        canvas_text(c, line, x + 3, 0, STYLE_DIM, "Alt-s: step through the questions  Esc: back");
-}
-
-static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
-{
     struct changed_view *k = &v->changed;
     if (!k->which) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "nothing has been compared yet:");
@@ -100,7 +82,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
         return;
     }
-    const struct preview *p = shown_picture(k);
+    const struct preview *p =
+        k->picture < k->pictures->count ? k->pictures->list[k->picture] : NULL;
     const int height = area.height - 1, half = p ? area.width / 2 : 0;
     struct area texts = { area.x, area.y, area.width, height };
     if (p) {
@@ -110,8 +93,16 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     }
     k->lines = draw_texts(k, c, texts);
     k->height = height;
-    draw_legend(k, c, (struct area){ area.x, area.y + height, area.width, 1 }, focused,
-                k->lines - k->top > height);
+    int x = canvas_printf(c, area, 0, height, STYLE_DIM, "question %lld of %lld%s",
+                          (long long)k->number, (long long)k->count, words[which_number(k)]);
+    if (k->pictures->count > 1)
+        x = canvas_printf(c, area, x, height, STYLE_DIM, ", picture %zu of %zu", k->picture + 1,
+                          k->pictures->count);
+    if (k->lines - k->top > height)
+        x = canvas_text(c, area, x, height, STYLE_DIM, ", PageDown: the rest");
+    if (!focused)
+        canvas_text(c, area, x + 3, height, STYLE_DIM,
+                    "Alt-s: step through the questions  Esc: back");
 }
 
 // --- keys ----------------------------------------------------------------------------------------

@@ -103,16 +103,6 @@ static void draw_side(const struct view *v, int side, struct canvas *c, struct a
     if (text.height > 0) draw_text(k, side, c, text);
 }
 
-static void draw_legend(const struct compare_view *k, struct canvas *c, struct area line,
-                        bool focused)
-{
-    int x = canvas_printf(c, line, 0, 0, STYLE_DIM, "token %d (of %zu | %zu)", k->token,
-                          k->tokens[0], k->tokens[1]);
-    x = canvas_text(c, line, x, 0, STYLE_DIM, parts(k) ? "" : ", the answers are identical");
-    canvas_text(c, line, x + 3, 0, STYLE_DIM,
-                focused ? "" : "F12: step through the tokens  Esc: back");
-}
-
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     const struct compare_view *k = &v->compare;
@@ -127,7 +117,11 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_put(c, area, half + 1, y, STYLE_BORDER, c->ascii ? '|' : 0x2502);
     draw_side(v, 0, c, (struct area){ area.x, area.y, half, height });
     draw_side(v, 1, c, (struct area){ area.x + half + 3, area.y, half, height });
-    draw_legend(k, c, (struct area){ area.x, area.y + height, area.width, 1 }, focused);
+    const int x =
+        canvas_printf(c, area, 0, height, STYLE_DIM, "token %d (of %zu | %zu)%s", k->token,
+                      k->tokens[0], k->tokens[1], parts(k) ? "" : ", the answers are identical");
+    canvas_text(c, area, x + 3, height, STYLE_DIM,
+                focused ? "" : "F12: step through the tokens  Esc: back");
 }
 
 // --- keys ----------------------------------------------------------------------------------------

@@ -279,7 +279,7 @@ void picker_choose(struct view *v, const char *value, const struct shell *shell)
         char *quoted = picker_quote(v->list.folder ? relative(value) : value);
         view_run(v, "%s %s", k->command, quoted);
         free(quoted);
-        list_close(v);
+        list_release(&v->list);
     }
 }
 

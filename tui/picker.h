@@ -17,7 +17,7 @@ char *picker_quote(const char *path);
 
 // From list.c, for filling a list.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
-void list_add(struct list_view *l, const char *label, const char *note, const char *value);
+struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value);
 void list_ready(struct view *v);
 
 #endif

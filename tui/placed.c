@@ -12,15 +12,10 @@
 enum { TRIES = 6, LONGEST = 3 };
 static const double first_pause = 0.5;
 
-static double pause_after(int tries)
-{
-    const int times = tries - 1 > LONGEST ? LONGEST : tries - 1;
-    return first_pause * (1 << (times > 0 ? times : 0));
-}
-
 static double due(double at, int tries)
 {
-    return at + pause_after(tries);
+    const int times = tries - 1 > LONGEST ? LONGEST : tries - 1;
+    return at + first_pause * (1 << (times > 0 ? times : 0));
 }
 
 // --- the question --------------------------------------------------------------------------------
@@ -35,14 +30,6 @@ void placed_ask(struct placed *p, struct buf *out)
     graphics_ask(&p->graphics, out);
     p->asked_at = clock_seconds();
     p->asked = out->length > 0;
-}
-
-static void ask_again(struct placed *p, double now, struct buf *out)
-{
-    if (!unanswered(p) || p->asked >= TRIES || now < due(p->asked_at, p->asked)) return;
-    graphics_ask_kitty(&p->graphics, out);
-    p->asked_at = now;
-    p->asked++;
 }
 
 // kitty's words about a picture: "Gi=44;OK", or why not. Either way it has come.
@@ -80,15 +67,10 @@ double placed_wait(const struct placed *p, double now)
 
 // --- drawing -------------------------------------------------------------------------------------
 
-static bool same_area(struct area a, struct area b)
-{
-    return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
-}
-
 static const struct placed_picture *find(const struct placed *p, struct area area)
 {
     for (int i = 0; i < p->count; i++)
-        if (same_area(p->list[i].area, area)) return &p->list[i];
+        if (!memcmp(&p->list[i].area, &area, sizeof area)) return &p->list[i]; // four integers
     return NULL;
 }
 
@@ -117,11 +99,6 @@ bool placed_blanks(const struct placed *p, const struct canvas *c, int number, b
     return other && (was->width != d->width || was->height != d->height);
 }
 
-static bool is_late(const struct placed_picture *k, double now)
-{
-    return k->unsure && now >= due(k->sent_at, k->tries);
-}
-
 // One picture of the canvas: drawn again if it has to be.
 static struct placed_picture draw(struct placed *p, const struct canvas *c, int number,
                                   bool touched, double now, struct buf *out)
@@ -132,7 +109,8 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
     const bool other = !was || was->key != d->key || c->graphics != p->way;
     struct buf bytes = { 0 };
     uint32_t id;
-    if (!touched && !other && !is_late(was, now)) return next;
+    const bool late = was && was->unsure && now >= due(was->sent_at, was->tries);
+    if (!touched && !other && !late) return next;
     const bool ready = painter_take(c->painter, d->key, &bytes, &id);
     // An overwritten picture is gone until its successor is ready.
     if (!ready && touched) next = (struct placed_picture){ 0 };
@@ -162,7 +140,11 @@ void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], c
     const int old_count = p->count;
     const double time = clock_seconds();
     int count = 0;
-    ask_again(p, time, out);
+    if (unanswered(p) && p->asked < TRIES && time >= due(p->asked_at, p->asked)) {
+        graphics_ask_kitty(&p->graphics, out);
+        p->asked_at = time;
+        p->asked++;
+    }
     memcpy(old, p->list, sizeof old);
     for (int i = 0; i < c->drawn_count; i++) {
         if (!shown[i]) continue;

@@ -95,12 +95,6 @@ static bool is_set(const char *variable)
     return text && *text;
 }
 
-static void set_string(struct terminal *t, enum terminfo_string which, const char *text)
-{
-    free(t->info.strings[which]);
-    t->info.strings[which] = xstrdup(text);
-}
-
 // From terminfo, COLORTERM and the terminal's replies. A TERM without colours was chosen on purpose
 // and stays monochrome.
 static void find_colours(struct terminal *t)
@@ -112,8 +106,10 @@ static void find_colours(struct terminal *t)
     const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
     t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
     if (t->colours >= 8 && t->colours < PALETTE && (g->colours == PALETTE || g->true_colour)) {
-        set_string(t, TERMINFO_INK, "\033[38;5;%p1%dm");
-        set_string(t, TERMINFO_PAPER, "\033[48;5;%p1%dm");
+        free(t->info.strings[TERMINFO_INK]);
+        free(t->info.strings[TERMINFO_PAPER]);
+        t->info.strings[TERMINFO_INK] = xstrdup("\033[38;5;%p1%dm");
+        t->info.strings[TERMINFO_PAPER] = xstrdup("\033[48;5;%p1%dm");
         t->colours = t->info.colours = PALETTE;
     }
     t->true_colour =
@@ -152,30 +148,13 @@ bool terminal_locale(void)
     return true;
 }
 
-static char *make_farewell(const struct terminal *t)
+// Gives the terminal back as it was; what is on the screen stays.
+static void add_end(const struct terminal *t, struct buf *b)
 {
-    struct buf b = { 0 };
-    buf_puts(&b, "\033\\"); // ends a picture that was being sent
-    buf_puts(&b, update_end);
-    buf_puts(&b, modes_off);
-    terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
-    terminfo_add(&b, t->info.strings[TERMINFO_SHOW_CURSOR]);
-    terminfo_add(&b, t->info.strings[TERMINFO_END]);
-    terminfo_add(&b, t->info.strings[TERMINFO_END_KEYPAD]);
-    buf_puts(&b, "\r\n");
-    return buf_take(&b);
-}
-
-// Raw mode: keys arrive as they are typed, and output is not translated.
-static void set_modes(const struct terminal *t)
-{
-    struct termios raw = t->before;
-    raw.c_lflag &= ~(tcflag_t)(ICANON | ISIG | IEXTEN | ECHO | ECHONL);
-    raw.c_iflag &= ~(tcflag_t)(IXON | BRKINT | PARMRK | ICRNL | INLCR | IGNCR);
-    raw.c_oflag &= ~(tcflag_t)(ONLCR);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+    terminfo_add(b, t->info.strings[TERMINFO_SHOW_CURSOR]);
+    terminfo_add(b, t->info.strings[TERMINFO_END]);
+    terminfo_add(b, t->info.strings[TERMINFO_END_KEYPAD]);
+    buf_putc(b, '\r');
 }
 
 void terminal_redraw(struct terminal *t)
@@ -183,11 +162,17 @@ void terminal_redraw(struct terminal *t)
     t->fresh = true;
 }
 
-static void begin(struct terminal *t)
+void terminal_enter(struct terminal *t)
 {
     struct buf b = { 0 };
+    struct termios raw = t->before; // keys arrive as they are typed, output is not translated
     signals_set_farewell(t->farewell, STDOUT_FILENO);
-    set_modes(t);
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ISIG | IEXTEN | ECHO | ECHONL);
+    raw.c_iflag &= ~(tcflag_t)(IXON | BRKINT | PARMRK | ICRNL | INLCR | IGNCR);
+    raw.c_oflag &= ~(tcflag_t)(ONLCR);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
     if (!t->entered) {
         buf_puts(&b, modes_save);
         terminfo_add(&b, t->info.strings[TERMINFO_BEGIN]);
@@ -221,10 +206,17 @@ struct terminal *terminal_open(struct err *err)
     }
     find_colours(t);
     t->console = term && !strncmp(term, "linux", 5);
-    t->farewell = make_farewell(t);
+    struct buf farewell = { 0 };
+    buf_puts(&farewell, "\033\\"); // ends a picture that was being sent
+    buf_puts(&farewell, update_end);
+    buf_puts(&farewell, modes_off);
+    terminfo_add(&farewell, t->info.strings[TERMINFO_PLAIN]);
+    add_end(t, &farewell);
+    buf_putc(&farewell, '\n');
+    t->farewell = buf_take(&farewell);
     canvas_resize(&t->shown, t->info.lines > 0 ? t->info.lines : 24,
                   t->info.columns > 0 ? t->info.columns : 80);
-    begin(t);
+    terminal_enter(t);
     terminal_resize(t);
     struct buf question = { 0 };
     placed_ask(&t->placed, &question);
@@ -244,38 +236,25 @@ double terminal_wait(const struct terminal *t, double now)
     return placed_wait(&t->placed, now);
 }
 
-// Late replies about pictures would be typed into the shell.
-static void drop_replies(void)
-{
-    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    char bytes[256];
-    for (int i = 0; i < 20 && poll(&in, 1, REPLY_MS) > 0; i++)
-        if (read(in.fd, bytes, sizeof bytes) <= 0) return;
-}
-
 void terminal_leave(struct terminal *t)
 {
     struct buf b = { 0 };
-    const bool expects = placed_expects(&t->placed);
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    char bytes[256];
+    bool expects = placed_expects(&t->placed);
     forget_pictures(t);
-    if (expects) drop_replies();
+    // Late replies about pictures would be typed into the shell.
+    for (int i = 0; i < 20 && expects && poll(&in, 1, REPLY_MS) > 0; i++)
+        expects = read(in.fd, bytes, sizeof bytes) > 0;
     buf_puts(&b, modes_off);
     terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
     if (!t->info.strings[TERMINFO_END])
         terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // no other screen to go back to
-    terminfo_add(&b, t->info.strings[TERMINFO_SHOW_CURSOR]);
-    terminfo_add(&b, t->info.strings[TERMINFO_END]);
-    terminfo_add(&b, t->info.strings[TERMINFO_END_KEYPAD]);
-    buf_putc(&b, '\r');
+    add_end(t, &b);
     send(&b);
     t->entered = false;
     tcsetattr(STDIN_FILENO, TCSADRAIN, &t->before);
     signals_set_farewell(NULL, STDOUT_FILENO);
-}
-
-void terminal_enter(struct terminal *t)
-{
-    begin(t);
 }
 
 void terminal_close(struct terminal *t)
@@ -351,16 +330,6 @@ static void add_attributes(struct buf *out, const struct terminal *t, unsigned a
                 t->info.strings[t->info.strings[all[i].string] ? all[i].string : all[i].instead]);
 }
 
-static void add_number(struct buf *out, uint32_t n)
-{
-    char digits[10];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + n % 10);
-    } while ((n /= 10));
-    buf_add(out, digits + at, sizeof digits - at);
-}
-
 static void add_colour(struct buf *out, const struct terminal *t, enum terminfo_string kind,
                        int colour)
 {
@@ -370,9 +339,15 @@ static void add_colour(struct buf *out, const struct terminal *t, enum terminfo_
         return;
     }
     buf_puts(out, kind == TERMINFO_INK ? "\033[38;2" : "\033[48;2");
-    for (int shift = 16; shift >= 0; shift -= 8) {
-        buf_putc(out, ';');
-        add_number(out, (uint32_t)colour >> shift & 255);
+    for (int shift = 16; shift >= 0; shift -= 8) { // without printf: two for each cell of a map
+        char digits[] = ";   ";
+        size_t at = sizeof digits - 1;
+        unsigned n = (unsigned)colour >> shift & 255;
+        do {
+            digits[--at] = (char)('0' + n % 10);
+        } while ((n /= 10));
+        digits[--at] = ';';
+        buf_add(out, digits + at, sizeof digits - 1 - at);
     }
     buf_putc(out, 'm');
 }

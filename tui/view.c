@@ -143,22 +143,18 @@ static void tell(struct view *v, enum entry_kind kind, const char *text)
 
 // --- the conversation ----------------------------------------------------------------------------
 
-// The oldest go when there are very many.
-static void drop_oldest(struct chat_view *c)
-{
-    const size_t drop = ENTRIES_MAX / 10;
-    for (size_t i = 0; i < drop; i++) entry_release(&c->entries[i]);
-    c->count -= drop;
-    memmove(c->entries, c->entries + drop, c->count * sizeof *c->entries);
-    c->answering = c->answering >= (int)drop ? c->answering - (int)drop : -1;
-    c->found = -1;
-}
-
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
 {
     struct chat_view *c = &v->chat;
     v->attached = false;
-    if (c->count >= ENTRIES_MAX) drop_oldest(c);
+    if (c->count >= ENTRIES_MAX) { // drops the oldest
+        const size_t drop = ENTRIES_MAX / 10;
+        for (size_t i = 0; i < drop; i++) entry_release(&c->entries[i]);
+        c->count -= drop;
+        memmove(c->entries, c->entries + drop, c->count * sizeof *c->entries);
+        c->answering = c->answering >= (int)drop ? c->answering - (int)drop : -1;
+        c->found = -1;
+    }
     c->entries = xreallocarray(c->entries, c->count + 1, sizeof *c->entries);
     struct entry *e = &c->entries[c->count++];
     *e = (struct entry){ .kind = kind };
@@ -350,13 +346,8 @@ static void take_text(struct view *v, const struct event *e)
 
 static void take_notice(struct view *v, const struct event *e)
 {
-    tell(v, ENTRY_NOTICE, e->text);
-}
-
-static void take_error(struct view *v, const struct event *e)
-{
-    v->chat.answering = -1;
-    tell(v, ENTRY_ERROR, e->text);
+    if (e->kind == EVENT_ERROR) v->chat.answering = -1;
+    tell(v, e->kind == EVENT_ERROR ? ENTRY_ERROR : ENTRY_NOTICE, e->text);
 }
 
 static void take_result(struct view *v, const struct event *e)
@@ -487,7 +478,7 @@ static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_RENDERED] = take_text,   [EVENT_TABLE] = take_table,
     [EVENT_HEATMAP] = take_heatmap, [EVENT_PROGRESS] = take_progress,
     [EVENT_SETTING] = take_setting, [EVENT_NOTICE] = take_notice,
-    [EVENT_ERROR] = take_error,     [EVENT_DONE] = take_done,
+    [EVENT_ERROR] = take_notice,    [EVENT_DONE] = take_done,
     [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
     [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
     [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
@@ -512,26 +503,12 @@ static void take_busy(struct view *v, const struct news *n)
     view_add(v, v->expect_message ? ENTRY_USER : ENTRY_COMMAND, v->line);
 }
 
-static void take_idle(struct view *v)
-{
-    v->busy = v->answering = v->by_key = false;
-    if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) return;
-    free(v->hint); // it has stopped
-    v->hint = NULL;
-}
-
 // The settings as they are, unless later keys want something else.
 static void take_settings(struct view *v, const struct settings *settings)
 {
     if (v->keys_waiting) return;
     settings_free(v->settings);
     v->settings = settings_copy(settings);
-}
-
-static void take_key_done(struct view *v, const struct settings *settings)
-{
-    if (v->keys_waiting) v->keys_waiting--;
-    take_settings(v, settings);
 }
 
 static void take_snapshot(struct view *v, struct snapshot *s)
@@ -559,8 +536,16 @@ bool view_take(struct view *v, const struct news *n)
     case NEWS_NO_MAP: maps_failed(v, n->text); break;
     case NEWS_BUSY_KEY:
     case NEWS_BUSY: take_busy(v, n); break;
-    case NEWS_KEY_DONE: take_key_done(v, n->data); break;
-    case NEWS_IDLE: take_idle(v); break;
+    case NEWS_KEY_DONE:
+        if (v->keys_waiting) v->keys_waiting--;
+        take_settings(v, n->data);
+        break;
+    case NEWS_IDLE:
+        v->busy = v->answering = v->by_key = false;
+        if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) break;
+        free(v->hint); // it has stopped
+        v->hint = NULL;
+        break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;
     case NEWS_PICTURE: {
         struct preview *p = take_data(n);
