@@ -14,6 +14,7 @@
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
 #                   compute-sanitizer)                                transformers)
+#   make gpu-bundle both, built, for a GPU machine without compilers
 #   make test-ptx   the same without a GPU: the host runs what nvcc made of the kernels, and watches it
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
@@ -106,7 +107,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -319,6 +320,10 @@ bench-gpu: deps-test
 measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/bench/gpu/run.sh $(B) $(GPU_PARTS); fi
+
+# All of this for a machine without compilers, as build/gpu-bundle.tar.xz (tools/gpu_bundle.sh).
+gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
+	@tools/gpu_bundle.sh build/gpu-bundle.tar.xz $(B)/vlmsh $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 
 # --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

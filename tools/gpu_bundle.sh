@@ -1,0 +1,49 @@
+#!/bin/bash
+# Packs what tests and measurements on a GPU need, built here, for a machine that has a GPU and its driver but neither
+# compilers nor our libraries: tools/gpu_bundle.sh OUT.tar.xz PROGRAM... (`make gpu-bundle` names the programs). There:
+#
+#   tar -xJf gpu-bundle.tar.xz && cd vlmsh-gpu
+#   ./run test                # test programs and scripts of tests/cuda; TEST_JOBS, TEST_TIMEOUT as in tests/run.sh
+#   ./run bench [PART...]     # tests/bench/gpu/run.sh
+#   ./run vlmsh [ARGUMENT...]
+#
+# CUDA's own libraries (cuBLASLt) must exist there; the others travel along.
+set -eu
+out=$(realpath "$1")
+shift
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+top=$scratch/vlmsh-gpu
+mkdir -p "$top/lib" "$top/bin"
+
+# Documents and the sources of programs stay behind; a test's data and scripts do not.
+git ls-files -z tests demo/model demo/pictures tools |
+    grep -zvE '\.(c|h|cpp|cu)$|^tests/(fuzz|cuda_ptx|cuda_host|cluster|tui|docs)/|\.xz$' |
+    tar --null -T - -c | tar -x -C "$top"
+tar -c build/goldens build/cuda/libvlmsh_cuda.so "$@" | tar -x -C "$top"
+find "$top/build" -type f -perm -u+x -exec strip --strip-debug {} +
+cp "$(command -v jq)" "$top/bin"
+ldd "$@" "$top/bin/jq" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | xargs cp -L -t "$top/lib"
+
+cat >"$top/run" <<'END'
+#!/bin/bash
+# See the head of tools/gpu_bundle.sh.
+cd "$(dirname "$0")" || exit 1
+export VLMSH=$PWD/build/opt/vlmsh VLMSH_CUDA=${VLMSH_CUDA:-$PWD/build/cuda/libvlmsh_cuda.so}
+export GPU_COMMIT=$(cat commit) PATH=$PATH:$PWD/bin LD_LIBRARY_PATH=$PWD/lib:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+word=${1:-}
+shift
+case $word in
+test) exec tests/run.sh $(find build/opt/tests/cuda -type f ! -name tests) tests/cuda/*.sh ;;
+bench) exec tests/bench/gpu/run.sh build/opt "$@" ;;
+vlmsh) exec "$VLMSH" "$@" ;;
+*) echo "usage: ./run test | bench [PART...] | vlmsh [ARGUMENT...]" >&2; exit 2 ;;
+esac
+END
+chmod +x "$top/run"
+git rev-parse --short HEAD >"$top/commit"
+tar -C "$scratch" -c vlmsh-gpu | xz -T0 -6 >"$out.part"
+mv "$out.part" "$out"
+du -h "$out"
