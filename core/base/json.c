@@ -13,6 +13,13 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 
+// Without memory cJSON returns NULL, which looks like wrong JSON or a missing member; xmalloc ends
+// the program.
+__attribute__((constructor)) static void use_xmalloc(void)
+{
+    cJSON_InitHooks(&(cJSON_Hooks){ .malloc_fn = xmalloc, .free_fn = free });
+}
+
 const char *json_python(const char *text, size_t size)
 {
     static const struct {
