@@ -22,9 +22,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     struct csv t, back;
     struct err err;
-    char path[64];
+    char path[512];
     if (csv_parse(&t, (const char *)data, size, "fuzz", &err) < 0) return 0;
-    snprintf(path, sizeof path, "/tmp/vlmsh-fuzz-%d.csv", (int)getpid());
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/vlmsh-fuzz.csv", folder ? folder : "/tmp");
     if (csv_write(&t, path, &err) < 0 || csv_read(&back, path, &err) < 0) abort();
     compare(&t, &back);
     csv_release(&t);

@@ -8,104 +8,12 @@
 seconds=$1 seed=$2
 shift 2
 cd "$(dirname "$0")/../.." || exit 1
-goldens=tests/goldens
 export OMP_NUM_THREADS=1 # there are other fuzzers beside each
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME=$work/state TMPDIR=$work # written files are remembered there
 
-# One safetensors file: the header in $2, then $3 bytes.
-safetensors_seed() {
-    {
-        printf "\\x$(printf %02x $((${#2} % 256)))\\x$(printf %02x $((${#2} / 256)))\\0\\0\\0\\0\\0\\0"
-        printf %s "$2"
-        head -c "$3" /dev/zero
-    } >"$1"
-}
-
-make_seeds() { # NAME FOLDER
-    case $1 in
-    safetensors)
-        safetensors_seed "$2/empty" '{}' 0
-        safetensors_seed "$2/one" '{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}' 24
-        safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
-        safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
-        ;;
-    gguf)
-        python3 tests/fuzz/gguf_seeds.py "$2"
-        ;;
-    adapter)
-        safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.0.input_layernorm.ln_tuning_layers.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]}}' 256
-        { printf '{"peft_type":"LN_TUNING","target_modules":".*layernorm"}\0'; cat "$2/tensors"; } >"$2/norm"
-        safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.1.self_attn.q_proj.lora_A.weight":{"dtype":"BF16","shape":[1,64],"data_offsets":[0,128]},"base_model.model.model.language_model.layers.1.self_attn.q_proj.lora_B.weight":{"dtype":"BF16","shape":[64,1],"data_offsets":[128,256]},"base_model.model.lm_head.weight":{"dtype":"F16","shape":[552,0],"data_offsets":[256,256]}}' 256
-        { printf '{"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":["q_proj"],"modules_to_save":["lm_head"],"rank_pattern":{"layers.1.*":1},"alpha_pattern":{},"use_rslora":true}\0'; cat "$2/tensors"; } >"$2/lora"
-        safetensors_seed "$2/tensors" '{"norm_align.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]},"ira.3.head.bias":{"dtype":"F32","shape":[17],"data_offsets":[256,324]}}' 324
-        { printf '\0'; cat "$2/tensors"; } >"$2/extra"
-        ;;
-    config)
-        for d in "$goldens"/*/config.json; do
-            d=${d%/config.json}
-            for f in config preprocessor_config generation_config; do
-                cat "$d/$f.json" 2>/dev/null
-                printf '\0'
-            done >"$2/${d##*/}"
-        done
-        ;;
-    dataset)
-        printf '[{"id": "a", "kind": "detail", "image": "x.png", "conversations": [{"from": "human", "value": "<image>\\n?"}, {"from": "gpt", "value": "\\"]"}]},\n {"id": 7, "question": "q", "answer": "r", "choices": ["r"], "metric": "letter"}]\n' >"$2/list"
-        printf '{"messages": [{"role": "user", "content": "<image> q <image>"}], "images": ["x", "y"]}\n[{"role": "user", "content": [{"type": "image", "path": "z"}, {"type": "text", "text": "q"}]}]\n{broken\n' >"$2/lines"
-        ;;
-    masks)
-        printf '{"image": "x/1.png", "objects": [{"name": "a dog", "mask": {"size": [2, 3], "counts": [1, 2, 3]}}, {"box": [1, 2, 3.5, 4]}, {"polygon": [1, 1, 5, 1, 5, 6]}]}\n' >"$2/lines"
-        printf '[{"file_name": "COCO_train2014_000000581857_0.jpg", "answer": ["a dog"], "bbox": [0, 0, 2, 4], "segmentation": [0, 0, 1, 0, 1, 4]}, {"image": "y.jpg", "sent": "a", "bbox": [1, 1, 4, 3], "width": 6, "height": 4}]' >"$2/rows"
-        printf '{"images": [{"id": 9, "file_name": "a.jpg", "width": 6, "height": 4}], "annotations": [{"image_id": 9, "category_id": 1, "bbox": [0, 0, 6, 2], "segmentation": [[0, 0, 2, 0, 2, 2], [5, 0, 6, 0, 6, 1]]}, {"image_id": 9, "category_id": 1, "segmentation": {"size": [4, 6], "counts": "52203ON0N00"}}], "categories": [{"id": 1, "name": "dog"}]}' >"$2/coco"
-        ;;
-    sets)
-        python3 tests/core/sets/make.py "$2/made"
-        find "$2/made" -size -64k \( -name '*.tsv' -o -name '*.json*' -o -name '*.csv' \) | while read -r f; do
-            mv "$f" "$2/$(basename "$(dirname "$f")")-$(basename "$f")"
-        done
-        rm -r "$2/made"
-        cp tests/core/sets/parquet/*.parquet "$2"
-        ;;
-    parquet) # tests/core/sets/parquet.py writes the larger ones
-        cp tests/core/sets/parquet/*.parquet "$2"
-        tar -C "$2" -xJf tests/fuzz/corpus/parquet_large.tar.xz
-        ;;
-    sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
-    csv)
-        printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
-        printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
-        ;;
-    jinja)
-        for f in "$goldens"/*/chat_template.jinja; do cp "$f" "$2/$(basename "$(dirname "$f")")"; done
-        for f in "$goldens"/*/tokenizer_config.json; do
-            python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("chat_template", ""))' "$f" \
-                >"$2/config-$(basename "$(dirname "$f")")"
-        done
-        grep -o '^    { "[^"]*' tests/core/template/jinja.c | sed 's/^    { "//; s/\\n/\n/g' |
-            split -l 1 - "$2/case-"
-        ;;
-    tokenizer_model)
-        for f in "$goldens"/tokenizers/*/*.model; do
-            { cat "${f%/*}/tokenizer_config.json" && printf '\0' && cat "$f"; } >"$2/$(basename "${f%/*}")"
-        done
-        printf '{"tokenizer_class":"Qwen2Tokenizer","vocab":{"a":0,"b":1,"ab":2,"\xc4\xa0":3},"added_tokens_decoder":{"4":{"content":"<x>"}}}\0#version: 0.2\na b\n' >"$2/merges"
-        ;;
-    *tokenizer*)
-        cp "$goldens/tokenizers/t5-json/tokenizer.json" "$2/t5"
-        for d in "$goldens"/*/tokenizer.json; do cp "$d" "$2/$(basename "$(dirname "$d")")"; done
-        ;;
-    *image* | *picture*)
-        find "$goldens/pictures" -size -64k \( -name '*.png' -o -name '*.jpg' -o -name '*.bmp' -o -name '*.ppm' \) \
-            -exec cp {} "$2" \;
-        for f in tests/core/picture/pictures/*; do cp "$f" "$2/small-${f##*/}"; done
-        ;;
-    *)
-        find tests demo -name '*.vlmsh' -size -64k -exec cp {} "$2" \; 2>/dev/null
-        printf '/set sample.seed 1\n# note\n/tokenize "a\\nb"\n"""\ntwo\nlines\n"""\n/get ${HOME}\n' >"$2/commands"
-        ;;
-    esac
-}
+. tests/fuzz/seeds.bash
 
 # Inputs of at most 32 KB, the smallest first, 64 KB in all; databases, which compress well, 512 KB.
 keep() { # BIN NAME
@@ -142,6 +50,6 @@ fuzz() { # BIN
     return $status
 }
 
-export seconds seed work goldens
+export seconds seed work
 export -f fuzz keep make_seeds safetensors_seed
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$(nproc)" bash -c 'fuzz "$1" >"$work/report.$$"; status=$?; cat "$work/report.$$"; exit $((status > 0))' fuzz
