@@ -17,7 +17,8 @@
 #   make gpu-bundle both, built, for a GPU machine without compilers
 #   make test-ptx   the same without a GPU: the host runs what nvcc made of the kernels, and watches it
 #
-# Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), WERROR=1 makes warnings errors,
+# Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), SAN=thread builds with TSan (in build/tsan;
+# `make test-threads` tests with it), WERROR=1 makes warnings errors,
 # FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 makes it begin alike each time.
 
 # --- what we build with, and why each is here ------------------------------------------------------
@@ -52,13 +53,15 @@ JOBS     = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 # V=1 shows whole command lines.
 say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $@;)
 
-B := build/$(if $(filter 1,$(SAN)),san,opt)
+B := build/$(if $(filter 1,$(SAN)),san,$(if $(filter thread,$(SAN)),tsan,opt))
 
 WARN   := -Wall -Wextra -Wshadow -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
 # Under the sanitizers line numbers are enough: linking takes half of the time.
-COMMON := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(if $(filter 1,$(SAN)),-g1,-g) $(WARN) -fopenmp -pthread -MMD -MP
+COMMON := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(if $(filter 0,$(SAN)),-g,-g1) $(WARN) -fopenmp -pthread -MMD -MP
 ifeq ($(SAN),1)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+else ifeq ($(SAN),thread)
+COMMON += -O1 -fno-omit-frame-pointer -fsanitize=thread
 endif
 CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
 # GCC 13 and newer leave out some of them in sums, here and not there: then a row's result would
@@ -107,11 +110,11 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
-ifeq ($(SAN),1)
+ifneq ($(SAN),0)
 vlmsh: $(B)/vlmsh
 else
 vlmsh: $(B)/vlmsh
@@ -210,6 +213,27 @@ test-isas: deps-test
 check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY)
 	@sets=$$(tools/isas.sh $(B)/vlmsh $(filter all,$(ISA_TESTS))) && for isa in $$sets; do echo "VLMSH_ISA=$$isa" && VLMSH_ISA=$$isa \
 	  VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" tests/run.sh $(ISA_RUN) || exit 1; done
+
+# The shell, its worker and its jobs under ThreadSanitizer; one thread computes, because TSan does not know OpenMP's
+# barriers. Tests whose signals interrupt a blocking call are not among them: TSan delays signals.
+THREAD_TESTS := $(addprefix tests/commands/,turns.sh session.sh) $(addprefix tests/tui/,drafts.sh events.sh frictions.sh maps.sh toggles.sh waits.sh) \
+                $(addprefix $(B)/tests/sessions/,jobs manage replay store)
+test-threads: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) check-threads SAN=thread
+check-threads: $(B)/vlmsh goldens $(filter $(B)/%,$(THREAD_TESTS))
+	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(THREAD_TESTS)
+
+# The fuzz targets on a few files each, while one allocation after another fails: the first ALLOCATIONS one by one.
+ALLOCATIONS ?= 2000
+READERS     := $(FUZZERS:tests/fuzz/%.c=%)
+$(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader -Dabort=give_up
+$(B)/tests/allocations/main.o: TEST_MAIN = -DREADERS='$(foreach r,$(READERS),X($(r)))'
+$(B)/tests/allocations/main: $(B)/tests/allocations/main.o $(READERS:%=$(B)/tests/fuzz/%.o) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
+	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+test-allocations: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) check-allocations
+check-allocations: $(B)/tests/allocations/main goldens
+	@tests/allocations/run.sh $< $(ALLOCATIONS) $(READERS)
 
 # Ten thousand random steps on each kind of terminal; about an hour. A seed that failed: WALK_SEED=N.
 test-screen-walk: vlmsh
