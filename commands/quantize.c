@@ -7,7 +7,6 @@
 
 #include "commands/command.h"
 #include "core/adapter/model_gguf.h"
-#include "core/adapter/model_mmproj.h"
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/eval/compare_text.h"

@@ -171,15 +171,14 @@ const char *adapter_hash(struct adapter *a)
 
 // --- numbers -------------------------------------------------------------------------------------
 
-// Row `row` of t, widened.
-static void read_row(const struct backend *b, const struct tensor *t, int64_t row, int64_t width,
-                     float *to)
+void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
+                    float *to)
 {
-    const struct backend *where = backend_of(b, t);
-    const size_t size = dtype_bytes(t->dtype, width);
-    char *stored = xreallocarray(NULL, 1, size);
-    where->download(stored, (const char *)t->data + (size_t)row * size, size);
-    floats_from(to, stored, t->dtype, (size_t)width);
+    const size_t size = dtype_bytes(t->dtype, n);
+    char *stored = xmalloc(size);
+    const char *from = (const char *)t->data + dtype_bytes(t->dtype, first);
+    backend_of(b, t)->download(stored, from, size);
+    floats_from(to, stored, t->dtype, (size_t)n);
     free(stored);
 }
 
@@ -191,7 +190,7 @@ struct adapter_numbers adapter_measure(const struct adapter *a, const struct ten
     if (n <= 0) return (struct adapter_numbers){ 0 };
     float *row = xreallocarray(NULL, (size_t)width, sizeof *row);
     for (int64_t i = 0; i < n / width; i++) {
-        read_row(a->arena->backend, t, i, width, row);
+        adapter_floats(a->arena->backend, t, i * width, width, row);
         for (int64_t k = 0; k < width; k++) {
             squares += (double)row[k] * row[k];
             tally_add(&magnitude, fabs((double)row[k]));
@@ -205,8 +204,8 @@ struct adapter_numbers adapter_measure(const struct adapter *a, const struct ten
 static void gram(const struct backend *b, const struct tensor *t, bool columns, double *g)
 {
     int64_t r = t->shape[columns ? 1 : 0], n = t->shape[columns ? 0 : 1];
-    float *x = xmalloc(tensor_bytes(t));
-    b->download(x, t->data, tensor_bytes(t));
+    float *x = xreallocarray(NULL, (size_t)(r * n), sizeof *x);
+    adapter_floats(b, t, 0, r * n, x);
     int64_t step = columns ? 1 : n, along = columns ? r : 1;
     for (int64_t i = 0; i < r; i++)
         for (int64_t j = 0; j <= i; j++) {

@@ -112,18 +112,9 @@ struct adapter_delta {
 // beside it is none: it is written with the embedding.
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
-// Writes the folder, which must not exist (or be empty); it gets its name only when complete. An
-// adapter of weights only is written as LN_TUNING (norms) with modules_to_save; with LoRA, all
-// weights are modules_to_save. `m` provides the other tensors of a saved module.
-int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                  const char *folder, struct err *err);
-// The same into an existing folder; adapter_config.json is written last, and files of an earlier
-// call are replaced one by one.
-int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                       const char *folder, struct err *err);
-// Writes an adapter again, as a new folder like adapter_write's: LoRA at the scale it has now, its
-// numbers in `type` ("f32", "bf16" or "f16"; tensors that PEFT cannot represent stay f32). The
-// record of the training that made it (training.json) goes along.
+// Writes an adapter again, as a new folder that gets its name only when complete: LoRA at the scale
+// it has now, its numbers in `type` ("f32", "bf16" or "f16"). The record of the training that made
+// it (training.json) is copied.
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
 // there are none.

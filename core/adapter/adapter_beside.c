@@ -1,18 +1,18 @@
-// core/adapter/adapter_beside.c -- see adapter_beside.h.
+// core/adapter/adapter_beside.c -- other files in an adapter's folder, and keys of
+// adapter_config.json without effect: parts of the training that are not used here.
 //
 // Trainers save more than LoRA: weights in files of their own (LLaVA's projector), a tokenizer with
 // more tokens, another chat template, other limits of pictures. PEFT reads none of it either, but
 // the adapter was trained with it.
-#include "core/adapter/adapter_beside.h"
+#include "core/adapter/adapter_config.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
-#include "core/adapter/adapter_config.h"
-#include "core/base/mem.h"
+#include "core/base/folder.h"
+#include "core/base/items.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/model/model.h"
@@ -36,7 +36,7 @@ void adapter_notice(struct adapter *a, const char *before, struct names *list, c
 static bool is_weights(const char *name)
 {
     static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf" };
-    // What a training needs to go on, and the adapter itself.
+    // Files that a training needs to continue, and the adapter itself.
     static const char *const others[] = {
         "adapter_model.", "extra.safetensors", "state.safetensors", "optimizer", "scheduler",
         "scaler",         "training_args.bin", "rng_state",         "best-",     "best.safetensors",
@@ -48,20 +48,13 @@ static bool is_weights(const char *name)
     return is;
 }
 
-static int compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void look_at_weights(struct adapter *a)
 {
-    DIR *d = opendir(a->folder);
-    struct dirent *e;
+    char **files = folder_list(a->folder);
     struct names found = { 0 };
-    while (d && (e = readdir(d)))
-        if (is_weights(e->d_name)) names_add(&found, e->d_name, NULL);
-    if (d) closedir(d);
-    if (found.count) qsort(found.list, found.count, sizeof *found.list, compare);
+    for (char **file = files; *file; file++)
+        if (is_weights(*file)) names_add(&found, *file, NULL);
+    folder_list_free(files);
     adapter_notice(a, "not read beside the adapter: ", &found,
                    ": if these weights were trained with it, answers are wrong without them");
 }
@@ -157,60 +150,21 @@ void adapter_beside(struct adapter *a)
 // --- adapter_config.json -------------------------------------------------------------------------
 
 // The keys of PEFT's LoraConfig and LNTuningConfig, and the keys that ms-swift adds.
-static const char *const known[] = {
-    "alora_invocation_tokens",
-    "alpha_pattern",
-    "arrow_config",
-    "auto_mapping",
-    "base_model_name_or_path",
-    "bias",
-    "corda_config",
-    "ensure_weight_tying",
-    "eva_config",
-    "exclude_modules",
-    "fan_in_fan_out",
-    "inference_mode",
-    "init_lora_weights",
-    "kasa_config",
-    "layer_replication",
-    "layers_pattern",
-    "layers_to_transform",
-    "loftq_config",
-    "lora_alpha",
-    "lora_bias",
-    "lora_dropout",
-    "lora_dtype",
-    "lora_ga_config",
-    "lorap_emb_lr",
-    "lorap_lr_ratio",
-    "megatron_config",
-    "megatron_core",
-    "modules_to_save",
-    "monteclora_config",
-    "peft_type",
-    "peft_version",
-    "qalora_group_size",
-    "r",
-    "rank_pattern",
-    "revision",
-    "runtime_config",
-    "target_modules",
-    "target_parameters",
-    "task_type",
-    "trainable_token_indices",
-    "use_bdlora",
-    "use_dora",
-    "use_qalora",
-    "use_rslora",
-    "velora_config",
-    NULL,
-};
+static const char known[] =
+    "alora_invocation_tokens alpha_pattern arrow_config auto_mapping base_model_name_or_path "
+    "bias corda_config ensure_weight_tying eva_config exclude_modules fan_in_fan_out "
+    "inference_mode init_lora_weights kasa_config layer_replication layers_pattern "
+    "layers_to_transform loftq_config lora_alpha lora_bias lora_dropout lora_dtype "
+    "lora_ga_config lorap_emb_lr lorap_lr_ratio megatron_config megatron_core modules_to_save "
+    "monteclora_config peft_type peft_version qalora_group_size r rank_pattern revision "
+    "runtime_config target_modules target_parameters task_type trainable_token_indices "
+    "use_bdlora use_dora use_qalora use_rslora velora_config";
 
 static void look_at_keys(struct adapter *a, const struct adapter_config *c)
 {
     struct names unknown = { 0 };
     const cJSON *item;
-    cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !text_listed(known, item->string))
+    cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !items_has(known, item->string, " "))
         names_add(&unknown, item->string, NULL);
     adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
 }
@@ -236,16 +190,6 @@ static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
-// The last level of a path or of "org/name"; the caller frees it.
-static char *last_level(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/') end--;
-    size_t begin = end;
-    while (begin && path[begin - 1] != '/') begin--;
-    return xstrndup(path + begin, end - begin);
-}
-
 // Base model and revision by name, where the training has no record of the model's fingerprint: the
 // folder may have any name, so this is only a hint.
 static void look_at_base(struct adapter *a, const struct adapter_config *c)
@@ -253,7 +197,7 @@ static void look_at_base(struct adapter *a, const struct adapter_config *c)
     const struct checkpoint *model = a->model->checkpoint;
     const char *revision = cJSON_GetStringValue(json_get(c->json, "revision")),
                *from = cJSON_GetStringValue(json_get(model->config, "_name_or_path"));
-    char *record = xasprintf("%s/training.json", a->folder), *name = last_level(c->base);
+    char *record = xasprintf("%s/training.json", a->folder), *name = folder_name(c->base);
     const bool recorded = access(record, F_OK) == 0;
     const bool same = strcasestr(model->folder, name) || (from && strcasestr(from, name));
     const bool other =

@@ -1,5 +1,5 @@
 // core/adapter/adapter_config.h -- adapter_config.json: PEFT's description of the adapter's
-// tensors.
+// tensors; and notices about parts of the folder that are not used.
 //
 //   struct adapter_config c;
 //   if (adapter_config_read(&c, json, &err) < 0) ...       // json outlives c
@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "core/base/names.h"
 
+struct adapter;
 struct module_pattern;
 struct named_pattern;
 
@@ -45,5 +46,17 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
 // Does modules_to_save name the module?
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
+
+// --- notices (adapter_beside.c)
+// -------------------------------------------------------------------
+
+// Adds the sentence `before` LIST `after` to a->notices, unless the list is empty; names a few of a
+// long list. Releases the list.
+void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after);
+// Add sentences about other files in the folder, and about keys of the config without effect.
+void adapter_beside(struct adapter *a);
+void adapter_config_notices(struct adapter *a, const struct adapter_config *c);
+// The last level of a path or of "org/name", which may end with '/'; the caller frees it.
+char *folder_name(const char *path);
 
 #endif

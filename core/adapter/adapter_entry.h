@@ -2,6 +2,8 @@
 #ifndef CORE_ADAPTER_ADAPTER_ENTRY_H
 #define CORE_ADAPTER_ADAPTER_ENTRY_H
 
+#include <string.h>
+
 #include "core/adapter/adapter.h"
 #include "core/graph/arena.h"
 #include "core/model/linear.h"
@@ -17,6 +19,17 @@ struct adapter_entry {
     struct tensor former;        // the model's own tensor while the adapter is applied
 };
 
+// The last level of a dotted name.
+static inline const char *name_last_level(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+// Reads n numbers of a tensor from `first` on, which begin and end with blocks, as f32.
+void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
+                    float *to);
+
 // Statistics of a vector or matrix: methods page, section 1, Table 4.
 struct adapter_numbers {
     double norm;              // L2
@@ -25,5 +38,12 @@ struct adapter_numbers {
 struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t);
 // Frobenius norm of scale * B A.
 double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
+
+// Writes into an existing folder; adapter_config.json is written last, and files of an earlier call
+// are replaced one by one. An adapter of weights only is written as LN_TUNING (norms) with
+// modules_to_save; with LoRA, all weights are modules_to_save. `m` provides the other tensors of a
+// saved module; `type`: of the numbers (f32, bf16 or f16), except those that PEFT cannot represent.
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
+                       enum dtype type, const char *folder, struct err *err);
 
 #endif

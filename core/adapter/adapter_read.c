@@ -15,11 +15,10 @@
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
-#include "core/adapter/adapter_beside.h"
 #include "core/adapter/adapter_config.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/base/dtype.h"
-#include "core/base/mem.h"
+#include "core/base/items.h"
 #include "core/base/text.h"
 #include "core/files/safetensors.h"
 #include "core/methods/method.h"
@@ -35,33 +34,28 @@ struct reading {
     struct err *err;
 };
 
-static char *shape_text(int rank, const int64_t *shape)
+static void put_shape(struct buf *b, int rank, const int64_t *shape)
 {
-    struct buf b = { 0 };
-    buf_putc(&b, '[');
-    for (int i = 0; i < rank; i++) buf_printf(&b, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    buf_putc(&b, ']');
-    return buf_take(&b);
+    for (int i = 0; i < rank; i++) buf_printf(b, "%s%lld", i ? ", " : "[", (long long)shape[i]);
+    buf_puts(b, rank ? "]" : "[]");
 }
 
 static int refuse_shape(const struct safetensor *t, int rank, const int64_t *shape, const char *of,
                         struct err *err)
 {
-    char *have = shape_text(t->rank, t->shape), *want = shape_text(rank, shape);
-    err_set(err,
-            "its shape is %s, but '%.200s' of this model needs %s: the adapter was made for "
-            "another model",
-            have, of, want);
-    free(have);
-    free(want);
+    struct buf b = { 0 };
+    buf_puts(&b, "its shape is ");
+    put_shape(&b, t->rank, t->shape);
+    buf_printf(&b, ", but '%.200s' of this model needs ", of);
+    put_shape(&b, rank, shape);
+    err_set(err, "%s: the adapter was made for another model", b.data);
+    buf_release(&b);
     return -1;
 }
 
 static bool same_shape(const struct safetensor *t, int rank, const int64_t *shape)
 {
-    bool same = t->rank == rank;
-    for (int i = 0; same && i < rank; i++) same = t->shape[i] == shape[i];
-    return same;
+    return t->rank == rank && !memcmp(t->shape, shape, (size_t)rank * sizeof *shape);
 }
 
 static int check_numbers(const struct safetensor *t, struct err *err)
@@ -182,18 +176,6 @@ static char *find_level(char *name, const char *level, char **after)
     return NULL;
 }
 
-// Is it a module that was saved whole, with modules of its own?
-static bool marks_whole(const char *mark)
-{
-    return !strcmp(mark, "modules_to_save") || !strcmp(mark, "original_module");
-}
-
-// Is it a layer of its own, with a weight and perhaps a bias?
-static bool is_layer(const char *mark)
-{
-    return !strcmp(mark, "lora_A") || !strcmp(mark, "lora_B") || !strcmp(mark, "ln_tuning_layers");
-}
-
 // What follows a mark: "weight", or "default.weight" with the adapter's name in it; behind that
 // name a module that was saved whole may have levels, which become the module's (`end`: where it
 // ends).
@@ -202,8 +184,9 @@ static int read_last(struct key *k, char *end, const char *after, struct err *er
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
     const char *last = dot ? dot + 1 : after;
     const bool known = !strcmp(last, "weight") || !strcmp(last, "bias");
-    if ((name != dot && !marks_whole(k->mark)) || strlen(last) >= sizeof k->last ||
-        (!known && is_layer(k->mark)))
+    const bool whole = items_has("modules_to_save original_module", k->mark, " ");
+    const bool layer = items_has("lora_A lora_B ln_tuning_layers", k->mark, " ");
+    if ((name != dot && !whole) || strlen(last) >= sizeof k->last || (!known && layer))
         return err_set(err, "its name is not a PEFT tensor name");
     snprintf(k->last, sizeof k->last, "%s", last);
     const size_t levels = dot ? (size_t)(dot - name) : 0; // ".linear_1"
@@ -387,7 +370,7 @@ static const struct tensor *find_constant(const struct reading *r, const struct 
     return found ? c.tensor : NULL;
 }
 
-// Nothing is to be read of it, but the adapter must not have another one.
+// Constants are not loaded, but must match.
 static int check_constant(const struct reading *r, const struct safetensor *t,
                           const struct tensor *ours)
 {
@@ -396,14 +379,14 @@ static int check_constant(const struct reading *r, const struct safetensor *t,
         return refuse_shape(t, ours->rank, ours->shape, t->name, r->err);
     float *numbers = xreallocarray(NULL, n, sizeof *numbers),
           *rounded = xcalloc(n, sizeof *rounded);
-    backend_of(r->model->arena.backend, ours)->download(numbers, ours->data, tensor_bytes(ours));
+    adapter_floats(r->model->arena.backend, ours, 0, (int64_t)n, numbers);
     floats_to(rounded, (enum dtype)t->dtype, numbers, n);
     const bool same = !memcmp(rounded, t->data, t->bytes);
     free(rounded);
     free(numbers);
-    return same ? 0
-                : err_set(r->err, "it differs from the model's: trained biases of routers are not "
-                                  "supported");
+    if (same) return 0;
+    return err_set(r->err, "it differs from the model's: trained biases of routers are not "
+                           "supported");
 }
 
 static int read_weight(struct reading *r, const struct safetensor *t, const struct key *k)
@@ -552,20 +535,17 @@ static int read_file(struct reading *r)
 
 // --- extra.safetensors ---------------------------------------------------------------------------
 
-static int refuse_unknown(const struct model *m, struct err *err)
-{
-    struct buf b = { 0 };
-    methods_learned(m, &b);
-    err_set(err, "no method uses it with this model (known: %s; K below %d)",
-            b.data ? b.data : "none", m->decoder.config.layers);
-    buf_release(&b);
-    return -1;
-}
-
 static int read_extra(struct adapter *a, const struct safetensor *t, struct err *err)
 {
     struct method_tensor want;
-    if (!method_learning(a->model, t->name, &want)) return refuse_unknown(a->model, err);
+    if (!method_learning(a->model, t->name, &want)) {
+        struct buf b = { 0 };
+        methods_learned(a->model, &b);
+        err_set(err, "no method uses it with this model (known: %s; K below %d)",
+                b.data ? b.data : "none", a->model->decoder.config.layers);
+        buf_release(&b);
+        return -1;
+    }
     if (!same_shape(t, want.rank, want.shape))
         return refuse_shape(t, want.rank, want.shape, t->name, err);
     if (check_numbers(t, err) < 0) return -1;
@@ -583,13 +563,13 @@ static int read_extras(struct adapter *a, struct err *err)
 
 // --- the folder ----------------------------------------------------------------------------------
 
-static char *last_level(const char *folder)
+char *folder_name(const char *path)
 {
-    size_t end = strlen(folder);
-    while (end > 1 && folder[end - 1] == '/') end--;
-    size_t start = end;
-    while (start && folder[start - 1] != '/') start--;
-    return xstrndup(folder + start, end - start);
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin && path[begin - 1] != '/') begin--;
+    return xstrndup(path + begin, end - begin);
 }
 
 static int read_files(struct adapter *a, const cJSON *config, struct err *err)
@@ -616,7 +596,7 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
 {
     struct adapter *a = xcalloc(1, sizeof *a);
     a->folder = xstrdup(folder);
-    a->name = last_level(folder);
+    a->name = folder_name(folder);
     a->base = xstrdup("");
     a->model = m;
     a->file = file;
@@ -636,17 +616,12 @@ out:
     return NULL;
 }
 
-static char *path_in(const char *folder, const char *name)
-{
-    return xasprintf("%s/%s", folder, name);
-}
-
 static bool has_file(const char *folder, const char *name)
 {
-    char *path = path_in(folder, name);
-    bool there = access(path, F_OK) == 0;
+    char *path = xasprintf("%s/%s", folder, name);
+    const bool exists = access(path, F_OK) == 0;
     free(path);
-    return there;
+    return exists;
 }
 
 bool adapter_is(const char *folder)
@@ -680,7 +655,7 @@ static int open_file(const char *folder, const char *name, struct safetensors **
                      struct err *err)
 {
     if (!has_file(folder, name)) return 0;
-    char *path = path_in(folder, name);
+    char *path = xasprintf("%s/%s", folder, name);
     *file = safetensors_open(path, err);
     free(path);
     return *file ? 0 : -1;
@@ -691,7 +666,7 @@ static int open_peft(const char *folder, cJSON **config, struct safetensors **fi
     if (open_file(folder, "adapter_model.safetensors", file, err) < 0) return -1;
     if (!has_file(folder, "adapter_config.json"))
         return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
-    char *path = path_in(folder, "adapter_config.json");
+    char *path = xasprintf("%s/adapter_config.json", folder);
     *config = json_read_data(path, CONFIG_LIMIT, err);
     free(path);
     if (!*config) return -1;

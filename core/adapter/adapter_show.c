@@ -8,22 +8,14 @@
 #include "core/methods/method.h"
 #include "core/model/weights.h"
 
-static const char *kind_name(enum adapter_kind kind)
-{
-    static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
-    return names[kind];
-}
-
 char *adapter_kinds(const struct adapter *a)
 {
+    static const char *const names[ADAPTER_KINDS] = { "LoRA", "weight", "extra" };
+    int64_t n[ADAPTER_KINDS] = { 0 };
     struct buf b = { 0 };
-    for (int kind = 0; kind < ADAPTER_KINDS; kind++) {
-        int64_t n = 0;
-        for (size_t i = 0; i < a->count; i++) n += a->list[i].kind == (enum adapter_kind)kind;
-        if (n)
-            buf_printf(&b, "%s%s %" PRId64, b.length ? ", " : "",
-                       kind_name((enum adapter_kind)kind), n);
-    }
+    for (size_t i = 0; i < a->count; i++) n[a->list[i].kind]++;
+    for (int kind = 0; kind < ADAPTER_KINDS; kind++)
+        if (n[kind]) buf_printf(&b, "%s%s %" PRId64, b.length ? ", " : "", names[kind], n[kind]);
     return buf_take(&b);
 }
 
@@ -36,36 +28,11 @@ bool adapter_learned(const struct adapter *a, const struct method *m)
     return false;
 }
 
-static const char *last_level(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 // LoRA by the kind of layer: "decoder q_proj" beside how many, of which rank.
 struct lora_group {
     int64_t layers, parameters, low, high; // lowest and highest rank
     double norm, scale;                    // sums over the layers
 };
-
-static char *group_name(const struct adapter_entry *e)
-{
-    char *module = xstrndup(e->name, strlen(e->name) - strlen(last_level(e->name)) - 1);
-    char *name = xasprintf("%s %s", part_name(e->weight->part), last_level(module));
-    free(module);
-    return name;
-}
-
-static void add_to_group(struct lora_group *g, const struct adapter *a, const struct lora *lora)
-{
-    int64_t rank = lora->a.shape[0];
-    g->low = g->layers && g->low < rank ? g->low : rank;
-    g->high = g->high > rank ? g->high : rank;
-    g->layers++;
-    g->parameters += tensor_count(&lora->a) + tensor_count(&lora->b);
-    g->norm += adapter_lora_norm(a, lora);
-    g->scale += (double)lora->scale;
-}
 
 static void show_lora(const struct adapter *a, const struct sinks *sinks)
 {
@@ -74,8 +41,19 @@ static void show_lora(const struct adapter *a, const struct sinks *sinks)
     struct table_builder t;
     for (size_t i = 0; i < a->count; i++) {
         if (a->list[i].kind != ADAPTER_LORA) continue;
-        char *name = group_name(&a->list[i]);
-        add_to_group(&groups[names_add(&names, name, NULL)], a, &a->list[i].lora);
+        const struct adapter_entry *e = &a->list[i];
+        const size_t length = (size_t)(name_last_level(e->name) - e->name) - 1;
+        char *module = xstrndup(e->name, length);
+        char *name = xasprintf("%s %s", part_name(e->weight->part), name_last_level(module));
+        struct lora_group *g = &groups[names_add(&names, name, NULL)];
+        const int64_t rank = e->lora.a.shape[0];
+        if (!g->layers || rank < g->low) g->low = rank;
+        if (rank > g->high) g->high = rank;
+        g->layers++;
+        g->parameters += tensor_count(&e->lora.a) + tensor_count(&e->lora.b);
+        g->norm += adapter_lora_norm(a, &e->lora);
+        g->scale += (double)e->lora.scale;
+        free(module);
         free(name);
     }
     table_begin(&t, "adapter.lora", "LoRA on|layers#|rank|scale#|parameters#|norm#");

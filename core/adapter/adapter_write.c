@@ -51,15 +51,9 @@ struct writing {
     size_t output_count, output_capacity;
 };
 
-static const char *last_level(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 static bool is_norm(const char *module)
 {
-    const char *last = last_level(module);
+    const char *last = name_last_level(module);
     return strstr(last, "norm") || strstr(last, "layrnorm"); // spelled so in CLIP's files
 }
 
@@ -155,16 +149,17 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         if (s->weight->part != part || !s->target) continue;
-        names_add(leaves, last_level(s->module), NULL);
+        names_add(leaves, name_last_level(s->module), NULL);
         *module = s->module;
     }
     // A bias has no target mark of its own.
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
-        if (s->weight->part != part || s->target || !strcmp(last_level(s->weight->name), "bias"))
+        if (s->weight->part != part || s->target ||
+            !strcmp(name_last_level(s->weight->name), "bias"))
             continue;
         for (size_t k = 0; k < leaves->count; k++)
-            if (!strcmp(leaves->list[k], last_level(s->module))) return false;
+            if (!strcmp(leaves->list[k], name_last_level(s->module))) return false;
     }
     return true;
 }
@@ -306,7 +301,7 @@ static const char prefix[] = "base_model.model.";
 
 static void add_outputs(struct writing *w, const struct slot *s)
 {
-    const char *last = last_level(s->weight->name);
+    const char *last = name_last_level(s->weight->name);
     const struct weight *v = s->weight;
     if (s->lora) {
         add_output(w, &s->lora->a, 2, s->lora->a.shape,
@@ -329,7 +324,7 @@ static void add_constants(struct writing *w)
 {
     struct decoder_constant c = { 0 };
     while (decoder_next_constant(&w->model->decoder, &c)) {
-        const char *last = last_level(c.name);
+        const char *last = name_last_level(c.name);
         char *weight = xasprintf("%.*sweight", (int)(last - c.name), c.name);
         for (size_t i = 0; i < w->count; i++) {
             const struct slot *s = &w->slots[i];
@@ -378,16 +373,6 @@ static int write_tensors(const char *path, const struct backend *backend,
     return -1;
 }
 
-static int write_model(struct writing *w, const char *folder, struct err *err)
-{
-    char *path = xasprintf("%s/adapter_model.safetensors", folder);
-    for (size_t i = 0; i < w->count; i++) add_outputs(w, &w->slots[i]);
-    add_constants(w);
-    int status = write_tensors(path, w->model->arena.backend, w->outputs, w->output_count, err);
-    free(path);
-    return status;
-}
-
 int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err)
 {
@@ -418,75 +403,51 @@ void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct
                                                  .lora = &e->lora };
 }
 
-static int write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                      enum dtype type, const char *folder, struct err *err)
+int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
+                       enum dtype type, const char *folder, struct err *err)
 {
     if (!count) return err_set(err, "no adapter to write: nothing was trained");
     struct writing w = { .model = m, .type = type };
     open_slots(&w, deltas, count);
     choose_targets(&w);
+    for (size_t i = 0; i < w.count; i++) add_outputs(&w, &w.slots[i]);
+    add_constants(&w);
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
     int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
-    if (w.peft && status == 0) status = write_model(&w, folder, err);
+    if (w.peft && status == 0)
+        status = write_tensors(path, m->arena.backend, w.outputs, w.output_count, err);
     if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
     for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);
     free(w.outputs);
     free(w.slots);
-    return status;
-}
-
-int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                       const char *folder, struct err *err)
-{
-    return write_into(m, deltas, count, DTYPE_F32, folder, err);
-}
-
-int adapter_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                  const char *folder, struct err *err)
-{
-    struct folder_work work;
-    if (folder_begin(&work, folder, err) < 0) return -1;
-    if (adapter_write_into(m, deltas, count, work.path, err) == 0)
-        return folder_commit(&work, folder, err);
-    folder_abandon(&work);
-    return -1;
-}
-
-static int copy_record(const char *from, const char *folder, struct err *err)
-{
-    char *path = xasprintf("%s/training.json", from);
-    const int status = access(path, F_OK) < 0 ? 0 : folder_copy(folder, "training.json", path, err);
     free(path);
     return status;
 }
 
-// A head of its own belongs to no weight of a model that ties it to the embedding.
-static int check_head(const struct adapter *a, struct err *err)
+int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err)
 {
+    static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+    size_t t = 0, count = 0;
+    while (t < sizeof types / sizeof *types && strcmp(type, dtype_form(types[t]).name) != 0) t++;
+    if (t == sizeof types / sizeof *types)
+        return err_set(err, "unknown type '%s': use f32, bf16 or f16", type);
+    // A head of its own belongs to no weight of a model that ties it to the embedding.
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].kind != ADAPTER_EXTRA && !a->list[i].weight)
             return err_set(err,
                            "the adapter has an output head of its own, which the model ties to "
                            "its embedding; it cannot be written again: copy the folder '%s'",
                            a->folder);
-    return 0;
-}
-
-int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err)
-{
-    static const enum dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
-    size_t t = 0;
-    while (t < sizeof types / sizeof *types && strcmp(type, dtype_form(types[t]).name) != 0) t++;
-    if (t == sizeof types / sizeof *types)
-        return err_set(err, "unknown type '%s': use f32, bf16 or f16", type);
-    if (check_head(a, err) < 0) return -1;
     struct folder_work work;
     if (folder_begin(&work, folder, err) < 0) return -1;
     struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);
-    size_t count = 0;
     for (size_t i = 0; i < a->count; i++) adapter_add_delta(deltas, &count, &a->list[i]);
-    int status = write_into(a->model, deltas, count, types[t], work.path, err);
-    if (status == 0) status = copy_record(a->folder, work.path, err);
+    char *record = xasprintf("%s/training.json", a->folder);
+    int status = adapter_write_into(a->model, deltas, count, types[t], work.path, err);
+    if (status == 0 && access(record, F_OK) == 0)
+        status = folder_copy(work.path, "training.json", record, err);
+    free(record);
     free(deltas);
     if (status == 0) return folder_commit(&work, folder, err);
     folder_abandon(&work);

@@ -200,27 +200,17 @@ const struct setting adapter_settings[] = {
     { 0 },
 };
 
-// Extras of the adapter as deltas to write.
-static struct adapter_delta *extra_deltas(const struct adapter *a, size_t *count)
-{
-    struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
-    *count = 0;
-    for (size_t i = 0; i < a->count; i++)
-        if (a->list[i].kind == ADAPTER_EXTRA)
-            deltas[(*count)++] = (struct adapter_delta){ .kind = ADAPTER_EXTRA,
-                                                         .name = a->list[i].name,
-                                                         .tensor = &a->list[i].tensor };
-    return deltas;
-}
-
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err)
 {
-    size_t count;
-    if (!s->active) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    model_pass(s->active->model, true); // all of it, whatever was computed last
-    struct adapter_delta *deltas = extra_deltas(s->active, &count);
-    int status = model_merge(s->active->model, deltas, count, folder, report, err);
+    const struct adapter *a = s->active;
+    size_t count = 0;
+    if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
+    model_pass(a->model, true); // all of it, whatever was computed last
+    struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
+    for (size_t i = 0; i < a->count; i++) // the model holds the others
+        if (a->list[i].kind == ADAPTER_EXTRA) adapter_add_delta(deltas, &count, &a->list[i]);
+    int status = model_write(a->model, deltas, count, folder, report, err);
     free(deltas);
     return status;
 }

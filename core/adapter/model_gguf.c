@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter_entry.h"
 #include "core/adapter/gguf_tensors.h"
-#include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/gguf.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
@@ -28,77 +29,42 @@ struct export
 
 // --- metadata ------------------------------------------------------------------------------------
 
-static void put_u32(struct export *e, const char *key, int64_t value)
-{
-    char *whole = xasprintf("%s.%s", e->architecture, key);
-    gguf_writer_u32(e->out, whole, (uint32_t)value);
-    free(whole);
-}
-
-static void put_f32(struct export *e, const char *key, double value)
-{
-    char *whole = xasprintf("%s.%s", e->architecture, key);
-    gguf_writer_f32(e->out, whole, (float)value);
-    free(whole);
-}
-
-// A scaling that files say in another way, as divisors of the frequencies.
+// Llama 3's scaling is written as divisors of the frequencies.
 static bool has_divisors(const struct rope_config *r)
 {
     const char *name = rope_scaling_name(r);
     return !strcmp(name, "llama3") || !strcmp(name, "divisors");
 }
 
-// None, sections, which have a key of their own, or one that begins where the context ends.
-static bool says_nothing(const struct rope_config *r)
-{
-    const char *name = rope_scaling_name(r);
-    return !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
-}
-
-// What files say of yarn leaves these out.
-static int check_yarn(const struct rope_config *r, struct err *err)
-{
-    const bool usual = r->beta_fast == 32 && r->beta_slow == 1 && !r->fractional;
-    if (usual && (r->all_share == 0 || rope_amplitude(r) == 1)) return 0;
-    return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
-}
-
-static int put_yarn(struct export *e, const struct rope_config *r, struct err *err)
-{
-    if (check_yarn(r, err) < 0) return -1;
-    put_u32(e, "rope.scaling.original_context_length", (int64_t)r->original_positions);
-    if (r->all_share != 0) put_f32(e, "rope.scaling.yarn_log_multiplier", r->all_share / 10);
-    return 0;
-}
-
-static void put_sections(struct export *e, const struct rope_config *r)
-{
-    const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
-                                 (int32_t)r->section[2], 0 };
-    char *key = xasprintf("%s.rope.dimension_sections", e->architecture);
-    if (r->section[0]) gguf_writer_i32s(e->out, key, sections, 4);
-    free(key);
-}
-
 static int put_rotary(struct export *e, struct err *err)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;
     const char *name = rope_scaling_name(r);
-    char *key = xasprintf("%s.rope.scaling.type", e->architecture);
-    int status = 0;
-    put_u32(e, "rope.dimension_count", rope_rotated(r));
-    put_f32(e, "rope.freq_base", r->theta);
-    put_sections(e, r);
-    if (!strcmp(name, "linear") || !strcmp(name, "yarn")) {
-        gguf_writer_text(e->out, key, name);
-        put_f32(e, "rope.scaling.factor", r->factor);
-        if (*name == 'y') status = put_yarn(e, r, err);
-    } else if (!says_nothing(r) && !has_divisors(r)) {
-        status = err_set(err, "the rotary scaling \"%s\" cannot be written as GGUF", name);
+    const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
+                                 (int32_t)r->section[2], 0 };
+    const bool yarn = !strcmp(name, "yarn");
+    // No scaling key is needed without scaling, with sections, or if the scaling begins beyond the
+    // context.
+    const bool plain = !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
+    gguf_writer_u32(e->out, ".rope.dimension_count", rope_rotated(r));
+    gguf_writer_f32(e->out, ".rope.freq_base", r->theta);
+    if (r->section[0]) gguf_writer_i32s(e->out, ".rope.dimension_sections", sections, 4);
+    if (!yarn && strcmp(name, "linear") != 0) {
+        if (plain || has_divisors(r)) return 0;
+        return err_set(err, "the rotary scaling \"%s\" cannot be written as GGUF", name);
     }
-    free(key);
-    return status;
+    gguf_writer_text(e->out, ".rope.scaling.type", name);
+    gguf_writer_f32(e->out, ".rope.scaling.factor", r->factor);
+    if (!yarn) return 0;
+    // GGUF's keys for yarn leave these numbers out.
+    if (r->beta_fast != 32 || r->beta_slow != 1 || r->fractional ||
+        (r->all_share != 0 && rope_amplitude(r) != 1))
+        return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
+    gguf_writer_u32(e->out, ".rope.scaling.original_context_length",
+                    (int64_t)r->original_positions);
+    if (r->all_share != 0)
+        gguf_writer_f32(e->out, ".rope.scaling.yarn_log_multiplier", r->all_share / 10);
+    return 0;
 }
 
 // Latent attention and experts (core/files/gguf_latent.c). 2: sigmoid.
@@ -106,42 +72,40 @@ static void put_latent(struct export *e)
 {
     const struct decoder_config *d = &e->model->decoder.config;
     const struct experts_config *x = &d->experts;
-    char *key = xasprintf("%s.expert_weights_norm", e->architecture);
-    put_u32(e, "attention.kv_lora_rank", d->latent.rank);
-    if (d->latent.q_rank) put_u32(e, "attention.q_lora_rank", d->latent.q_rank);
-    put_u32(e, "expert_count", x->count);
-    put_u32(e, "expert_used_count", x->per_token);
-    put_u32(e, "expert_shared_count", x->shared);
-    put_u32(e, "expert_feed_forward_length", x->width);
-    put_u32(e, "leading_dense_block_count", x->dense);
-    put_u32(e, "expert_group_count", x->groups);
-    put_u32(e, "expert_group_used_count", x->groups_per_token);
-    put_u32(e, "expert_gating_func", 2);
-    put_f32(e, "expert_weights_scale", x->scale);
-    gguf_writer_bool(e->out, key, x->normalise);
-    free(key);
+    gguf_writer_u32(e->out, ".attention.kv_lora_rank", d->latent.rank);
+    if (d->latent.q_rank) gguf_writer_u32(e->out, ".attention.q_lora_rank", d->latent.q_rank);
+    gguf_writer_u32(e->out, ".expert_count", x->count);
+    gguf_writer_u32(e->out, ".expert_used_count", x->per_token);
+    gguf_writer_u32(e->out, ".expert_shared_count", x->shared);
+    gguf_writer_u32(e->out, ".expert_feed_forward_length", x->width);
+    gguf_writer_u32(e->out, ".leading_dense_block_count", x->dense);
+    gguf_writer_u32(e->out, ".expert_group_count", x->groups);
+    gguf_writer_u32(e->out, ".expert_group_used_count", x->groups_per_token);
+    gguf_writer_u32(e->out, ".expert_gating_func", 2);
+    gguf_writer_f32(e->out, ".expert_weights_scale", x->scale);
+    gguf_writer_bool(e->out, ".expert_weights_norm", x->normalise);
 }
 
 static int put_sizes(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
-    const char *slash = strrchr(e->model->name, '/');
+    const char *name = text_file_name(e->model->name);
     gguf_writer_text(e->out, "general.architecture", e->architecture);
-    gguf_writer_text(e->out, "general.name", slash && slash[1] ? slash + 1 : e->model->name);
+    gguf_writer_text(e->out, "general.name", *name ? name : e->model->name);
     if (e->model->ignored) gguf_writer_text(e->out, UNREAD_IGNORED, e->model->unread);
     gguf_writer_u32(e->out, "general.file_type", e->kind->file_type);
     gguf_writer_u32(e->out, "general.quantization_version", 2);
-    put_u32(e, "block_count", d->layers);
-    put_u32(e, "context_length", d->max_positions);
-    put_u32(e, "embedding_length", d->hidden);
-    put_u32(e, "feed_forward_length", d->ffn);
-    put_u32(e, "attention.head_count", d->heads);
-    put_u32(e, "attention.head_count_kv", d->kv_heads);
-    if (d->window) put_u32(e, "attention.sliding_window", d->window);
-    put_u32(e, "attention.key_length", d->dim);
-    put_u32(e, "attention.value_length", d->value_dim);
-    put_u32(e, "vocab_size", d->vocab);
-    put_f32(e, "attention.layer_norm_rms_epsilon", d->eps);
+    gguf_writer_u32(e->out, ".block_count", d->layers);
+    gguf_writer_u32(e->out, ".context_length", d->max_positions);
+    gguf_writer_u32(e->out, ".embedding_length", d->hidden);
+    gguf_writer_u32(e->out, ".feed_forward_length", d->ffn);
+    gguf_writer_u32(e->out, ".attention.head_count", d->heads);
+    gguf_writer_u32(e->out, ".attention.head_count_kv", d->kv_heads);
+    if (d->window) gguf_writer_u32(e->out, ".attention.sliding_window", d->window);
+    gguf_writer_u32(e->out, ".attention.key_length", d->dim);
+    gguf_writer_u32(e->out, ".attention.value_length", d->value_dim);
+    gguf_writer_u32(e->out, ".vocab_size", d->vocab);
+    gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
     return put_rotary(e, err);
 }
@@ -153,18 +117,10 @@ static void put_texts(struct export *e, const char *key, const struct token_text
     for (size_t i = 0; i < count; i++) gguf_writer_text_of(e->out, list[i].text, list[i].length);
 }
 
-static void put_types(struct export *e, const struct token_list *l)
-{
-    int32_t *types = xreallocarray(NULL, l->count + 1, sizeof *types);
-    for (size_t i = 0; i < l->count; i++) types[i] = l->types[i];
-    gguf_writer_i32s(e->out, "tokenizer.ggml.token_type", types, l->count);
-    free(types);
-}
-
 static void put_id(struct export *e, const char *name, int32_t id)
 {
     char *key = xasprintf("tokenizer.ggml.%s_token_id", name);
-    if (id >= 0) gguf_writer_u32(e->out, key, (uint32_t)id);
+    if (id >= 0) gguf_writer_u32(e->out, key, id);
     free(key);
 }
 
@@ -205,7 +161,10 @@ static int put_tokenizer(struct export *e, struct err *err)
     gguf_writer_text(e->out, "tokenizer.ggml.model", l->model);
     if (l->pre) gguf_writer_text(e->out, "tokenizer.ggml.pre", l->pre);
     put_texts(e, "tokenizer.ggml.tokens", l->tokens, l->count);
-    put_types(e, l);
+    int32_t *types = xreallocarray(NULL, l->count + 1, sizeof *types);
+    for (size_t i = 0; i < l->count; i++) types[i] = l->types[i];
+    gguf_writer_i32s(e->out, "tokenizer.ggml.token_type", types, l->count);
+    free(types);
     if (l->scores) gguf_writer_f32s(e->out, "tokenizer.ggml.scores", l->scores, l->count);
     if (!l->scores) put_texts(e, "tokenizer.ggml.merges", l->merges, l->merge_count);
     put_ids(e, l);
@@ -222,12 +181,6 @@ static int put_tokenizer(struct export *e, struct err *err)
 }
 
 // --- tensors -------------------------------------------------------------------------------------
-
-static bool is_written(const struct model *m, const struct weight *w)
-{
-    if (w->tensor == &m->newline) return false;
-    return w->part == PART_EMBEDDING || w->part == PART_DECODER || w->part == PART_HEAD;
-}
 
 static struct gguf_tensor *add_named(struct export *e, const char *plain, const struct weight *w,
                                      int rank, const int64_t *shape)
@@ -305,16 +258,16 @@ static void add_constants(struct export *e)
 {
     struct decoder_constant c = { 0 };
     while (decoder_next_constant(&e->model->decoder, &c)) {
-        float *numbers = xmalloc(tensor_bytes(c.tensor));
+        const int64_t count = tensor_count(c.tensor);
+        float *numbers = xreallocarray(NULL, (size_t)count, sizeof *numbers);
         char *stem = gguf_text_theirs(e->architecture, c.name);
-        backend_of(e->model->arena.backend, c.tensor)
-            ->download(numbers, c.tensor->data, tensor_bytes(c.tensor));
-        add_numbers(e, xasprintf("%s.bias", stem), numbers, tensor_count(c.tensor));
+        adapter_floats(e->model->arena.backend, c.tensor, 0, count, numbers);
+        add_numbers(e, xasprintf("%s.bias", stem), numbers, count);
         free(stem);
     }
 }
 
-// What divides the frequency of each pair.
+// Divisors of the frequency of each pair.
 static void add_divisors(struct export *e)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;
@@ -334,8 +287,12 @@ static int put_tensors(struct export *e, const struct load_progress *progress, s
 {
     const struct model *m = e->model;
     if (has_divisors(&m->decoder.config.rope)) add_divisors(e);
-    for (size_t i = 0; i < m->weights.count; i++)
-        if (is_written(m, &m->weights.list[i])) add_weight(e, &m->weights.list[i]);
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        if (w->tensor != &m->newline &&
+            (w->part == PART_EMBEDDING || w->part == PART_DECODER || w->part == PART_HEAD))
+            add_weight(e, w);
+    }
     add_constants(e);
     gguf_tensors_sum(&e->tensors, e->kind, e->summary);
     e->summary->unread = m->unread;
@@ -372,6 +329,7 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
                        "the adapter has an output head of its own, but the file would hold one "
                        "tensor for it and the embedding: use the adapter beside the model");
     e.out = gguf_writer_new(path);
+    gguf_writer_prefix(e.out, e.architecture);
     int status = -1;
     if (put_sizes(&e, err) == 0 && put_tokenizer(&e, err) == 0 &&
         put_tensors(&e, progress, err) == 0)

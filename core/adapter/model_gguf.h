@@ -6,6 +6,9 @@
 //   if (whole_file_finish(file, &err) < 0) ...   // the complete file gets its name
 //
 // LoRA is added to its weight in f32 and rounded once. Norms and biases stay f32.
+//
+//   char *path = model_mmproj_path("out/small.gguf");     // "out/mmproj-small.gguf"
+//   if (model_write_mmproj(m, NULL, "q4_k", path, &progress, &summary, &file, &err) < 0) ...
 #ifndef CORE_ADAPTER_MODEL_GGUF_H
 #define CORE_ADAPTER_MODEL_GGUF_H
 
@@ -33,5 +36,19 @@ int model_gguf_type(const char *type, struct err *err);
 int model_write_gguf(const struct model *m, const char *type, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
                      struct whole_file **file, struct err *err);
+
+// --- the picture encoder and projector, as a file of their own (mmproj) --------------------------
+
+// The encoder's file beside a language model's; the caller frees it.
+char *model_mmproj_path(const char *model);
+// Checks the name of a type for its matrices. -1: unknown; the message lists the types.
+int model_mmproj_type(const char *type, struct err *err);
+// Can it be written? -1 and why not.
+int model_mmproj_check(const struct model *m, struct err *err);
+// Matrices get that type (NULL: 16 bits beside a language model of type `model`), or f16 where its
+// blocks do not fit; tables of positions, norms and biases stay f32.
+int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
+                       const struct load_progress *progress, struct gguf_summary *summary,
+                       struct whole_file **file, struct err *err);
 
 #endif

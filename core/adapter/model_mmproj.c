@@ -8,13 +8,13 @@
 //   (LLaVA);
 //   - queries, keys and values are three tensors, except in GLM's files.
 // llama.cpp multiplies convolutions in f16 or f32 only, and has tables of positions in f32.
-#include "core/adapter/model_mmproj.h"
+#include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/gguf_tensors.h"
-#include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/gguf.h"
 #include "core/model/families/family.h"
 
@@ -41,19 +41,12 @@ struct encoder {
 
 // --- metadata ------------------------------------------------------------------------------------
 
-static void put_u32(struct export *e, const char *key, int64_t value)
-{
-    char *whole = xasprintf("clip.vision.%s", key);
-    gguf_writer_u32(e->out, whole, (uint32_t)value);
-    free(whole);
-}
-
 static void put_pixels(struct export *e)
 {
     const struct model *m = e->model;
-    put_u32(e, "spatial_merge_size", m->vision.config.merge);
-    put_u32(e, "image_min_pixels", m->picture.min_pixels);
-    put_u32(e, "image_max_pixels", m->picture.max_pixels);
+    gguf_writer_u32(e->out, ".spatial_merge_size", m->vision.config.merge);
+    gguf_writer_u32(e->out, ".image_min_pixels", m->picture.min_pixels);
+    gguf_writer_u32(e->out, ".image_max_pixels", m->picture.max_pixels);
     gguf_writer_bool(e->out, "clip.use_silu", true);
 }
 
@@ -90,13 +83,8 @@ static void put_next(struct export *e)
         pairs[2 * i + 1] = (int32_t)(g->grid[i].rows * g->tile);
     }
     put_llava(e);
-    gguf_writer_i32s(e->out, "clip.vision.image_grid_pinpoints", pairs, 2 * (size_t)g->count);
-    gguf_writer_text(e->out, "clip.vision.mm_patch_merge_type", "spatial_unpad");
-}
-
-static bool sees_whole(const struct vision_config *v, int block)
-{
-    return v->whole[block / 64] >> block % 64 & 1;
+    gguf_writer_i32s(e->out, ".image_grid_pinpoints", pairs, 2 * (size_t)g->count);
+    gguf_writer_text(e->out, ".mm_patch_merge_type", "spatial_unpad");
 }
 
 // Blocks that see whole pictures: every nth one, or a list.
@@ -106,22 +94,23 @@ static void put_whole_blocks(struct export *e)
     int32_t *list = xreallocarray(NULL, (size_t)v->layers + 1, sizeof *list);
     size_t count = 0;
     for (int i = 0; i < v->layers; i++)
-        if (sees_whole(v, i)) list[count++] = i;
+        if (v->whole[i / 64] >> i % 64 & 1) list[count++] = i;
     const int every = count ? list[0] + 1 : 0;
     bool regular = count && (int)count == v->layers / every;
     for (size_t i = 0; i < count; i++) regular &= (list[i] + 1) % every == 0;
     if (regular)
-        put_u32(e, "n_wa_pattern", every);
+        gguf_writer_u32(e->out, ".n_wa_pattern", every);
     else
-        gguf_writer_i32s(e->out, "clip.vision.wa_layer_indexes", list, count);
+        gguf_writer_i32s(e->out, ".wa_layer_indexes", list, count);
     free(list);
 }
 
 static void put_qwen(struct export *e)
 {
     const struct vision_config *v = &e->model->vision.config;
-    put_u32(e, "image_size", 560); // any size is read: the number of llama.cpp's converter
-    put_u32(e, "window_size", v->window * v->merge * v->patch);
+    gguf_writer_u32(e->out, ".image_size",
+                    560); // any size is read: the number of llama.cpp's converter
+    gguf_writer_u32(e->out, ".window_size", v->window * v->merge * v->patch);
     put_whole_blocks(e);
     put_pixels(e);
 }
@@ -139,9 +128,9 @@ static int check_intern(const struct model *m, struct err *err)
 static void put_intern(struct export *e)
 {
     const struct picture_config *p = &e->model->picture;
-    put_u32(e, "projector.scale_factor", e->model->vision.config.merge);
-    put_u32(e, "preproc_min_tiles", p->min_tiles > 1 ? p->min_tiles : 1);
-    put_u32(e, "preproc_max_tiles", p->max_tiles > 1 ? p->max_tiles : 1);
+    gguf_writer_u32(e->out, ".projector.scale_factor", e->model->vision.config.merge);
+    gguf_writer_u32(e->out, ".preproc_min_tiles", p->min_tiles > 1 ? p->min_tiles : 1);
+    gguf_writer_u32(e->out, ".preproc_max_tiles", p->max_tiles > 1 ? p->max_tiles : 1);
     gguf_writer_bool(e->out, "clip.use_gelu", true);
 }
 
@@ -149,16 +138,16 @@ static void put_kimi(struct export *e)
 {
     const struct model *m = e->model;
     const struct vision_config *v = &m->vision.config;
-    put_u32(e, "image_size", v->table_rows * v->patch);
-    put_u32(e, "projector.scale_factor", v->merge);
-    put_u32(e, "image_max_pixels", m->picture.most_patches * v->patch * v->patch);
+    gguf_writer_u32(e->out, ".image_size", v->table_rows * v->patch);
+    gguf_writer_u32(e->out, ".projector.scale_factor", v->merge);
+    gguf_writer_u32(e->out, ".image_max_pixels", m->picture.most_patches * v->patch * v->patch);
     gguf_writer_bool(e->out, "clip.use_gelu", true);
 }
 
 static void put_glm(struct export *e)
 {
     const struct vision_config *v = &e->model->vision.config;
-    put_u32(e, "image_size", v->table_rows * v->patch);
+    gguf_writer_u32(e->out, ".image_size", v->table_rows * v->patch);
     put_pixels(e);
 }
 
@@ -215,16 +204,16 @@ static void put_sizes(struct export *e)
     gguf_writer_text(e->out, "general.type", "mmproj");
     gguf_writer_bool(e->out, "clip.has_vision_encoder", true);
     gguf_writer_text(e->out, "clip.projector_type", e->encoder->type);
-    put_u32(e, "embedding_length", v->hidden);
-    put_u32(e, "feed_forward_length", v->ffn);
-    put_u32(e, "block_count", vision_depth(v));
-    put_u32(e, "attention.head_count", v->heads);
-    put_u32(e, "patch_size", v->patch);
-    put_u32(e, "projection_dim", m->decoder.config.hidden);
-    if (v->image_size) put_u32(e, "image_size", v->image_size);
-    gguf_writer_f32(e->out, "clip.vision.attention.layer_norm_epsilon", (float)v->eps);
-    gguf_writer_f32s(e->out, "clip.vision.image_mean", m->picture.mean, 3);
-    gguf_writer_f32s(e->out, "clip.vision.image_std", m->picture.std, 3);
+    gguf_writer_u32(e->out, ".embedding_length", v->hidden);
+    gguf_writer_u32(e->out, ".feed_forward_length", v->ffn);
+    gguf_writer_u32(e->out, ".block_count", vision_depth(v));
+    gguf_writer_u32(e->out, ".attention.head_count", v->heads);
+    gguf_writer_u32(e->out, ".patch_size", v->patch);
+    gguf_writer_u32(e->out, ".projection_dim", m->decoder.config.hidden);
+    if (v->image_size) gguf_writer_u32(e->out, ".image_size", v->image_size);
+    gguf_writer_f32(e->out, ".attention.layer_norm_epsilon", (float)v->eps);
+    gguf_writer_f32s(e->out, ".image_mean", m->picture.mean, 3);
+    gguf_writer_f32s(e->out, ".image_std", m->picture.std, 3);
     e->encoder->put(e);
 }
 
@@ -258,19 +247,24 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-static void add_norm(struct export *e, const char *start, const char *name, const struct norm *n)
+// name NULL: it is not written.
+static void add_pair(struct export *e, const char *start, const char *name,
+                     const struct tensor *weight, const struct tensor *bias)
 {
     if (!name) return;
-    add(e, start, name, ".weight", &n->gain);
-    add(e, start, name, ".bias", &n->bias);
+    add(e, start, name, ".weight", weight);
+    add(e, start, name, ".bias", bias);
+}
+
+static void add_norm(struct export *e, const char *start, const char *name, const struct norm *n)
+{
+    add_pair(e, start, name, &n->gain, &n->bias);
 }
 
 static void add_linear(struct export *e, const char *start, const char *name,
                        const struct linear *l)
 {
-    if (!name) return;
-    add(e, start, name, ".weight", &l->weight);
-    add(e, start, name, ".bias", &l->bias);
+    add_pair(e, start, name, &l->weight, &l->bias);
 }
 
 // A convolution [rows, channels, (pictures,) side, side]: one tensor for each picture.
@@ -360,7 +354,7 @@ static void add_projector(struct export *e)
 
 char *model_mmproj_path(const char *model)
 {
-    const char *slash = strrchr(model, '/'), *name = slash ? slash + 1 : model;
+    const char *name = text_file_name(model);
     return xasprintf("%.*smmproj-%s", (int)(name - model), model, name);
 }
 
@@ -397,6 +391,7 @@ int model_write_mmproj(const struct model *m, const char *type, const char *mode
     if (model_mmproj_check(m, err) < 0) return -1;
     model_pass(m, true);
     e.out = gguf_writer_new(path);
+    gguf_writer_prefix(e.out, "clip.vision");
     put_sizes(&e);
     add_encoder(&e);
     add_projector(&e);

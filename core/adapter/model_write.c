@@ -6,17 +6,16 @@
 // A tensor that the model does not use (position_ids, unused heads) keeps its bytes.
 #include "core/adapter/model_write.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/adapter/adapter.h"
+#include "core/adapter/adapter_entry.h"
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
-#include "core/base/mem.h"
+#include "core/base/items.h"
 #include "core/base/text.h"
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
@@ -86,40 +85,32 @@ int model_weight_rows(const struct model *m, const struct weight *w, int64_t fir
     const struct tensor *t = w->tensor;
     const struct lora *lora = w->linear ? w->linear->lora : NULL;
     const int64_t width = t->rank > 1 ? tensor_row(t) : 1;
-    const size_t bytes = dtype_bytes(t->dtype, rows * width);
-    char *stored = xmalloc(bytes);
-    backend_of(m->arena.backend, t)
-        ->download(stored, (const char *)t->data + dtype_bytes(t->dtype, first * width), bytes);
-    floats_from(to, stored, t->dtype, (size_t)(rows * width));
+    adapter_floats(m->arena.backend, t, first * width, rows * width, to);
     rows_reorder(to, rows, width, t->order);
-    free(stored);
     return lora ? add_lora(m, lora, first, rows, to, err) : 0;
 }
 
 static int put_block(const struct model *m, FILE *file, const struct safetensor *t, struct source s,
                      int64_t first, int64_t rows, struct err *err)
 {
-    int64_t width = tensor_row(s.tensor), n = rows * width;
-    enum dtype dtype = s.in_file ? (enum dtype)t->dtype : s.tensor->dtype;
-    size_t from = dtype_size(dtype), to = dtype_size((enum dtype)t->dtype);
-    size_t offset = (size_t)(first * width) * from;
-    char *bytes = xreallocarray(NULL, (size_t)n, sizeof(float));
-    float *floats = xreallocarray(NULL, (size_t)n, sizeof(float));
+    const enum dtype dtype = (enum dtype)t->dtype;
+    const int64_t width = tensor_row(s.tensor);
+    const size_t n = (size_t)(rows * width), size = dtype_size(dtype);
+    char *bytes = xreallocarray(NULL, n, size);
+    float *floats = xreallocarray(NULL, n, sizeof *floats);
     if (s.in_file)
-        memcpy(bytes, (const char *)t->data + offset, (size_t)n * from);
+        floats_from(floats, (const char *)t->data + (size_t)(first * width) * size, dtype, n);
     else
-        backend_of(m->arena.backend, s.tensor)
-            ->download(bytes, (const char *)s.tensor->data + offset, (size_t)n * from);
-    floats_from(floats, bytes, dtype, (size_t)n);
+        adapter_floats(m->arena.backend, s.tensor, first * width, rows * width, floats);
     int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
-    floats_to(bytes, (enum dtype)t->dtype, floats, (size_t)n);
-    if (status == 0 && t->dtype != DTYPE_F32) {
-        floats_from(floats, bytes, (enum dtype)t->dtype, (size_t)n);
-        if (!floats_finite(floats, (size_t)n))
+    floats_to(bytes, dtype, floats, n);
+    if (status == 0 && dtype != DTYPE_F32) {
+        floats_from(floats, bytes, dtype, n);
+        if (!floats_finite(floats, n))
             status =
                 err_set(err, "tensor '%s' has values that overflow its type %s", t->name, t->type);
     }
-    if (status == 0) fwrite(bytes, to, (size_t)n, file); // folder_close tells of failures
+    if (status == 0) fwrite(bytes, size, n, file); // folder_close reports failures
     free(floats);
     free(bytes);
     return status;
@@ -143,17 +134,11 @@ static int put_tensor(const struct model *m, FILE *file, const struct safetensor
 
 // --- the folder ----------------------------------------------------------------------------------
 
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 // The header stays byte for byte, so each tensor goes where it was.
 static int write_shard(const struct model *m, const struct safetensors *f, const char *folder,
                        struct err *err)
 {
-    const char *name = file_name(f->path);
+    const char *name = text_file_name(f->path);
     FILE *file = folder_create(folder, name, err);
     if (!file) return -1;
     const struct safetensor **order = xcalloc((size_t)f->count, sizeof *order);
@@ -168,33 +153,29 @@ static int write_shard(const struct model *m, const struct safetensors *f, const
     return status < 0 ? -1 : closed;
 }
 
-// Files that go with the weights unchanged: configs, tokenizer, texts; no other weights.
-static bool goes_along(const char *name)
-{
-    static const char *const weights[] = { ".safetensors", ".bin",  ".pt", ".pth",    ".ckpt",
-                                           ".gguf",        ".onnx", ".h5", ".msgpack" };
-    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        if (text_ends(name, weights[i])) return false;
-    return name[0] != '.' && strcmp(name, "adapter_config.json") != 0 &&
-           strcmp(name, "training.json") != 0;
-}
-
+// Copies the files that go with the weights unchanged: configs, tokenizer, texts; no other weights.
 static int copy_others(const struct model *m, const char *folder, struct err *err)
 {
+    static const char weights[] = ".safetensors .bin .pt .pth .ckpt .gguf .onnx .h5 .msgpack";
+    const struct checkpoint *c = m->checkpoint;
+    char **names = folder_list(c->folder);
     int status = 0;
-    DIR *dir = opendir(m->checkpoint->folder);
-    if (!dir) return err_set(err, "cannot list '%s'", m->checkpoint->folder);
-    for (struct dirent *entry; status == 0 && (entry = readdir(dir));) {
+    if (!*names) status = err_set(err, "cannot list '%s'", c->folder);
+    for (char **name = names; *name && status == 0; name++) {
+        const char *end = strrchr(*name, '.');
         struct stat st;
-        char *path = xasprintf("%s/%s", m->checkpoint->folder, entry->d_name);
-        if (goes_along(entry->d_name) && stat(path, &st) == 0 && S_ISREG(st.st_mode))
-            status = folder_copy(folder, entry->d_name, path, err);
+        if (**name == '.' || (end && items_has(weights, end, " ")) ||
+            items_has("adapter_config.json training.json", *name, " "))
+            continue;
+        char *path = xasprintf("%s/%s", c->folder, *name);
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+            status = folder_copy(folder, *name, path, err);
         free(path);
     }
-    closedir(dir);
-    const char *template = m->checkpoint->chat_template, *file = m->checkpoint->template_file;
-    if (status == 0 && file && strchr(file, '/')) // of a folder, which does not go along
-        status = folder_write(folder, "chat_template.jinja", template, strlen(template), err);
+    folder_list_free(names);
+    if (status == 0 && c->template_file && strchr(c->template_file, '/')) // of a folder, not copied
+        status = folder_write(folder, "chat_template.jinja", c->chat_template,
+                              strlen(c->chat_template), err);
     return status;
 }
 
@@ -241,18 +222,6 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
     for (int s = 0; s < c->shard_count; s++)
         if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
     return adapter_write_extras(deltas, count, m->arena.backend, folder, err);
-}
-
-int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                const char *folder, struct err *err)
-{
-    struct folder_work work;
-    if (folder_begin(&work, folder, err) < 0) return -1;
-    if (model_write_into(m, deltas, count, work.path, err) < 0) {
-        folder_abandon(&work);
-        return -1;
-    }
-    return folder_commit(&work, folder, err);
 }
 
 // --- the fixed prompt ----------------------------------------------------------------------------
@@ -321,20 +290,13 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     return NULL;
 }
 
-// Tensors that the model ignores are in the new folder too.
-static struct model *load_written(const struct model *m, const char *folder, struct err *err)
-{
-    char *name = m->ignore ? unread_join(folder) : xstrdup(folder);
-    struct model *written = model_load(name, m->arena.backend, NULL, err);
-    free(name);
-    return written;
-}
-
 static int compare(const struct model *m, const char *folder, struct merge_report *r,
                    struct err *err)
 {
     int64_t rows = 0, vocab = m->decoder.config.vocab;
-    struct model *written = load_written(m, folder, err);
+    // Tensors that the model ignores are in the new folder too.
+    char *name = m->ignore ? unread_join(folder) : xstrdup(folder);
+    struct model *written = model_load(name, m->arena.backend, NULL, err);
     float *a = written ? fixed_logits(m, &r->rows, err) : NULL;
     float *b = a ? fixed_logits(written, &rows, err) : NULL;
     r->difference = r->largest = 0;
@@ -343,22 +305,22 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
         r->difference = fmaxf(r->difference, fabsf(a[i] - b[i]));
         r->largest = fmaxf(r->largest, fabsf(a[i]));
     }
-    int status = b ? 0 : -1;
+    const int status = b ? 0 : -1;
     free(a);
     free(b);
+    free(name);
     model_free(written);
     return status;
 }
 
-int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
+int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err)
 {
     struct folder_work work;
     if (folder_begin(&work, folder, err) < 0) return -1;
-    if (model_write_into(m, deltas, count, work.path, err) < 0 ||
-        compare(m, work.path, report, err) < 0) {
-        folder_abandon(&work);
-        return -1;
-    }
-    return folder_commit(&work, folder, err);
+    if (model_write_into(m, deltas, count, work.path, err) == 0 &&
+        (!report || compare(m, work.path, report, err) == 0))
+        return folder_commit(&work, folder, err);
+    folder_abandon(&work);
+    return -1;
 }

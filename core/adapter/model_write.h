@@ -1,7 +1,7 @@
 // core/adapter/model_write.h -- writes the current model (trained, or with an adapter) as a new
 // folder in Hugging Face format.
 //
-//   model_write(m, NULL, 0, "out/merged", &err);
+//   model_write(m, NULL, 0, "out/merged", NULL, &err);
 //
 // Names, shapes, types and shards are those of the model's folder. LoRA is added to its weight in
 // f32 and rounded once. Other files are copied, except weight files.
@@ -18,12 +18,21 @@ struct adapter_delta;
 struct model;
 struct weight;
 
-// `folder` must be absent or empty; it gets its name when complete. Extra parts go to
-// extra.safetensors beside the model, which makes the folder an adapter folder too.
+// The comparison of a written model with the one in memory, on a fixed prompt (with a picture if
+// the model has a vision encoder).
+struct merge_report {
+    int64_t rows;              // of logits compared
+    float difference, largest; // max |a - b|, max |a|
+    bool routed;               // rounding may send a row to other experts
+};
+
+// `folder` must be absent or empty; it gets its name when complete and, with a report, compared.
+// Extra parts go to extra.safetensors beside the model, which makes the folder an adapter folder
+// too.
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                const char *folder, struct err *err);
-// The same into an existing folder; a file of the same name is replaced when the new one is
-// complete.
+                const char *folder, struct merge_report *report, struct err *err);
+// The same into an existing folder, without a comparison; a file of the same name is replaced when
+// the new one is complete.
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
@@ -31,15 +40,5 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
 // order: whole heads where the tensor has another one (struct head_order).
 int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
                       float *to, struct err *err);
-
-// model_write, then loads the result and compares it with the model on a fixed prompt (with a
-// picture if the model has a vision encoder) before the folder gets its name.
-struct merge_report {
-    int64_t rows;              // of logits compared
-    float difference, largest; // max |a - b|, max |a|
-    bool routed;               // rounding may send a row to other experts
-};
-int model_merge(const struct model *m, const struct adapter_delta *deltas, size_t count,
-                const char *folder, struct merge_report *report, struct err *err);
 
 #endif

@@ -17,13 +17,13 @@ char *items_take(const char **at, const char *separator)
 
 bool items_has(const char *list, const char *item, const char *separator)
 {
-    char *one;
-    bool found = false;
-    while (!found && (one = items_take(&list, separator))) {
-        found = !strcmp(one, item);
-        free(one);
+    const size_t n = strlen(item), m = strlen(separator);
+    for (const char *p = list; (p = strstr(p, item)); p++) {
+        const bool begins = p == list || ((size_t)(p - list) >= m && !memcmp(p - m, separator, m));
+        if (begins && (!p[n] || !strncmp(p + n, separator, m))) return true;
+        if (!*p) return false;
     }
-    return found;
+    return false;
 }
 
 static bool has_all(const char *list, const char *items, const char *separator)

@@ -15,6 +15,7 @@ enum { VERSION_3 = 3, ALIGN = 32 };
 
 struct gguf_writer {
     struct whole_file *file;
+    const char *prefix;          // of keys
     struct buf entries, records; // bytes of the header
     uint64_t entry_count;
     uint64_t *bytes; // of each tensor
@@ -66,6 +67,11 @@ struct gguf_writer *gguf_writer_new(const char *path)
     return w;
 }
 
+void gguf_writer_prefix(struct gguf_writer *w, const char *prefix)
+{
+    w->prefix = prefix;
+}
+
 // Numbers are little-endian, as on all machines that this program runs on.
 static void put_u32(struct buf *b, uint32_t x)
 {
@@ -86,7 +92,9 @@ static void put_text(struct buf *b, const char *text, size_t length)
 static void put_key(struct gguf_writer *w, const char *key, enum gguf_type type)
 {
     if (w->begun) BUG("gguf writer: metadata after data");
-    put_text(&w->entries, key, strlen(key));
+    const char *prefix = *key == '.' && w->prefix ? w->prefix : "";
+    put_u64(&w->entries, strlen(prefix) + strlen(key));
+    buf_printf(&w->entries, "%s%s", prefix, key);
     put_u32(&w->entries, (uint32_t)type);
     w->entry_count++;
 }
@@ -97,16 +105,17 @@ void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value)
     put_text(&w->entries, value, strlen(value));
 }
 
-void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t value)
+void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value)
 {
     put_key(w, key, GGUF_U32);
-    put_u32(&w->entries, value);
+    put_u32(&w->entries, (uint32_t)value);
 }
 
-void gguf_writer_f32(struct gguf_writer *w, const char *key, float value)
+void gguf_writer_f32(struct gguf_writer *w, const char *key, double value)
 {
+    const float number = (float)value;
     put_key(w, key, GGUF_F32);
-    buf_add(&w->entries, &value, sizeof value);
+    buf_add(&w->entries, &number, sizeof number);
 }
 
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value)

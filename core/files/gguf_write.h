@@ -32,10 +32,12 @@ struct gguf_writer;
 
 struct gguf_writer *gguf_writer_new(const char *path);
 
-// Metadata: before the first data.
+// Metadata: before the first data. Keys that begin with '.' get the prefix, which must outlive the
+// writer: ".block_count".
+void gguf_writer_prefix(struct gguf_writer *w, const char *prefix);
 void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value);
-void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t value);
-void gguf_writer_f32(struct gguf_writer *w, const char *key, float value);
+void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value);
+void gguf_writer_f32(struct gguf_writer *w, const char *key, double value);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value);
 void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count);
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count);

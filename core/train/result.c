@@ -107,8 +107,9 @@ int result_write_into(const char *folder, const struct params *p, const struct a
     size_t count;
     struct adapter_delta *deltas = list_deltas(p, base, p->whole, &count);
     *what = p->whole ? "model" : "adapter";
-    const int status = p->whole ? model_write_into(p->model, deltas, count, folder, err)
-                                : adapter_write_into(p->model, deltas, count, folder, err);
+    const int status = p->whole
+                           ? model_write_into(p->model, deltas, count, folder, err)
+                           : adapter_write_into(p->model, deltas, count, DTYPE_F32, folder, err);
     free(deltas);
     return status < 0 ? err_in(err, "writing the result") : 0;
 }

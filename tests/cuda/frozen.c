@@ -88,12 +88,12 @@ static void what_is_written_meanwhile_is_exact(void **state)
     for (int i = 0; i < 3; i++) out[i] = xasprintf("%s/%d", folder, i);
     struct adapter *a = read_folder(LORA, m);
     adapter_apply(a);
-    must(model_write(m, NULL, 0, out[0], &err), &err); // LoRA in it
+    must(model_write(m, NULL, 0, out[0], NULL, &err), &err); // LoRA in it
     must(frozen_round(m, NULL, &err), &err);
-    must(model_write(m, NULL, 0, out[1], &err), &err);
+    must(model_write(m, NULL, 0, out[1], NULL, &err), &err);
     check_same_files(out[0], out[1]);
     adapter_remove(a);
-    must(model_write(m, NULL, 0, out[2], &err), &err);
+    must(model_write(m, NULL, 0, out[2], NULL, &err), &err);
     check_same_files(LLAVA, out[2]);
     adapter_free(a);
     model_free(m);

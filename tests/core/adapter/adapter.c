@@ -7,6 +7,7 @@
 #include "core/adapter/model_gguf.h"
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
+#include "core/base/folder.h"
 #include "core/files/safetensors.h"
 #include "core/train/params.h"
 #include "tests/device.h"
@@ -197,6 +198,15 @@ static void free_deltas(struct deltas *p)
     *p = (struct deltas){ 0 };
 }
 
+static int write_new(const struct model *m, const struct adapter_delta *list, size_t count,
+                     const char *folder, struct err *err)
+{
+    struct folder_work work;
+    if (folder_begin(&work, folder, err) < 0) return -1;
+    must(adapter_write_into(m, list, count, DTYPE_F32, work.path, err), err);
+    return folder_commit(&work, folder, err);
+}
+
 static bool same_floats(const struct tensor *a, const struct tensor *b)
 {
     return a->dtype == DTYPE_F32 && b->dtype == DTYPE_F32 && tensor_bytes(a) == tensor_bytes(b) &&
@@ -220,7 +230,7 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
 {
     struct err err;
     char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
-    must(adapter_write(m, p->list, p->count, out, &err), &err);
+    must(write_new(m, p->list, p->count, out, &err), &err);
     struct adapter *a = read_folder(out, m);
     for (size_t i = 0; i < p->count; i++) {
         const struct adapter_entry *e = entry_of(a, &p->list[i]);
@@ -236,7 +246,7 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
     cJSON *json = type ? json_read(path, 1 << 20, &err) : NULL;
     if (type) assert_string_equal(json_get(json, "peft_type")->valuestring, type);
     cJSON_Delete(json);
-    assert_int_equal(adapter_write(m, p->list, p->count, out, &err), -1);
+    assert_int_equal(write_new(m, p->list, p->count, out, &err), -1);
     assert_non_null(strstr(err.text, "already exists"));
     adapter_free(a);
     free(path);
@@ -287,7 +297,7 @@ static void a_router_keeps_its_bias(void **state)
     char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
     char *small = xasprintf("%s/small", folder), *key = xasprintf("base_model.model.%s", name);
     char *path = xasprintf("%s/adapter_model.safetensors", small);
-    must(adapter_write(m, p.list, p.count, out, &err), &err);
+    must(write_new(m, p.list, p.count, out, &err), &err);
     struct adapter *a = read_folder(out, m);
     must(adapter_save(a, "bf16", small, &err), &err);
     assert_int_equal(a->unused, 0);
@@ -365,7 +375,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     char *out = xasprintf("%s/refused", folder);
     assert_int_equal(adapter_save(a, "f32", out, &err), -1);
     assert_non_null(strstr(err.text, "copy the folder"));
-    assert_int_equal(model_write(a->model, NULL, 0, out, &err), -1);
+    assert_int_equal(model_write(a->model, NULL, 0, out, NULL, &err), -1);
     assert_non_null(strstr(err.text, "trained separately"));
     assert_int_equal(model_write_gguf(a->model, "q8_0", out, NULL, &summary, &file, &err), -1);
     assert_non_null(strstr(err.text, "an output head of its own"));
@@ -386,7 +396,7 @@ static void a_tied_head_follows(void **state)
     struct logits before = logits_of(m);
     add_weight(&p, m, "embed_tokens.weight");
     char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
-    must(adapter_write(m, p.list, p.count, out, &err), &err);
+    must(write_new(m, p.list, p.count, out, &err), &err);
     struct adapter *a = read_folder(out, m);
     assert_int_equal(a->count, 1); // the head that PEFT needs is the same
     adapter_apply(a);

@@ -17,9 +17,9 @@ static void a_merged_model_answers_as_the_adapter_does(void **state)
     struct adapter *a = read_folder(LORA, m);
     char *folder = scratch_new(), *out = xasprintf("%s/merged", folder);
     adapter_apply(a);
-    must(model_merge(m, NULL, 0, out, &report, &err), &err);
+    must(model_write(m, NULL, 0, out, &report, &err), &err);
     assert_true(report.difference > 0 && report.difference < 0.1); // rounded to f16
-    assert_int_equal(model_merge(m, NULL, 0, out, &report, &err), -1);
+    assert_int_equal(model_write(m, NULL, 0, out, &report, &err), -1);
 
     struct model *merged = load(out);
     struct logits x = logits_of(m), y = logits_of(merged);
@@ -42,7 +42,7 @@ static void a_merged_model_answers_as_the_adapter_does(void **state)
 
     // Without an adapter the files are equal byte for byte.
     out = xasprintf("%s/same", folder);
-    must(model_write(m, NULL, 0, out, &err), &err);
+    must(model_write(m, NULL, 0, out, NULL, &err), &err);
     merged = load(out);
     assert_string_equal(merged->checkpoint->fingerprint, m->checkpoint->fingerprint);
     assert_memory_equal(merged->checkpoint->shards[0]->map, m->checkpoint->shards[0]->map,
