@@ -44,20 +44,6 @@ static bool writes(const struct sft *t)
 
 // --- start ---------------------------------------------------------------------------------------
 
-// All ranks must train on the same samples, from the same adapter.
-static int check_ranks(const struct sft *t, struct err *err)
-{
-    const char *const hashes[] = { t->plan.data_hash, t->plan.samples_hash, t->plan.pictures_hash,
-                                   t->plan.held_hash, t->plan.adapter_hash };
-    char all[sizeof hashes / sizeof *hashes][HASH_HEX];
-    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) memcpy(all[i], hashes[i], HASH_HEX);
-    if (ranks_same(t->job->ranks, all, sizeof all)) return 0;
-    return err_set(err,
-                   "'%s', its pictures, train.validation or the adapter are not the same here as "
-                   "for rank 0: every rank needs the same files",
-                   t->options.data);
-}
-
 static void reset_best(struct sft *t)
 {
     t->state.place.best = t->state.place.best_loss = NAN;
@@ -81,15 +67,6 @@ void sft_plan_steps(struct sft *t)
     t->state.epoch = -1;
     t->state.place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
     reset_best(t);
-}
-
-// For an error message: a value of train.checkpointing that needs less memory; "": none.
-static const char *less_saved(const struct sft *t)
-{
-    if (t->job->backend->own_memory)
-        return t->plan.forecast.offload ? "" : ", train.checkpointing host";
-    return settings_is(t->job->settings, "train.checkpointing", "off") ? ", train.checkpointing on"
-                                                                       : "";
 }
 
 // Before the first step: logs the trained parameters, the methods and the memory forecast.
@@ -122,13 +99,17 @@ static void report_plan(struct sft *t)
     if (host > 0)
         job_log(j, "plus %.0f MB of host memory, of which %.0f MB are free", host / 1e6,
                 (double)memory_free(NULL) / beside / 1e6);
+    const char *saved = ""; // a value of train.checkpointing that needs less memory
+    if (j->backend->own_memory && !t->plan.forecast.offload)
+        saved = ", train.checkpointing host";
+    else if (!j->backend->own_memory && settings_is(j->settings, "train.checkpointing", "off"))
+        saved = ", train.checkpointing on";
     if (unused > 0 && own > unused)
-        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights",
-                less_saved(t));
+        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights", saved);
 }
 
-// PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj of such a
-// model for one on the experts that it joins, and drops those of shared experts and dense layers.
+// With experts, PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj
+// for one on the experts that it joins, and drops those of shared experts and dense layers.
 static void report_peft(const struct sft *t)
 {
     const struct params *p = &t->params;
@@ -145,16 +126,6 @@ static void report_peft(const struct sft *t)
                 "(/adapter merge)");
 }
 
-// Alpha of the first LoRA: the value that an adapter brought along, if there was one.
-static double lora_alpha(const struct params *p)
-{
-    size_t i = 0;
-    while (i < p->count && p->list[i].kind != PARAM_LORA_A) i++;
-    if (i == p->count) return NAN;
-    const struct lora *l = p->list[i].weight->linear->lora;
-    return round(l->scale * (double)l->a.shape[0] * 1e6) / 1e6; // the scale is f32
-}
-
 // The record of OUT: the identity of the run, and with `what` its result.
 static int record(struct sft *t, const char *what, struct err *err)
 {
@@ -166,13 +137,19 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "fingerprint", t->job->model->checkpoint->fingerprint);
     cJSON_AddStringToObject(r, "arithmetic", graph_arithmetic(t->graph.matmul));
     cJSON_AddStringToObject(r, "data", t->options.data);
-    cJSON_AddStringToObject(r, "data_sha256", t->plan.data_hash);
+    cJSON_AddStringToObject(r, "data_sha256", t->plan.hashes.data);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
     cJSON_AddNumberToObject(r, "validation_samples", (double)t->held.count);
     cJSON_AddNumberToObject(r, "steps", (double)t->plan.steps);
     cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
     cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
-    if (t->params.lora) cJSON_AddNumberToObject(r, "lora_alpha", lora_alpha(&t->params));
+    if (t->params.lora) { // alpha of the first LoRA, which a former adapter may have set
+        const struct param *one = t->params.list;
+        while (one->kind != PARAM_LORA_A) one++;
+        const struct lora *l = one->weight->linear->lora;
+        cJSON_AddNumberToObject(r, "lora_alpha", // its scale is f32
+                                round(l->scale * (double)l->a.shape[0] * 1e6) / 1e6);
+    }
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
@@ -234,30 +211,23 @@ static int resume(struct sft *t, struct err *err)
     return 0;
 }
 
-// All ranks must hold the same weights after the same step: a rank that reads another folder of
-// that name, or an older state of it, would silently spoil the sums.
-static int check_state(const struct sft *t, struct err *err)
-{
-    if (!t->job->ranks) return 0;
-    const uint64_t state[] = { (uint64_t)t->state.place.step, params_digest(&t->params) };
-    if (ranks_same(t->job->ranks, state, sizeof state)) return 0;
-    return err_set(err,
-                   "'%s' gives other weights here (after step %lld) than for rank 0: every rank "
-                   "needs the same folder, and the same model",
-                   t->options.out, (long long)t->state.place.step);
-}
-
-// Microseconds that this rank has waited for others.
+// Microseconds that this rank has waited for other ranks.
 static int64_t waited_us(const struct sft *t)
 {
     return t->job->ranks ? atomic_load(&t->job->ranks->whole->waited_us) : 0;
 }
 
+// 0, JOB_STOPPED or -1.
 static int begin(struct sft *t, struct err *err)
 {
-    int status = sft_data_open(t, err);
-    if (status == 0) status = check_ranks(t, err);
+    const int status = sft_data_open(t, err);
     if (status != 0) return status;
+    // All ranks must train on the same samples, from the same adapter.
+    if (!ranks_same(t->job->ranks, &t->plan.hashes, sizeof t->plan.hashes))
+        return err_set(err,
+                       "'%s', its pictures, train.validation or the adapter are not the same here "
+                       "as for rank 0: every rank needs the same files",
+                       t->options.data);
     sft_plan_steps(t);
     sft_score_choose(t);
     if (sft_forecast(t, &t->plan.forecast, err) < 0) return -1;
@@ -271,7 +241,16 @@ static int begin(struct sft *t, struct err *err)
         if (writes(t) && record(t, NULL, err) < 0) return sft_break(t);
         job_rewind(t->job, 0);
     }
-    if (check_state(t, err) < 0) return -1;
+    if (t->job->ranks) {
+        // All ranks must hold the same weights after the same step: a rank that reads another
+        // folder of that name, or an older state of it, would silently spoil the sums.
+        const uint64_t state[] = { (uint64_t)t->state.place.step, params_digest(&t->params) };
+        if (!ranks_same(t->job->ranks, state, sizeof state))
+            return err_set(err,
+                           "'%s' gives other weights here (after step %lld) than for rank 0: every "
+                           "rank needs the same folder, and the same model",
+                           t->options.out, (long long)t->state.place.step);
+    }
     if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
     t->report.begun_waited = waited_us(t);
     t->optimizer.step = t->report.begun_step = t->state.place.step;
@@ -320,33 +299,31 @@ static bool validation_due(const struct sft *t)
     return t->state.place.step % every == 0;
 }
 
-// Of equal scores, the one with the smaller loss is better.
-static bool is_best(const struct sft *t, double value, double loss)
-{
-    const struct save_place *p = &t->state.place;
-    if (p->best_step < 0) return !isnan(value);
-    if (value == p->best) return loss < p->best_loss;
-    return t->plan.metric ? metric_better(t->plan.metric, value, p->best) : value < p->best;
-}
-
 static int validate(struct sft *t, struct err *err)
 {
     double loss, score = NAN;
+    const struct metric *m = t->plan.metric;
+    struct save_place *p = &t->state.place;
     if (sft_validate(t, &loss, err) < 0) return -1;
-    if (t->plan.metric && sft_score(t, &score, err) < 0) return -1;
-    t->state.place.validation = loss;
-    t->state.place.score = score;
+    if (m && sft_score(t, &score, err) < 0) return -1;
+    p->validation = loss;
+    p->score = score;
     report_validation(t);
-    const double value = t->plan.metric ? score : loss;
-    if (!is_best(t, value, loss)) return 0;
-    t->state.place.best = value;
-    t->state.place.best_loss = loss;
-    t->state.place.best_step = t->state.place.step;
-    return writes(t) ? save_best(t->out.path, &t->params, t->state.place.step, err) : 0;
+    // Of equal scores, the one with the smaller loss is better.
+    const double value = m ? score : loss;
+    const bool better = p->best_step < 0   ? !isnan(value)
+                        : value == p->best ? loss < p->best_loss
+                        : m                ? metric_better(m, value, p->best)
+                                           : value < p->best;
+    if (!better) return 0;
+    p->best = value;
+    p->best_loss = loss;
+    p->best_step = p->step;
+    return writes(t) ? save_best(t->out.path, &t->params, p->step, err) : 0;
 }
 
-// The ranks count from the start of the process: subtracting their counters before a step and
-// adding them after it leaves what the step moved.
+// The ranks' counters run from the start of the process: subtracts them before a step (-1) and adds
+// them after it (1).
 static void count_moved(struct sft *t, int sign)
 {
     const struct ranks *r = t->job->ranks;
@@ -413,7 +390,7 @@ static int steps(struct sft *t, struct err *err)
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
-        // A cancelled step has not changed the parameters: they are those before it.
+        // A cancelled step has not changed the parameters.
         if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
@@ -429,26 +406,25 @@ static void report_skipped(const struct sft *t, const char *key, const struct sf
                    (long long)set->chosen, set->why ? set->why : "no trained token");
 }
 
-// Reports the used memory next to the forecast, unless the run took no step.
-static void report_memory(struct sft *t)
+// Reports the share of the steps' time that each rank has waited for others; then the bytes that a
+// step sums and shares, next to the formula, and the time it takes. Each number counts once: a rank
+// sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time begins when
+// all ranks have arrived; that of sums on a GPU is not known here.
+static void report_sums(const struct sft *t)
 {
-    struct memory_parts took;
-    if (t->state.place.step == t->report.begun_step) return;
-    sft_memory(t, &took);
-    job_result(t->job, "memory", "%.1f MB, forecast %.1f MB", (double)t->report.peak / 1e6,
-               (double)memory_own(&t->plan.forecast.parts) / 1e6);
-    for (int i = 0; i < MEMORY_PARTS; i++) {
-        if (i == MEMORY_HOST && !took.of[i]) continue; // there is no other place
-        job_result(t->job, memory_part_name(i), "%.1f MB, forecast %.1f MB",
-                   (double)took.of[i] / 1e6, (double)t->plan.forecast.parts.of[i] / 1e6);
-    }
-}
+    struct ranks *r = t->job->ranks;
+    if (!r) return;
+    const double seconds = clock_seconds() - t->report.begun;
+    double *share = xcalloc((size_t)r->count, sizeof *share);
+    share[r->number] = (double)(waited_us(t) - t->report.begun_waited) * 1e-6 / seconds;
+    ranks_sum_doubles(r, share, (size_t)r->count);
+    struct buf b = { 0 };
+    for (int k = 0; k < r->count; k++)
+        buf_printf(&b, "%srank %d %.1f%%", k ? ", " : "", k, 100 * share[k]);
+    job_result(t->job, "waited for other ranks", "%s", b.data);
+    buf_release(&b);
+    free(share);
 
-// Reports the bytes that a step sums and shares, next to the formula, and the time it takes. Each
-// number counts once: a rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a
-// ring. The time begins when all ranks have arrived; that of sums on a GPU is not known here.
-static void report_sums(const struct sft *t, double seconds)
-{
     const double steps = (double)(t->state.place.step - t->report.begun_step),
                  ms = (double)t->report.moved_us * 1e-3;
     if (steps < 1) return;
@@ -461,24 +437,6 @@ static void report_sums(const struct sft *t, double seconds)
     job_result(t->job, "sums of a step", "%.6g MB, formula %.6g MB; %.3g ms, %.2g%% of the time",
                (double)t->report.bytes / steps * 1e-6, formula / steps * 1e-6, ms / steps,
                seconds > 0 ? 0.1 * ms / seconds : 0);
-}
-
-// The share of the steps' time that each rank has waited for others.
-static void report_waiting(const struct sft *t)
-{
-    struct ranks *r = t->job->ranks;
-    if (!r) return;
-    double *share = xcalloc((size_t)r->count, sizeof *share);
-    const double seconds = clock_seconds() - t->report.begun;
-    share[r->number] = (double)(waited_us(t) - t->report.begun_waited) * 1e-6 / seconds;
-    ranks_sum_doubles(r, share, (size_t)r->count);
-    struct buf b = { 0 };
-    for (int k = 0; k < r->count; k++)
-        buf_printf(&b, "%srank %d %.1f%%", k ? ", " : "", k, 100 * share[k]);
-    job_result(t->job, "waited for other ranks", "%s", b.data);
-    buf_release(&b);
-    free(share);
-    report_sums(t, seconds);
 }
 
 // Deletes files that a finished run no longer needs. `keep`: checkpoints to keep, -1: all.
@@ -503,7 +461,17 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) {
         tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
-        report_memory(t);
+        if (t->state.place.step != t->report.begun_step) { // it has used memory
+            struct memory_parts took;
+            sft_memory(t, &took);
+            job_result(j, "memory", "%.1f MB, forecast %.1f MB", (double)t->report.peak / 1e6,
+                       (double)memory_own(&t->plan.forecast.parts) / 1e6);
+            for (int i = 0; i < MEMORY_PARTS; i++)
+                if (i != MEMORY_HOST || took.of[i])
+                    job_result(j, memory_part_name(i), "%.1f MB, forecast %.1f MB",
+                               (double)took.of[i] / 1e6,
+                               (double)t->plan.forecast.parts.of[i] / 1e6);
+        }
         report_skipped(t, "skipped", &t->train);
         report_skipped(t, "skipped in validation", &t->held);
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
@@ -538,32 +506,25 @@ static int train(struct sft *t, struct err *err)
     int status = begin(t, err);
     if (status == 0) status = steps(t, err);
     if (status != 0) return status;
-    // If the result cannot be written, nothing needs to be computed twice.
+    // A checkpoint first: if the result cannot be written, no step is computed twice.
     if (save(t, err) < 0) return -1;
-    report_waiting(t);
+    report_sums(t);
     return writes(t) && finish(t, err) < 0 ? sft_break(t) : 0;
-}
-
-// Only rank 0 opens the folder; the others learn what it found.
-static int open_out(struct sft *t, struct err *err)
-{
-    const struct job *j = t->job;
-    if (!writes(t)) t->out = (struct out){ .path = xstrdup(t->options.out), .lock = -1 };
-    if (writes(t) && out_open(&t->out, t->options.out, t->options.resume || j->resumed, err) < 0)
-        return -1;
-    ranks_share(j->ranks, &t->out.done, sizeof t->out.done, 0);
-    return 0;
 }
 
 int sft_job(struct job *j, struct sft_series *series, struct err *err)
 {
     struct sft t = { .job = j, .where = j->backend, .series = series, .out = { .lock = -1 } };
-    if (sft_options_read(&t.options, j->argc, j->argv, err) < 0 || open_out(&t, err) < 0) return -1;
+    if (sft_options_read(&t.options, j->argc, j->argv, err) < 0) return -1;
+    // Only rank 0 opens the folder; the others learn whether the run is finished.
+    if (!writes(&t)) t.out.path = xstrdup(t.options.out);
+    if (writes(&t) && out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
+        return -1;
+    ranks_share(j->ranks, &t.out.done, sizeof t.out.done, 0);
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
-        // The run may have been killed between its record and this. It keeps as many checkpoints as
-        // it was started with, whatever train.keep is now.
+        // The run may have been killed between its record and this. Its own train.keep applies.
         tidy(&t, t.out.keep);
     }
     sft_release(&t);

@@ -29,14 +29,14 @@ static bool report(void *self, int64_t done, int64_t count)
     return job_stopped(c->t->job) == JOB_GO;
 }
 
-// Decoded once for the check: the first epoch need not do it again.
+// Keeps a picture that the check has decoded for the first epoch.
 static void take_picture(void *self, const char *path, size_t shown, struct image *image)
 {
     struct checked *c = self;
     feed_keep(&c->set->feed, path, shown, image);
 }
 
-// The kinds of train.filter; belongs to the caller, the texts to *words.
+// The kinds of train.filter: the caller frees the list, and *words, which holds the texts.
 static const char **read_filter(const struct settings *s, char **words, size_t *count)
 {
     const char **kinds = NULL;
@@ -71,6 +71,7 @@ static void report_findings(struct job *j, const struct data_check *c, const cha
             path);
 }
 
+// The error of a file without usable samples.
 static int none_usable(const struct data_check *c, const char *path, struct err *err)
 {
     if (!c->chosen)
@@ -85,6 +86,7 @@ static int none_usable(const struct data_check *c, const char *path, struct err 
     return err_set(err, "no sample of '%s' has a trained token", path);
 }
 
+// Takes the check's usable samples, and a summary of the others.
 static void take(struct sft_set *set, const struct data_check *c)
 {
     set->item = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->item);
@@ -98,10 +100,6 @@ static void take(struct sft_set *set, const struct data_check *c)
         set->group[set->count] = s->group;
         set->length[set->count++] = s->text + s->visual;
     }
-}
-
-static void note_skipped(struct sft_set *set, const struct data_check *c)
-{
     set->chosen = c->chosen;
     set->skipped = c->chosen - c->usable;
     set->unread = key_counts_text(&c->notices.unread);
@@ -139,7 +137,6 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     else if (status == 0) {
         report_findings(j, &c, path);
         take(set, &c);
-        note_skipped(set, &c);
         set->picture_files = c.picture_files;
         set->contents = c.contents;
         c.contents = (struct names){ 0 };
@@ -186,7 +183,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// Validation with a separate data file.
+// Opens a separate data file for validation.
 static int open_held_file(struct sft *t, const char *file, struct err *err)
 {
     size_t both = 0, which;
@@ -201,7 +198,7 @@ static int open_held_file(struct sft *t, const char *file, struct err *err)
     return status;
 }
 
-// train.validation is none, a share of the samples, or a file: that one, NULL: it is none.
+// The file of train.validation; NULL: it is none, or a share of the samples.
 static const char *held_file(const struct settings *s, double *share)
 {
     const char *text = settings_text(s, "train.validation");
@@ -242,28 +239,23 @@ static int open_held(struct sft *t, struct err *err)
 
 // --- identity ------------------------------------------------------------------------------------
 
-// Settings that change what is computed; others may change between two parts of a run. A
-// validation answers greedily, as core/eval/evaluate.c.
-static bool matters(const struct setting *row)
-{
-    if (row->use == USE_SAMPLING || row->use == USE_SEED) return false;
-    return row->stale >= STALE_TRAINING && row->stale != STALE_MEASURED;
-}
-
+// Lists the settings that change the computed numbers; others may change between two parts of a
+// run. Validations answer greedily (core/eval/evaluate.c), so sampling does not count.
 static char *list_settings(const struct job *j, const char *but)
 {
     struct buf b = { 0 };
     const struct setting *row;
-    for (int i = 0; (row = settings_row(i)); i++)
-        if (matters(row) && (!but || strcmp(row->key, but) != 0)) {
-            // `auto` may mean another precision on another device.
-            char *choice = row->type == SETTING_CHOICE
-                               ? setting_effective(row, j->model, j->backend, j->settings)
-                               : NULL;
-            buf_printf(&b, "%s=%s\n", row->key,
-                       choice ? choice : settings_text(j->settings, row->key));
-            free(choice);
-        }
+    for (int i = 0; (row = settings_row(i)); i++) {
+        if (row->use == USE_SAMPLING || row->use == USE_SEED || row->stale < STALE_TRAINING ||
+            row->stale == STALE_MEASURED || (but && !strcmp(row->key, but)))
+            continue;
+        // `auto` may mean another precision on another device.
+        char *choice = row->type == SETTING_CHOICE
+                           ? setting_effective(row, j->model, j->backend, j->settings)
+                           : NULL;
+        buf_printf(&b, "%s=%s\n", row->key, choice ? choice : settings_text(j->settings, row->key));
+        free(choice);
+    }
     return buf_take(&b);
 }
 
@@ -277,10 +269,10 @@ static void hash_samples(struct sft *t)
         hash_add(&h, sets[k]->item, (size_t)sets[k]->count * sizeof *sets[k]->item);
     }
     hash_add(&h, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
-    hash_end(&h, t->plan.samples_hash);
+    hash_end(&h, t->plan.hashes.samples);
     hash_start(&h);
     for (size_t k = 0; k < 2; k++) hash_add(&h, sets[k]->pictures, sizeof sets[k]->pictures);
-    hash_end(&h, t->plan.pictures_hash);
+    hash_end(&h, t->plan.hashes.pictures);
 }
 
 static const char *known(const char *hash)
@@ -295,14 +287,14 @@ struct identity sft_identity(const struct sft *t)
                               .model = c->fingerprint,
                               .files = c->files,
                               .checkpoint = c,
-                              .data = t->plan.data_hash,
-                              .held = t->plan.held_hash,
-                              .adapter = t->plan.adapter_hash,
-                              .pictures = known(t->plan.pictures_hash),
-                              .samples = known(t->plan.samples_hash) };
+                              .data = t->plan.hashes.data,
+                              .held = t->plan.hashes.held,
+                              .adapter = t->plan.hashes.adapter,
+                              .pictures = known(t->plan.hashes.pictures),
+                              .samples = known(t->plan.hashes.samples) };
 }
 
-// Over the hashes of its files.
+// SHA-256 over the hashes of an adapter's files.
 static int hash_adapter(const char *folder, char hex[HASH_HEX], struct err *err)
 {
     static const char *const names[] = { "adapter_config.json", "adapter_model.safetensors",
@@ -320,39 +312,23 @@ static int hash_adapter(const char *folder, char hex[HASH_HEX], struct err *err)
     return status;
 }
 
-// The files whose content must stay the same.
-static int hash_files(struct sft *t, struct err *err)
+int sft_identify(struct sft *t, const char *but, struct err *err)
 {
     const struct settings *s = t->job->settings;
     double share;
     const char *held = held_file(s, &share);
-    if (hash_file(t->options.data, t->plan.data_hash, err) < 0) return -1;
-    if (held && hash_file(held, t->plan.held_hash, err) < 0) return err_in(err, "train.validation");
-    if (settings_is(s, "adapter", "none")) return 0;
-    return hash_adapter(settings_text(s, "adapter"), t->plan.adapter_hash, err);
-}
-
-int sft_identify(struct sft *t, const char *but, struct err *err)
-{
     t->plan.settings = list_settings(t->job, but);
-    return hash_files(t, err);
+    if (hash_file(t->options.data, t->plan.hashes.data, err) < 0) return -1;
+    if (held && hash_file(held, t->plan.hashes.held, err) < 0)
+        return err_in(err, "train.validation");
+    if (settings_is(s, "adapter", "none")) return 0;
+    return hash_adapter(settings_text(s, "adapter"), t->plan.hashes.adapter, err);
 }
 
 int sft_break(const struct sft *t)
 {
     if (t->series) t->series->broken = true;
     return -1;
-}
-
-// All runs of a series must use the same pictures, so that their scores can be compared.
-static int check_series(const struct sft *t, struct err *err)
-{
-    if (!t->series || !*t->series->pictures || !strcmp(t->series->pictures, t->train.pictures))
-        return 0;
-    sft_break(t);
-    return err_set(err,
-                   "a picture of the data is missing or differs from the previous runs; restore "
-                   "it, or choose another folder");
 }
 
 int sft_data_open(struct sft *t, struct err *err)
@@ -363,7 +339,13 @@ int sft_data_open(struct sft *t, struct err *err)
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
         return sft_break(t);
     int status = open_set(t, &t->train, t->options.data, t->options.images, err);
-    if (status == 0) status = check_series(t, err);
+    // All runs of a series must use the same pictures, so that their scores can be compared.
+    if (status == 0 && t->series && *t->series->pictures &&
+        strcmp(t->series->pictures, t->train.pictures) != 0) {
+        err_set(err, "a picture of the data is missing or differs from the previous runs; restore "
+                     "it, or choose another folder");
+        status = sft_break(t);
+    }
     if (status == 0) status = open_held(t, err);
     if (status == 0) hash_samples(t);
     return status;

@@ -2,11 +2,11 @@
 // (core/jobs/job.h); a sweep calls sft_held_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
-//   sft_model.c what is trained and the room for it: adapter, methods, parameters, tape
-//   sft_data.c  which samples it trains on, and what must stay the same for a resume
+//   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
+//   sft_data.c  the samples, and the identity of a run that is resumed
 //   sft_score.c validation by a metric
-//   sft_deal.c  which samples of a step or a validation this rank computes, and the sums over ranks
-//   sft_pass.c  losses and gradients of batches, what is measured of a step, validation
+//   sft_deal.c  the samples of a step or a validation that this rank computes; sums over ranks
+//   sft_pass.c  losses and gradients of batches, gradient statistics, validation
 //
 // Room core/train/: training: steps, the order of samples, checkpoints, optimizers; and sweeps.
 // Uses eval, jobs, new and what they use.
@@ -37,7 +37,7 @@ struct sft_set {
     int64_t *group;  // [count] group number: samples that share pictures have the same one
     int64_t count;
     int64_t chosen, skipped; // samples of the file's chosen kinds, and those that are not usable
-    char *why;               // of the first that was skipped; NULL: none was
+    char *why;               // of the first skipped sample; NULL: none
     char *unread;            // keys that nothing reads, with counts; NULL: none
     size_t picture_files;    // different ones
     struct names contents;   // of them
@@ -47,32 +47,33 @@ struct sft_set {
 
 // Shared by runs that are compared with each other (a sweep).
 struct sft_series {
-    char pictures[HASH_HEX]; // hash of the training data, which each run must match; "": not known
-                             // yet
-    int64_t seed;            // by which each run holds out samples, whatever its own is
+    char pictures[HASH_HEX]; // hash of the data's pictures, the same in each run; "": unknown yet
+    int64_t seed;            // of each run's split into training and validation
     bool broken;             // out: the run failed for a reason that would also fail the next one
 };
 
-// Room for the sums over ranks and micro-batches: allocated at its first use, for the whole run.
+// Buffers of the sums over ranks and micro-batches: allocated at their first use, for the whole
+// run.
 struct sft_sums {
-    float *piece;          // numbers on their way to other ranks
-    struct bucket *bucket; // small gradients on their way together
+    float *piece;          // numbers to send to other ranks
+    struct bucket *bucket; // small gradients to send together
     float **exact;         // train.exact_sum: by parameter; NULL: not used
 };
 
-// What a run is to do, known before its first step.
+// The plan of a run, known before its first step.
 struct sft_plan {
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     const struct metric *metric;                 // of the validation; NULL: the loss
     struct forecast forecast;                    // free memory before anything was allocated
-    // What must be the same when it is resumed.
+    // A resumed run must have the same.
     char *settings; // those that training depends on, "key=value" lines
-    char data_hash[HASH_HEX], samples_hash[HASH_HEX]; // "": there is none
-    char held_hash[HASH_HEX], adapter_hash[HASH_HEX];
-    char pictures_hash[HASH_HEX]; // of both sets
+    struct {
+        char data[HASH_HEX], samples[HASH_HEX], held[HASH_HEX], adapter[HASH_HEX];
+        char pictures[HASH_HEX]; // of both sets
+    } hashes;                    // SHA-256; "": none
 };
 
-// Where it is.
+// Its progress.
 struct sft_state {
     struct save_place place; // its steps, losses and best validation
     int64_t epoch;           // of `order`; -1: no order yet
@@ -80,11 +81,11 @@ struct sft_state {
     int32_t *rows;           // [train.count] of them
     double loss;             // of the last step
     struct graph_kl kl;      // of the last step
-    bool torn;               // a step without its validation: not a place to resume from
+    bool torn;               // a step without its validation: a run cannot resume from it
     double saved;            // time of the last checkpoint
 };
 
-// What this process has measured.
+// Measurements of this process.
 struct sft_report {
     struct pace pace;
     double begun; // time; writing checkpoints moves it forward

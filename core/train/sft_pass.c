@@ -14,7 +14,7 @@
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
-// The samples of a pass: a part of a micro-batch, or several of them.
+// The samples of a pass: a part of a micro-batch, or several micro-batches.
 struct sft_pass {
     struct feed_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];
@@ -202,7 +202,7 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
 
 // --- the heaviest pass, for a forecast -----------------------------------------------------------
 
-// Rows of the largest pass if these samples are cut into passes.
+// Rows of the largest pass over these samples.
 static int64_t most_rows(const struct sft *t, const int64_t *sample, int64_t count)
 {
     int64_t most = 0, rows = 0, taken = 0;
@@ -251,14 +251,7 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
 
 // --- gradients of norms --------------------------------------------------------------------------
 
-static bool is_gain(const struct param *p)
-{
-    if (p->kind != PARAM_WEIGHT || p->weight->part != PART_DECODER || p->tensor->rank != 1)
-        return false;
-    const size_t n = strlen(p->name), tail = strlen("norm.weight");
-    return n >= tail && !strcmp(p->name + n - tail, "norm.weight");
-}
-
+// Mean and variance of the gradient of one gain.
 static void report_one(struct sft *t, int64_t step, const struct param *p)
 {
     float *g = xreallocarray(NULL, (size_t)p->count, sizeof *g);
@@ -281,6 +274,11 @@ static void report_one(struct sft *t, int64_t step, const struct param *p)
 
 void sft_report_norms(struct sft *t, int64_t step)
 {
-    for (size_t i = 0; i < t->params.count; i++)
-        if (is_gain(&t->params.list[i])) report_one(t, step, &t->params.list[i]);
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *p = &t->params.list[i];
+        const size_t n = strlen(p->name), tail = strlen("norm.weight");
+        if (p->kind == PARAM_WEIGHT && p->weight->part == PART_DECODER && p->tensor->rank == 1 &&
+            n >= tail && !strcmp(p->name + n - tail, "norm.weight"))
+            report_one(t, step, p);
+    }
 }

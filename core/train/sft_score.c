@@ -8,7 +8,7 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-// The samples' data.
+// The data set of the held-out samples.
 static const struct dataset *held_data(const struct sft *t)
 {
     return t->validation_file ? &t->held.data : &t->train.data;
@@ -49,46 +49,27 @@ static const struct tensor *find_tensor(void *self, const char *name)
     return p && p->kind == PARAM_EXTRA ? p->tensor : adapter_find(t->base, name);
 }
 
-static bool go_on(void *self, const struct evaluated *e)
+static bool report(void *self, const struct evaluated *e)
 {
     struct sft *t = self;
     return job_stopped(t->job) != JOB_CANCEL;
 }
 
-static int take_score(const struct sft *t, const struct evaluation *e, double *score,
-                      struct err *err)
-{
-    const struct evaluation_total *total = evaluation_of(e, t->plan.metric);
-    if (total) {
-        *score = total->tally.scores.mean;
-        return 0;
-    }
-    return err_set(err, "no held-out sample could be scored by %s%s%s", t->plan.metric->name,
-                   e->why ? ": " : "", e->why ? e->why : "");
-}
-
-// The job's settings, but limits answers to about twice the longest one in the data: a model that
-// has learned little may never end its answer.
-static struct settings *short_answers(const struct sft *t)
-{
-    struct settings *s = settings_copy(t->job->settings);
-    const int64_t longest = t->validation_file ? t->held.answer : t->train.answer;
-    const int64_t most = 2 * longest + 8;
-    if (settings_integer(s, "sample.max_tokens") > most) {
-        char *text = xasprintf("%lld", (long long)most);
-        settings_set(s, "sample.max_tokens", text, NULL);
-        free(text);
-    }
-    return s;
-}
-
 int sft_score(struct sft *t, double *score, struct err *err)
 {
     struct job *j = t->job;
-    struct settings *settings = short_answers(t);
+    struct settings *settings = settings_copy(j->settings);
     struct hooks hooks = { 0 };
     struct evaluation e = { 0 };
     job_hooks(j, &hooks);
+    // Limits answers to about twice the longest one in the data: a model that has learned little
+    // may never end its answer.
+    const int64_t most = 2 * (t->validation_file ? t->held.answer : t->train.answer) + 8;
+    if (settings_integer(settings, "sample.max_tokens") > most) {
+        char *text = xasprintf("%lld", (long long)most);
+        settings_set(settings, "sample.max_tokens", text, NULL);
+        free(text);
+    }
     // Its passes need separate memory; no step is in progress.
     arena_release(&t->arena);
     const bool any = settings_is(j->settings, "train.score", "auto");
@@ -101,7 +82,7 @@ int sft_score(struct sft *t, double *score, struct err *err)
                                               .indices = t->held.item,
                                               .index_count = t->held.count,
                                               .metric = any ? NULL : t->plan.metric,
-                                              .report = go_on,
+                                              .report = report,
                                               .self = t,
                                               .cancel = &j->cancel,
                                               .ranks = j->ranks };
@@ -110,7 +91,12 @@ int sft_score(struct sft *t, double *score, struct err *err)
         t->graph.cancelled = true;
         status = err_set(err, "cancelled");
     }
-    if (status == 0) status = take_score(t, &e, score, err);
+    const struct evaluation_total *total = evaluation_of(&e, t->plan.metric);
+    if (status == 0 && total)
+        *score = total->tally.scores.mean;
+    else if (status == 0)
+        status = err_set(err, "no held-out sample could be scored by %s%s%s", t->plan.metric->name,
+                         e.why ? ": " : "", e.why ? e.why : "");
     evaluation_release(&e);
     settings_free(settings);
     return status < 0 ? err_in(err, "validation") : 0;

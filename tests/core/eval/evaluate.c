@@ -485,7 +485,8 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
 static double seen[4];
 static int64_t seen_lengths[4];
 
-static int look(const struct metric_case *c, struct metric_outcome *o, struct err *err)
+static int look(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                struct err *err)
 {
     for (size_t i = 0; i < c->choice_count; i++) {
         seen[i] = c->loglik[i];
