@@ -27,9 +27,9 @@ const char *data_problem_name(enum data_problem problem)
 // Findings about a picture file.
 struct picture_file {
     int64_t width, height;
-    char *why; // NULL: it is fine
+    char *why; // it cannot be used; NULL: it can
     enum data_problem problem;
-    size_t content; // in contents, where it could be read
+    size_t content; // in contents, if it could be read
 };
 
 struct checking {
@@ -77,24 +77,6 @@ static void note_content(struct picture_file *f, struct checking *k, const void 
     k->shown[f->content] = -1;
 }
 
-static void look_at_bytes(struct picture_file *f, const struct checking *k, const char *path,
-                          size_t shown, const void *bytes, size_t size)
-{
-    struct err err;
-    struct image image;
-    char *title = picture_source_title(path);
-    f->problem = DATA_PICTURE_BROKEN;
-    data_notices_picture(&k->c->notices, path, bytes, size);
-    if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
-        (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
-        f->why = xstrdup(err.text);
-    else if (k->o->decode) {
-        if (k->o->picture) k->o->picture(k->o->self, path, shown, &image);
-        image_release(&image);
-    }
-    free(title);
-}
-
 static void look_at_file(struct picture_file *f, struct checking *k, const char *path, size_t shown)
 {
     struct stat st;
@@ -108,12 +90,23 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     }
     char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, &err);
     if (!picture_source_is_url(path)) f->problem = DATA_PICTURE_BROKEN;
-    if (bytes) {
-        note_content(f, k, bytes, size);
-        look_at_bytes(f, k, path, shown, bytes, size);
-    } else {
+    if (!bytes) {
         f->why = xstrdup(err.text);
+        return;
     }
+    struct image image;
+    char *title = picture_source_title(path);
+    f->problem = DATA_PICTURE_BROKEN;
+    note_content(f, k, bytes, size);
+    data_notices_picture(&k->c->notices, path, bytes, size);
+    if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
+        (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
+        f->why = xstrdup(err.text);
+    else if (k->o->decode) {
+        if (k->o->picture) k->o->picture(k->o->self, path, shown, &image);
+        image_release(&image);
+    }
+    free(title);
     free(bytes);
 }
 
@@ -130,7 +123,7 @@ static const struct picture_file *look_at(struct checking *k, const char *path, 
     return &k->files[i];
 }
 
-// The first sample of the group that a sample is known to be of.
+// The first sample of a sample's group, as known so far.
 static int64_t group_of(struct data_check *c, int64_t index)
 {
     struct data_sample *s = c->samples;
@@ -173,26 +166,7 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
 
 // --- samples -------------------------------------------------------------------------------------
 
-static bool is_chosen(const struct data_check_options *o, const char *kind)
-{
-    for (size_t i = 0; i < o->kind_count; i++)
-        if (!strcmp(o->kinds[i], kind)) return true;
-    return o->kind_count == 0;
-}
-
-static bool fits(struct checking *k, const struct sample *s, const struct sequence *q)
-{
-    const int64_t limit = k->o->limit;
-    if (q->n <= limit) return true;
-    const bool inside = limit > 0 && q->picture[limit] >= 0 && q->cell[limit] > 0;
-    char *why = xasprintf("%lld tokens, but the context holds %lld%s", (long long)q->n,
-                          (long long)limit, inside ? " and would end inside a picture" : "");
-    find(k->c, DATA_TOO_LONG, s, why);
-    free(why);
-    return false;
-}
-
-// Rows and targets as training would make them.
+// Checks the rows and targets that training would make.
 static bool check_rows(struct checking *k, const struct sample *s, const struct picture *pictures,
                        struct data_sample *to)
 {
@@ -207,7 +181,16 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
     to->text = (int32_t)l.sequence.n - to->visual;
     to->trained = (int32_t)l.trained;
     to->counted = true;
-    bool good = fits(k, s, &l.sequence);
+    const struct sequence *q = &l.sequence;
+    const int64_t limit = k->o->limit;
+    bool good = q->n <= limit;
+    if (!good) {
+        const bool inside = limit > 0 && q->picture[limit] >= 0 && q->cell[limit] > 0;
+        char *why = xasprintf("%lld tokens, but the context holds %lld%s", (long long)q->n,
+                              (long long)limit, inside ? " and would end inside a picture" : "");
+        find(k->c, DATA_TOO_LONG, s, why);
+        free(why);
+    }
     if (!l.trained || !labels_answered(d->messages, d->count)) {
         find(k->c, DATA_NO_ANSWER, s, dialogue_unanswered(d->messages, d->count));
         good = false;
@@ -215,13 +198,6 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
     labels_release(&l);
     if (good) data_notices_texts(&k->c->notices, k->m->tokenizer, s, DATA_PROMPT | DATA_ANSWERS);
     return good;
-}
-
-static void note_id(struct checking *k, const struct sample *s)
-{
-    bool known = false;
-    if (s->id) names_add(&k->ids, s->id, &known);
-    if (known) find(k->c, DATA_SAME_ID, s, "an earlier sample has the same id");
 }
 
 static void check_sample(struct checking *k, const struct sample *s, struct data_sample *to)
@@ -233,7 +209,9 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
         k->c->notices.untrained += answer && d->messages[i].untrained;
     }
     to->pictures = (int32_t)d->path_count;
-    note_id(k, s);
+    bool known = false;
+    if (s->id) names_add(&k->ids, s->id, &known);
+    if (known) find(k->c, DATA_SAME_ID, s, "an earlier sample has the same id");
     if (d->marks_differ) {
         char *why =
             xasprintf("%zu pictures, but \"<image>\" marks for %zu", d->path_count, d->placed);
@@ -258,7 +236,8 @@ static void check_index(struct checking *k, int64_t index)
     struct err err;
     const int status = dataset_read(k->d, index, &s, &err);
     // A broken sample has no kind that could exclude it.
-    to->chosen = s.broken || is_chosen(k->o, s.kind);
+    to->chosen = s.broken || k->o->kind_count == 0;
+    for (size_t i = 0; i < k->o->kind_count; i++) to->chosen |= !strcmp(k->o->kinds[i], s.kind);
     to->kind = (int32_t)names_add(&k->c->kinds, s.kind, NULL);
     if (to->chosen && status < 0)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);

@@ -11,7 +11,7 @@
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// What a picture file is cached under: one that is encoded otherwise beside others is another.
+// The cache key of a picture file. Some families encode a picture beside others differently.
 static char *key_of(const struct feed *f, const char *path, size_t shown)
 {
     const bool several = shown > 1 && f->model->family->several_differ;
@@ -49,7 +49,7 @@ static int decode(struct feed *f, const char *path, size_t shown, struct picture
 
 int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err)
 {
-    struct graph plain = *g; // the same place and listeners, but nothing is recorded
+    struct graph plain = *g; // the same arena and listeners, without a tape
     plain.tape = NULL;
     struct arena_mark mark = arena_mark(g->arena);
     float *focus;
@@ -109,14 +109,6 @@ static void keep(struct feed *f, const char *key, const struct picture *p, bool 
     note(f, f->used + bytes);
 }
 
-static bool find(const struct feed *f, const char *key, struct picture *p)
-{
-    size_t i;
-    if (!names_find(&f->keys, key, &i)) return false;
-    *p = f->known[i];
-    return true;
-}
-
 void feed_keep(struct feed *f, const char *path, size_t shown, struct image *image)
 {
     struct picture p = { .image = *image };
@@ -133,13 +125,11 @@ void feed_keep(struct feed *f, const char *path, size_t shown, struct image *ima
 
 // Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
 // the tokens.
-static int encode_cached(struct feed *f, struct graph *g, const char *key, struct picture *p,
-                         bool *ours, struct err *err)
+static int encode_cached(struct feed *f, struct graph *g, size_t i, struct picture *p, bool *ours,
+                         struct err *err)
 {
-    size_t i;
     const uint64_t before = bytes_of(p);
     const int status = feed_encode(f, g, p, err);
-    if (!names_find(&f->keys, key, &i)) BUG("a cached picture is gone");
     p->image = (struct image){ 0 };
     *ours = true;
     if (status < 0) return -1;
@@ -152,28 +142,24 @@ static int encode_cached(struct feed *f, struct graph *g, const char *key, struc
     return 0;
 }
 
-static int read_new(struct feed *f, struct graph *g, const char *path, size_t shown,
-                    struct picture *p, struct err *err)
-{
-    if (decode(f, path, shown, p, err) < 0) return -1;
-    if (!f->frozen) return 0;
-    if (feed_encode(f, g, p, err) < 0) return in_picture(path, err);
-    image_release(&p->image);
-    return 0;
-}
-
 static int read_picture(struct feed *f, struct graph *g, const char *path, size_t shown,
                         struct picture *p, bool *ours, struct err *err)
 {
     char *key = key_of(f, path, shown);
+    size_t i;
     int status = 0;
-    *ours = !find(f, key, p);
+    *ours = !names_find(&f->keys, key, &i);
     if (*ours) {
-        status = read_new(f, g, path, shown, p, err);
+        status = decode(f, path, shown, p, err);
+        if (status == 0 && f->frozen) {
+            status = feed_encode(f, g, p, err) < 0 ? in_picture(path, err) : 0;
+            if (status == 0) image_release(&p->image);
+        }
         if (status == 0) keep(f, key, p, ours);
-    } else if (f->frozen && !p->visual) {
-        status = encode_cached(f, g, key, p, ours, err);
-        if (status < 0) in_picture(path, err);
+    } else {
+        *p = f->known[i];
+        if (f->frozen && !p->visual && encode_cached(f, g, i, p, ours, err) < 0)
+            status = in_picture(path, err);
     }
     free(key);
     return status;

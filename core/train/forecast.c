@@ -23,7 +23,7 @@
 // One dry run.
 struct dry {
     struct job job;
-    struct sinks sinks; // of nobody
+    struct sinks sinks; // none
     struct sft t;
 };
 
@@ -41,19 +41,15 @@ static bool has_own_memory(const struct backend *b)
     return b && b->own_memory;
 }
 
-// Memory in the forecast that the process has already allocated.
-static uint64_t held(const struct sft *real)
-{
-    size_t most;
-    const struct backend *b = real ? real->job->backend : NULL;
-    return b && b->memory ? b->memory->held(&most) : 0;
-}
-
-// Free memory for this process: ranks share that of their machine. (Of a GPU a rank has its own.)
+// Free memory for this process, with the part of the forecast that it has already allocated. Ranks
+// share that of their machine; each has a GPU of its own.
 static uint64_t room(const struct load *load)
 {
     const struct ranks *r = load->real ? load->real->job->ranks : NULL;
-    const uint64_t all = memory_free(load->where) + held(load->real);
+    const struct backend *b = load->real ? load->real->job->backend : NULL;
+    size_t most;
+    const uint64_t held = b && b->memory ? b->memory->held(&most) : 0,
+                   all = memory_free(load->where) + held;
     return r && !has_own_memory(load->where) ? all / (uint64_t)r->beside : all;
 }
 
@@ -75,12 +71,6 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
     return sft_prepare(&d->t, err);
 }
 
-static void dry_close(struct dry *d)
-{
-    sft_release(&d->t);
-    settings_free(d->job.settings);
-}
-
 // --- passes --------------------------------------------------------------------------------------
 
 static int run_real(struct dry *d, const struct load *load, struct forecast *f, struct err *err)
@@ -98,7 +88,7 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
     const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, losses, &f->rows, err);
     d->t.graph.tape = NULL;
     free(losses);
-    // One picture is as large as the other, as far as can be known.
+    // Assumes that all pictures have the mean size.
     if (set.feed.known_count)
         d->t.train.feed.most =
             set.feed.used / set.feed.known_count * load->real->train.picture_files;
@@ -106,7 +96,7 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
     return status;
 }
 
-// A sample of so many rows: a picture first (if the model has a vision encoder), an answer last.
+// A sample of `rows` rows: a picture first (if the model has a vision encoder), an answer last.
 static void make_labels(struct labels *l, const struct model *m, int64_t rows,
                         const struct picture *picture)
 {
@@ -179,26 +169,6 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
 
 // --- the forecast --------------------------------------------------------------------------------
 
-// Memory already in use that belongs to no part.
-static uint64_t program_bytes(const struct sft *real)
-{
-    uint64_t known = 0;
-    if (real) known = real->job->model->arena.used + real->train.feed.used + real->held.feed.used;
-    const uint64_t now = memory_now();
-    return now > known ? now - known : 0;
-}
-
-// Mapped weights that are copied to a device with separate memory.
-static uint64_t copied_bytes(const struct model *m)
-{
-    uint64_t bytes = checkpoint_bytes(m->checkpoint);
-    for (size_t i = 0; i < m->weights.count; i++) {
-        const struct weight *w = &m->weights.list[i];
-        if (w->tensor->on_host) bytes -= checkpoint_find(m->checkpoint, w->name)->bytes;
-    }
-    return bytes;
-}
-
 // Over a whole run each lane eventually gets the longest samples: all are counted like the largest
 // one. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
@@ -231,15 +201,29 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         memcpy(f->count, d.t.params.counted, sizeof f->count);
         f->arena = d.t.arena.peak;
         f->arithmetic = graph_arithmetic(d.t.graph.matmul);
-        if (has_own_memory(load->where)) f->parts.of[MEMORY_WEIGHTS] += copied_bytes(outline);
+        // Mapped weights are copied to a device with separate memory, but for those on the host.
+        if (has_own_memory(load->where))
+            f->parts.of[MEMORY_WEIGHTS] += checkpoint_bytes(outline->checkpoint);
+        for (size_t i = 0; has_own_memory(load->where) && i < outline->weights.count; i++) {
+            const struct weight *w = &outline->weights.list[i];
+            if (w->tensor->on_host)
+                f->parts.of[MEMORY_WEIGHTS] -= checkpoint_find(outline->checkpoint, w->name)->bytes;
+        }
     }
-    dry_close(&d);
+    sft_release(&d.t);
+    settings_free(d.job.settings);
     if (status < 0) return -1;
-    f->parts.of[MEMORY_PROGRAM] = has_own_memory(load->where) ? 0 : program_bytes(load->real);
-    if (!load->real) return 0;
-    // Pictures that were decoded for the check are there; and no more are kept than there is room.
+    // Memory already in use that belongs to no part.
+    const struct sft *real = load->real;
+    const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
+                                                          real->train.feed.used +
+                                                          real->held.feed.used
+                                                    : 0;
+    f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
+    if (!real) return 0;
+    // At least the pictures that the check has decoded, at most as many as the cache holds.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
-    const uint64_t have = load->real->train.feed.used + load->real->held.feed.used;
+    const uint64_t have = real->train.feed.used + real->held.feed.used;
     if (*pictures > FEED_ROOM) *pictures = FEED_ROOM;
     if (*pictures < have) *pictures = have;
     return 0;

@@ -26,24 +26,14 @@ static double rate_or(const struct settings *s, const char *key, double otherwis
     return settings_is(s, key, "auto") ? otherwise : settings_real(s, key);
 }
 
-// Where train.lr is auto: by method, or by what train.params spells.
-static double default_rate(const struct params *p, const struct settings *s)
-{
-    if (settings_is(s, "train.params", "none"))
-        return select_method_rate(settings_text(s, "train.method"));
-    return select_method_rate(p->lora ? "lora" : "full");
-}
-
-// The reference's schedule starts at 0, so a run of one step would train nothing.
-static int64_t warmup_steps(const struct settings *s, int64_t steps)
-{
-    return steps > 1 ? (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps) : 0;
-}
-
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps)
 {
-    const double rate = rate_or(s, "train.lr", default_rate(p, s));
+    // train.lr auto: the rate of the method, or that of LoRA or full for train.params.
+    const char *method = settings_is(s, "train.params", "none") ? settings_text(s, "train.method")
+                         : p->lora                              ? "lora"
+                                                                : "full";
+    const double rate = rate_or(s, "train.lr", select_method_rate(method));
     *o = (struct optimizer){
         .rate = { [GROUP_BACKBONE] = rate,
                   [GROUP_PROJECTOR] = rate_or(s, "train.lr.projector", rate),
@@ -54,7 +44,8 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
         .clip = settings_real(s, "train.clip"),
         .schedule =
             settings_is(s, "train.schedule", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT,
-        .warmup = warmup_steps(s, steps),
+        // The reference's schedule starts at 0, so a run of one step would train nothing.
+        .warmup = steps > 1 ? (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps) : 0,
         .steps = steps,
     };
     for (int g = 0; g < PARAM_GROUPS; g++) o->decay[g] = settings_real(s, "train.weight_decay");
@@ -100,8 +91,8 @@ static int sum_squares(const struct params *p, const struct param *one, double *
     return status < 0 ? err_set(err, "sum_squares: %s", one->where->failure()) : 0;
 }
 
-// Of each parameter that rank which has its gradient's sum; then they are added in the same order
-// in all ranks, and as in one.
+// The rank with a parameter's gradient sum computes its squares; all ranks add them in the same
+// order as one rank does.
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
     double *squares = xcalloc(p->count + 1, sizeof *squares), sum = 0;
@@ -127,7 +118,7 @@ static int update_piece(void *self, int64_t piece, int64_t from, int64_t count)
     return one->where->adamw(&t[0], &t[1], &t[2], &t[3], &s->step);
 }
 
-// Where there is weight decay, rows that nothing has reached shrink too.
+// With weight decay, rows that no gradient has reached shrink too.
 static int update(const struct params *p, const struct param *one, const struct adamw_step *step,
                   struct err *err)
 {
@@ -138,7 +129,7 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
-// From GPU to GPU, those in their memory.
+// Shares the masters in GPU memory from GPU to GPU.
 static int share_between_gpus(const struct params *p, struct err *err)
 {
     int status = ranks_gpu_begin(p->ranks, err);
@@ -151,7 +142,7 @@ static int share_between_gpus(const struct params *p, struct err *err)
     return status == 0 ? ranks_gpu_end(p->ranks, err) : -1;
 }
 
-// The masters of other ranks, which they have updated.
+// Gets the masters that other ranks have updated.
 static int share_masters(const struct params *p, struct err *err)
 {
     enum { PIECE = 1 << 20 }; // numbers

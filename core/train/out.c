@@ -16,7 +16,7 @@
 #include "core/base/mem.h"
 
 enum { RECORD_MAX = 16 << 20 };
-static const double leave_s = 2; // what the child of a killed run may take to go
+static const double leave_s = 2; // for the child of a killed run to end
 
 cJSON *out_read(const char *folder, struct err *err)
 {
@@ -26,8 +26,8 @@ cJSON *out_read(const char *folder, struct err *err)
     return record;
 }
 
-// "running", "done"; NULL when there is no record. Belongs to the caller. *keep: the train.keep of
-// the run, -1: it is not known.
+// "running", "done"; NULL if there is no record. The caller frees it. *keep: train.keep of the run;
+// -1: unknown.
 static char *read_state(const char *path, int64_t *keep)
 {
     cJSON *record = out_read(path, NULL);
@@ -54,7 +54,7 @@ static bool is_empty(const char *path)
     return empty;
 }
 
-// Can a folder of that name be made?
+// Can a folder of that name be created?
 static int check_above(const char *path, struct err *err)
 {
     char *above = xstrdup(path);
@@ -134,22 +134,23 @@ int out_open(struct out *o, const char *path, bool resume, struct err *err)
     return status;
 }
 
-static int write_text(const char *path, const char *text, struct err *err)
-{
-    FILE *f = fopen(path, "w");
-    if (!f) return err_set(err, "cannot create '%s': %s", path, strerror(errno));
-    const bool written =
-        fputs(text, f) >= 0 && fputc('\n', f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    const int why = errno;
-    if (fclose(f) == 0 && written) return 0;
-    return err_set(err, "cannot write '%s': %s", path, strerror(why));
-}
-
 int out_record(const struct out *o, const cJSON *record, struct err *err)
 {
     char *path = xasprintf("%s/training.json", o->path), *unfinished = xasprintf("%s.part", path);
     char *text = cJSON_Print(record);
-    int status = text ? write_text(unfinished, text, err) : err_set(err, "out of memory");
+    int status = 0;
+    FILE *f = text ? fopen(unfinished, "w") : NULL;
+    if (!text) {
+        status = err_set(err, "out of memory");
+    } else if (!f) {
+        status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));
+    } else {
+        const bool written =
+            fputs(text, f) >= 0 && fputc('\n', f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
+        const int why = errno;
+        if (fclose(f) != 0 || !written)
+            status = err_set(err, "cannot write '%s': %s", unfinished, strerror(why));
+    }
     if (status == 0 && rename(unfinished, path) < 0)
         status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
     if (status < 0)

@@ -72,7 +72,7 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// A weight in f32, its rows in the order that files of adapters have. Of GGUF files on the host.
+// A weight in f32, with the order of rows of adapters' files. Those of GGUF files on the host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
     if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
@@ -97,7 +97,7 @@ static int no_room(const struct param *one, struct err *err)
                    one->name, (double)one->count * 16e-6, one->where->name);
 }
 
-// Puts a master in the place of the tensor's data. The name belongs to the parameter from now on.
+// Replaces the tensor's data by a master. The parameter takes the name.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
@@ -157,21 +157,15 @@ static char *lora_name(const struct weight *w, const char *which)
 
 // The thin matrices start as PEFT draws them, or as those of the adapter that is trained on, whose
 // scale stays.
-static void start_lora(struct lora *lora, const struct weight *w, const struct selected *chosen)
+static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
+                    uint64_t seed, uint64_t place, struct err *err)
 {
-    const struct lora *former = w->linear->lora;
+    struct lora *former = w->linear->lora, *lora = xcalloc(1, sizeof *lora);
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
     lora->a = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { r, in } };
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
     lora->scale = (float)(chosen->alpha / (double)r);
     if (former) *lora = *former;
-}
-
-static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
-                    uint64_t seed, uint64_t place, struct err *err)
-{
-    struct lora *former = w->linear->lora, *lora = xcalloc(1, sizeof *lora);
-    start_lora(lora, w, chosen);
     w->linear->lora = lora; // freed with parameter A
     const enum param_group group = params_group(w->part);
     const size_t a = p->count;
@@ -193,15 +187,8 @@ static int rank_count(const struct params *p)
     return p->forecast_ranks ? p->forecast_ranks : ranks_count(p->ranks);
 }
 
-static bool share_out(const struct params *p, const struct settings *s)
-{
-    if (rank_count(p) == 1 || settings_is(s, "train.shard", "off")) return false;
-    const int64_t bytes = p->counted[MODEL_PARTS].trained * 2 * (int64_t)sizeof(float);
-    return settings_is(s, "train.shard", "on") || bytes >= SHARED_FROM;
-}
-
-// Gives the parameters to ranks, each to the one with the least so far: the same in every rank. The
-// rank with the most.
+// Deals the parameters to ranks, the largest first, each to the rank with the least so far: the
+// same in every rank. Returns the rank with the most.
 static int deal_owners(struct params *p)
 {
     const int n = rank_count(p);
@@ -227,7 +214,9 @@ static int deal_owners(struct params *p)
 
 static int add_moments(struct params *p, const struct settings *s, struct err *err)
 {
-    p->shared_out = share_out(p, s);
+    const int64_t bytes = p->counted[MODEL_PARTS].trained * 2 * (int64_t)sizeof(float);
+    p->shared_out = rank_count(p) > 1 && !settings_is(s, "train.shard", "off") &&
+                    (settings_is(s, "train.shard", "on") || bytes >= SHARED_FROM);
     const int heaviest = p->shared_out ? deal_owners(p) : 0;
     p->rank = p->forecast_ranks ? heaviest : ranks_number(p->ranks);
     for (size_t i = 0; i < p->count; i++) {
@@ -359,19 +348,6 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     return status;
 }
 
-static void count_items(struct params *p, const struct selection *chosen,
-                        const struct select_item *items, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct params_count *c = &p->counted[items[i].part];
-        const int64_t thin = chosen->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
-        const int64_t n = select_numbers(&items[i]);
-        c->total += n + thin;
-        c->trained += (chosen->item[i].trained ? n : 0) + thin;
-    }
-    p->counted[MODEL_PARTS] = (struct params_count){ chosen->trained, chosen->total };
-}
-
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
@@ -379,9 +355,16 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
     p->model = m;
     int status = choose(&chosen, s, items, count, err);
-    if (status == 0) count_items(p, &chosen, items, count);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct params_count *c = &p->counted[items[i].part];
+        const int64_t thin = chosen.item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+        const int64_t n = select_numbers(&items[i]);
+        c->total += n + thin;
+        c->trained += (chosen.item[i].trained ? n : 0) + thin;
+    }
     free(items);
     if (status == 0) {
+        p->counted[MODEL_PARTS] = (struct params_count){ chosen.trained, chosen.total };
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = check_whole(m, &chosen, err);
@@ -399,19 +382,6 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     return status;
 }
 
-static void release_one(struct params *p, struct param *one)
-{
-    const struct backend *where = one->where;
-    if (one->tensor->grad == one->grad) { // else add() failed before
-        where->release(one->tensor->data);
-        *one->tensor = one->stored;
-    }
-    grad_free(where, one->grad);
-    where->release(one->m);
-    where->release(one->v);
-    free(one->name);
-}
-
 void params_release(struct params *p)
 {
     // From the last one: B before A, because freeing A also frees the LoRA.
@@ -419,7 +389,14 @@ void params_release(struct params *p)
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
         struct lora *former = one->former;
-        release_one(p, one);
+        if (one->tensor->grad == one->grad) { // else add() failed before
+            one->where->release(one->tensor->data);
+            *one->tensor = one->stored;
+        }
+        grad_free(one->where, one->grad);
+        one->where->release(one->m);
+        one->where->release(one->v);
+        free(one->name);
         if (!layer) continue;
         struct lora *lora = layer->lora;
         layer->lora = former;
@@ -450,20 +427,13 @@ int params_each_piece(const struct param *one,
     return status;
 }
 
-static bool any_moment(const struct param *one, int64_t from, int64_t count)
-{
-    for (int64_t i = from; one->m && i < from + count; i++)
-        if (one->m[i] != 0 || one->v[i] != 0) return true;
-    return false;
-}
-
 void params_mark_reached(struct params *p)
 {
     for (size_t k = 0; k < p->count; k++) {
         const struct param *one = &p->list[k];
         const int64_t width = tensor_row(one->tensor);
-        for (int64_t r = 0; one->grad->reached && r < one->tensor->shape[0]; r++)
-            if (any_moment(one, r * width, width)) one->grad->reached[r] = true;
+        for (int64_t i = 0; one->grad->reached && one->m && i < one->count; i++)
+            if (one->m[i] != 0 || one->v[i] != 0) one->grad->reached[i / width] = true;
     }
 }
 
@@ -484,18 +454,6 @@ int params_clear(struct params *p, struct err *err)
     return 0;
 }
 
-// Eight bytes at a time, as fast as memory.
-static uint64_t mix(uint64_t digest, const float *x, size_t count)
-{
-    for (size_t i = 0; i < count; i += 2) {
-        uint64_t two = 0;
-        memcpy(&two, x + i, (count - i < 2 ? 1 : 2) * sizeof *x);
-        digest = (digest ^ two) * 0x9e3779b97f4a7c15u;
-        digest ^= digest >> 29;
-    }
-    return digest;
-}
-
 uint64_t params_digest(const struct params *p)
 {
     enum { PIECE = 1 << 20 }; // numbers
@@ -507,7 +465,12 @@ uint64_t params_digest(const struct params *p)
         for (int64_t at = 0; at < one->count; at += PIECE) {
             const size_t n = (size_t)(one->count - at < PIECE ? one->count - at : PIECE);
             one->where->download(host, master + at, n * sizeof *host);
-            digest = mix(digest, host, n);
+            for (size_t k = 0; k < n; k += 2) { // eight bytes at a time, as fast as memory
+                uint64_t two = 0;
+                memcpy(&two, host + k, (n - k < 2 ? 1 : 2) * sizeof *host);
+                digest = (digest ^ two) * 0x9e3779b97f4a7c15u;
+                digest ^= digest >> 29;
+            }
         }
     }
     free(host);

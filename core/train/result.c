@@ -32,18 +32,7 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
     return false;
 }
 
-// The former adapter's entries.
-static void add_base(struct adapter_delta *deltas, size_t *count, const struct params *p,
-                     const struct adapter *base, bool extras_alone)
-{
-    for (size_t i = 0; i < base->count; i++) {
-        const struct adapter_entry *e = &base->list[i];
-        if (is_trained(p, e) || (extras_alone && e->kind != ADAPTER_EXTRA)) continue;
-        adapter_add_delta(deltas, count, e);
-    }
-}
-
-// The trained parameters as the writers take them; belongs to the caller.
+// The trained parameters, then the former adapter's entries, for the writers; the caller frees it.
 static struct adapter_delta *list_deltas(const struct params *p, const struct adapter *base,
                                          bool extras_alone, size_t *count)
 {
@@ -64,7 +53,11 @@ static struct adapter_delta *list_deltas(const struct params *p, const struct ad
         }
         deltas[(*count)++] = delta;
     }
-    if (base) add_base(deltas, count, p, base, extras_alone);
+    for (size_t i = 0; base && i < base->count; i++) {
+        const struct adapter_entry *e = &base->list[i];
+        if (is_trained(p, e) || (extras_alone && e->kind != ADAPTER_EXTRA)) continue;
+        adapter_add_delta(deltas, count, e);
+    }
     return deltas;
 }
 
@@ -88,7 +81,7 @@ static int move_up(const char *from, const char *out, struct err *err)
     int status = 0;
     for (struct dirent *e; status == 0 && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        // The record of the run that made the model; ours says that we are not done yet.
+        // The model's own training record; that of this run still says "running".
         if (!strcmp(e->d_name, "training.json")) continue;
         char *source = xasprintf("%s/%s", from, e->d_name);
         char *target = xasprintf("%s/%s", out, e->d_name);

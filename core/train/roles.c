@@ -24,7 +24,7 @@ int roles_switch(struct settings *s, struct err *err)
     return 0;
 }
 
-// --- what they learn -----------------------------------------------------------------------------
+// --- learned parameters --------------------------------------------------------------------------
 
 static int index_of(const struct method *m)
 {
@@ -33,20 +33,16 @@ static int index_of(const struct method *m)
     return i;
 }
 
-// Parameters of a method with a learning rate of its own are a group of their own.
-static enum param_group group_of(const struct method *m)
-{
-    return m->training.rate ? GROUP_METHODS + (enum param_group)index_of(m)
-                            : params_group(m->training.part);
-}
-
 struct param_extra roles_extra(const struct method *method, const struct settings *s,
                                const char *name, struct tensor *tensor)
 {
     const char *by = method->training.by;
     return (struct param_extra){ .name = name,
                                  .tensor = tensor,
-                                 .group = group_of(method),
+                                 // Methods with a learning rate of their own are a group.
+                                 .group = method->training.rate
+                                              ? GROUP_METHODS + (enum param_group)index_of(method)
+                                              : params_group(method->training.part),
                                  .part = method->training.part,
                                  .with_part = !by,
                                  .always = by && settings_flag(s, by) };
@@ -106,7 +102,7 @@ int roles_of(enum method_role role[METHODS_MAX], const struct model *m, const st
     return status;
 }
 
-// --- in words ------------------------------------------------------------------------------------
+// --- reports and records -------------------------------------------------------------------------
 
 char *roles_text(const enum method_role role[METHODS_MAX])
 {
@@ -120,34 +116,25 @@ char *roles_text(const enum method_role role[METHODS_MAX])
     return b.length ? buf_take(&b) : NULL;
 }
 
-static void say_absent(const struct method *m, struct sinks *sinks)
-{
-    if (m->training.by)
-        sinks_notice(sinks, "%s is on, but does not act in training: /set %s on trains with it",
-                     m->title, m->training.by);
-    else
-        sinks_notice(sinks, "%s is on, but never acts in training: the model is trained without it",
-                     m->title);
-}
-
-static void say_fixed(const struct method *method, const struct model *m, struct sinks *sinks)
-{
-    struct method_tensor t;
-    if (!method->learned(m, 0, &t)) return;
-    sinks_notice(sinks,
-                 "%s acts in training, but its parameters are not trained: train the %s too, or "
-                 "name %.*s.* in train.params",
-                 method->title, part_name(method->training.part), (int)strcspn(t.name, "."),
-                 t.name);
-}
-
 void roles_say(const enum method_role role[METHODS_MAX], const struct model *m, struct sinks *sinks)
 {
     const struct method *method;
+    struct method_tensor t;
     for (int i = 0; (method = method_shown(i)); i++) {
         const enum method_role is = role[index_of(method)];
-        if (is == ROLE_ABSENT) say_absent(method, sinks);
-        if (is == ROLE_FIXED) say_fixed(method, m, sinks);
+        if (is == ROLE_ABSENT && method->training.by)
+            sinks_notice(sinks, "%s is on, but does not act in training: /set %s on trains with it",
+                         method->title, method->training.by);
+        else if (is == ROLE_ABSENT)
+            sinks_notice(sinks,
+                         "%s is on, but never acts in training: the model is trained without it",
+                         method->title);
+        if (is == ROLE_FIXED && method->learned(m, 0, &t))
+            sinks_notice(sinks,
+                         "%s acts in training, but its parameters are not trained: train the %s "
+                         "too, or name %.*s.* in train.params",
+                         method->title, part_name(method->training.part), (int)strcspn(t.name, "."),
+                         t.name);
     }
 }
 

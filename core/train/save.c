@@ -40,7 +40,7 @@ static char *tensor_name(const struct param *p, enum what what, int whats)
     return whats == 1 ? xstrdup(p->name) : xasprintf("%c.%s", "wmv"[what], p -> name);
 }
 
-// With moments that are shared out all ranks do this, rank 0 alone with a writer.
+// If moments are shared out, all ranks call it, rank 0 alone with a writer.
 static int put_values(struct safetensors_writer *w, const struct params *p, int whats,
                       struct err *err)
 {
@@ -146,22 +146,17 @@ int save_best_read(const char *out, struct params *p, int64_t step, struct err *
     return status < 0 ? err_in(err, "the weights of the best validation") : 0;
 }
 
-// The best of a step, finished or not.
-static bool is_best(const char *name)
-{
-    const size_t unfinished = unfinished_base(name);
-    char *whole = xstrndup(name, unfinished ? unfinished : strlen(name));
-    const bool best = checkpoint_is_best(whole);
-    free(whole);
-    return best;
-}
-
 void save_best_trim(const char *out, int64_t step)
 {
     char *path = best_path(out, step), *kept = strrchr(path, '/') + 1;
     DIR *d = opendir(out);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (is_best(e->d_name) && strcmp(e->d_name, kept) != 0) unlinkat(dirfd(d), e->d_name, 0);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const size_t unfinished = unfinished_base(e->d_name);
+        char *whole = xstrndup(e->d_name, unfinished ? unfinished : strlen(e->d_name));
+        if (checkpoint_is_best(whole) && strcmp(e->d_name, kept) != 0)
+            unlinkat(dirfd(d), e->d_name, 0);
+        free(whole);
+    }
     if (d) closedir(d);
     free(path);
 }
@@ -232,14 +227,6 @@ int64_t save_newest(const char *out)
     return newest;
 }
 
-static void sync_folder(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    fsync(fd);
-    close(fd);
-}
-
 // --- checkpoints ---------------------------------------------------------------------------------
 
 static void put_metadata(struct safetensors_writer *w, const char *key, const char *format, ...)
@@ -279,49 +266,37 @@ static int write_state(const char *folder, const struct params *p, const struct 
     return write_values(w, p, WHATS, err);
 }
 
-// Writes the files of the folder before it gets its name.
-static int write_parts(const char *folder, const struct params *p, const struct adapter *base,
-                       const struct save_place *at, const struct identity *id, bool kept,
-                       struct err *err)
-{
-    const char *what;
-    if (kept && result_write_into(folder, p, base, &what, err) < 0) return -1;
-    return write_state(folder, p, at, id, err);
-}
-
-// Another rank gives its moments to rank 0, if that is going to write them.
-static void give_moments(const struct params *p)
-{
-    bool there;
-    ranks_share(p->ranks, &there, sizeof there, 0);
-    if (!there && p->shared_out) put_values(NULL, p, WHATS, NULL);
-}
-
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_place *at, const struct identity *id, int64_t keep,
                struct err *err)
 {
-    if (ranks_number(p->ranks) > 0) {
-        give_moments(p);
+    bool there;
+    if (ranks_number(p->ranks) > 0) { // gives its moments to rank 0, if that writes them
+        ranks_share(p->ranks, &there, sizeof there, 0);
+        if (!there && p->shared_out) put_values(NULL, p, WHATS, NULL);
         return 0;
     }
     char *path = xasprintf("%s/checkpoint-%lld", out, (long long)at->step);
     char *unfinished = xasprintf("%s%s", path, part);
+    const char *what;
     struct stat st;
     int status = 0;
-    bool there = stat(path, &st) == 0;
+    there = stat(path, &st) == 0;
     ranks_share(p->ranks, &there, sizeof there, 0);
     if (!there) {
         folder_remove(unfinished);
         if (mkdir(unfinished, 0777) < 0)
             status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));
-        if (status == 0) status = write_parts(unfinished, p, base, at, id, keep > 0, err);
+        if (status == 0 && keep > 0) status = result_write_into(unfinished, p, base, &what, err);
+        if (status == 0) status = write_state(unfinished, p, at, id, err);
         if (status == 0 && rename(unfinished, path) < 0)
             status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
-        if (status == 0)
-            sync_folder(out);
-        else
-            folder_remove(unfinished);
+        const int fd = status == 0 ? open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        if (fd >= 0) {
+            fsync(fd);
+            close(fd);
+        }
+        if (status < 0) folder_remove(unfinished);
     }
     if (status == 0) save_trim(out, keep > 1 ? keep : 1);
     free(path);
@@ -334,7 +309,7 @@ static void take_one(void *self, const char *name, const char **at)
     *at = safetensors_metadata(self, name);
 }
 
-// Runs of older versions did not record all of it.
+// Older versions did not record all of it.
 static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
     struct identity was = { 0 };
@@ -369,7 +344,7 @@ static int read_place(const struct safetensors *f, struct save_place *at, struct
     return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
 }
 
-// `whole`: all of it is read, and checked against its hash.
+// `whole`: reads all of it, and checks its hash.
 static struct safetensors *open_newest(const char *out, bool whole, struct err *err)
 {
     size_t count;

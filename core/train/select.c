@@ -58,7 +58,7 @@ struct selecting {
     const struct select_item *items;
     char **plain; // [count] common names
     const struct select_lora *lora;
-    bool typed; // by a person: a rule that means nothing is a mistake
+    bool typed; // by a person: a rule without a match is an error
 };
 
 // --- names ---------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ static const char *last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// Chooses experts: "*" leaves it alone. A small change of it sends rows elsewhere, and other
-// programs attach no LoRA to it, as it is no linear layer of theirs.
+// "*" excludes routers of experts: a small change of one sends rows to other experts, and other
+// programs, where it is no linear layer, attach no LoRA to it.
 static bool is_router(const char *plain)
 {
     return !strcmp(last_level(plain), "gate");
@@ -126,8 +126,7 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     return found;
 }
 
-// How far a name is from what was typed: the last levels of both, as many as were typed, without
-// stars.
+// Edit distance between a typed pattern without stars and as many last levels of a name.
 static size_t distance(const char *pattern, const char *name)
 {
     struct buf typed = { 0 };
@@ -155,7 +154,7 @@ static int nothing_found(const struct selecting *k, const char *rule, const char
     for (size_t i = 0; i < k->s->count; i++) {
         if (layers && !k->items[i].linear) continue;
         char *shown = layers ? layer_of(k->plain[i]) : xstrdup(k->plain[i]);
-        // With a weight's name typed without ".weight", the layer is what is near.
+        // A name typed without ".weight" is near a layer's name.
         char *shorter = layers || !shown ? NULL : layer_of(shown);
         size_t d = shown ? distance(pattern, shown) : (size_t)-1;
         if (shorter && distance(pattern, shorter) < d) d = distance(pattern, shorter);
@@ -195,14 +194,6 @@ static int apply_part(struct selecting *k, const char *rule, struct err *err)
     return 0;
 }
 
-static int apply_pattern(struct selecting *k, const char *rule, struct err *err)
-{
-    bool found = false;
-    for (size_t i = 0; i < k->s->count; i++)
-        if (matches(k, i, rule)) k->s->item[i].trained = found = true;
-    return found || !k->typed ? 0 : nothing_found(k, rule, rule, false, err);
-}
-
 // LAYERS[:RANK], LAYERS separated by commas.
 static int apply_lora(struct selecting *k, const char *rule, struct err *err)
 {
@@ -240,12 +231,16 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
 
 static int apply(struct selecting *k, const char *rule, struct err *err)
 {
+    bool found = false;
     if (!strncmp(rule, "lora:", 5)) return apply_lora(k, rule, err);
-    return *rule == '@' ? apply_part(k, rule, err) : apply_pattern(k, rule, err);
+    if (*rule == '@') return apply_part(k, rule, err);
+    for (size_t i = 0; i < k->s->count; i++)
+        if (matches(k, i, rule)) k->s->item[i].trained = found = true;
+    return found || !k->typed ? 0 : nothing_found(k, rule, rule, false, err);
 }
 
-// The next rule of the list without blanks around it; NULL at the end. A comma goes on with the
-// layers of a lora rule until its rank.
+// Returns the next rule without blanks around it and advances; NULL at the end. In a lora rule
+// commas separate layers, up to its rank.
 static char *next_rule(const char **rules)
 {
     const char *at = *rules + strspn(*rules, " \t\r\n,;");
@@ -269,23 +264,16 @@ int64_t select_numbers(const struct select_item *item)
     return n;
 }
 
-// Selects parameters of methods that are trained with the selected weights.
-static void add_extras(struct selecting *k)
-{
-    bool part[MODEL_PARTS] = { false };
-    for (size_t i = 0; i < k->s->count; i++)
-        if (!k->items[i].extra && k->s->item[i].trained) part[k->items[i].part] = true;
-    for (size_t i = 0; i < k->s->count; i++) {
-        const struct select_item *item = &k->items[i];
-        if (item->extra && (item->always || (item->with_part && part[item->part])))
-            k->s->item[i].trained = true;
-    }
-}
-
+// Adds parameters of methods that are trained with the selected weights, and sums up.
 static void sum_up(struct selection *s, const struct select_item *items)
 {
+    bool part[MODEL_PARTS] = { false };
+    for (size_t i = 0; i < s->count; i++)
+        if (!items[i].extra && s->item[i].trained) part[items[i].part] = true;
     s->whole = true;
     for (size_t i = 0; i < s->count; i++) {
+        if (items[i].extra && (items[i].always || (items[i].with_part && part[items[i].part])))
+            s->item[i].trained = true;
         const int64_t n = select_numbers(&items[i]);
         const int64_t thin = s->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
         s->total += n + thin;
@@ -295,16 +283,6 @@ static void sum_up(struct selection *s, const struct select_item *items)
                               items[i].part == PART_HEAD;
         if (language && !items[i].extra && !s->item[i].trained) s->whole = false;
     }
-}
-
-// A weight that is trained in full needs no LoRA, and a result could hold only one of them.
-static int check_double(const struct selecting *k, struct err *err)
-{
-    for (size_t i = 0; i < k->s->count; i++)
-        if (k->s->item[i].rank && (k->s->item[i].trained || k->s->whole))
-            return err_set(err, "'%s' would get a LoRA and be trained in full: choose one",
-                           k->plain[i]);
-    return 0;
 }
 
 static int run(struct selection *s, const char *rules, bool typed, const struct select_lora *lora,
@@ -320,9 +298,12 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
     for (const char *at = rules; status == 0 && (rule = next_rule(&at)); free(rule))
         status = apply(&k, rule, err);
     if (status == 0) {
-        add_extras(&k);
         sum_up(s, items);
-        status = check_double(&k, err);
+        // A weight that is trained in full needs no LoRA, and a result can hold only one of them.
+        for (size_t i = 0; i < count && status == 0; i++)
+            if (s->item[i].rank && (s->item[i].trained || s->whole))
+                status = err_set(err, "'%s' would get a LoRA and be trained in full: choose one",
+                                 k.plain[i]);
         if (status == 0 && !s->trained)
             status = err_set(err, "'%s' trains nothing in this model", rules);
     }

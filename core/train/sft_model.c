@@ -13,19 +13,9 @@ static void add_extra(void *self, const char *name, struct tensor *tensor)
     struct sft *t = self;
     struct method_tensor shape;
     const struct method *m = method_learning(t->job->model, name, &shape);
-    if (!m) BUG("%s is nobody's", name);
+    if (!m) BUG("no method learns %s", name);
     const struct param_extra extra = roles_extra(m, t->job->settings, name, tensor);
     params_extra(&t->params, &extra);
-}
-
-// Are the visual tokens before the methods independent of the trained weights?
-static bool eyes_frozen(const struct params *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        const struct weight *w = p->list[i].weight;
-        if (w && (w->part == PART_VISION || w->part == PART_PROJECTOR)) return false;
-    }
-    return true;
 }
 
 static int open_params(struct sft *t, struct err *err)
@@ -42,7 +32,13 @@ static int open_params(struct sft *t, struct err *err)
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
     methods_params(&t->methods, add_extra, t);
     if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
-    t->train.feed.frozen = t->held.feed.frozen = eyes_frozen(&t->params);
+    // Are the visual tokens before the methods independent of the trained weights?
+    bool frozen = true;
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct weight *w = t->params.list[i].weight;
+        frozen &= !w || (w->part != PART_VISION && w->part != PART_PROJECTOR);
+    }
+    t->train.feed.frozen = t->held.feed.frozen = frozen;
     return 0;
 }
 
@@ -70,13 +66,6 @@ static void set_graph(struct sft *t)
     t->graph.matmul = graph_matmul(t->where, j->settings, j->model->dtype);
 }
 
-static int open_lanes(struct sft *t, struct err *err)
-{
-    if (lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err) < 0) return -1;
-    for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->plan.forecast.lane);
-    return 0;
-}
-
 int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
@@ -90,7 +79,9 @@ int sft_prepare(struct sft *t, struct err *err)
         return -1;
     // Concurrent passes would share the state of a method.
     if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
-    return open_lanes(t, err);
+    if (lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err) < 0) return -1;
+    for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->plan.forecast.lane);
+    return 0;
 }
 
 void sft_release(struct sft *t)
@@ -106,22 +97,14 @@ void sft_release(struct sft *t)
     t->base = NULL;
 }
 
-// Adds what one pass held when going back began, its arena's peak, and the peak of its gradients.
+// Adds the bytes that one pass held when its backward pass began, its arena's peak, and the peak of
+// its gradients.
 static void count_pass(const struct arena *a, const struct tape *t, uint64_t *held, uint64_t *peak,
                        uint64_t *pool)
 {
     *held += t->held < a->peak ? t->held : a->peak;
     *peak += a->peak;
     *pool += t->peak;
-}
-
-// Peak bytes of layer inputs offloaded to the host.
-static uint64_t waiting(const struct sft *t)
-{
-    uint64_t most = t->tape.offloads.peak;
-    for (int k = 0; t->lanes.params && k < LANES; k++) // one after the other
-        if (t->lanes.list[k].tape.offloads.peak > most) most = t->lanes.list[k].tape.offloads.peak;
-    return most;
 }
 
 void sft_memory(const struct sft *t, struct memory_parts *parts)
@@ -131,9 +114,14 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
     const bool own = t->where->own_memory;
     uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0, moments = 0, host_moments = 0;
+    uint64_t offloaded = t->tape.offloads.peak; // layer inputs on the host
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
-    for (int k = 0; t->lanes.params && k < LANES; k++)
-        count_pass(&t->lanes.list[k].arena, &t->lanes.list[k].tape, &held, &peak, &pool);
+    for (int k = 0; t->lanes.params && k < LANES; k++) {
+        const struct tape *tape = &t->lanes.list[k].tape;
+        count_pass(&t->lanes.list[k].arena, tape, &held, &peak, &pool);
+        // Where there are offloads, lanes run one after the other.
+        if (tape->offloads.peak > offloaded) offloaded = tape->offloads.peak;
+    }
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
         const bool host = own && one->tensor->on_host;
@@ -143,7 +131,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     }
     *parts = t->plan.forecast.parts; // pictures and program are those of the whole run
     parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
-    parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + waiting(t);
+    parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded;
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);
     parts->of[MEMORY_MASTERS] = trained;
     parts->of[MEMORY_GRADIENTS] = trained * (gradients + (exact && !own));
