@@ -150,13 +150,6 @@ struct load_progress engine_progress(struct engine *e, const char *what)
     return (struct load_progress){ .report = report_work, .self = e };
 }
 
-// "f32 only": whatever compute.matmul says.
-static const char *auto_means(const struct backend *b, const struct model *m)
-{
-    if (!backend_multiplies_bf16(b)) return "f32 only";
-    return graph_arithmetic(graph_matmul_auto(b, m->dtype));
-}
-
 // A chat template that cannot be rendered, and what takes its place.
 static void report_template(struct engine *e, const struct model *m)
 {
@@ -178,17 +171,6 @@ static void report_template(struct engine *e, const struct model *m)
                      m->template_problem, name);
 }
 
-static void report_missing(struct engine *e, const struct model *m)
-{
-    char *list[COMPANIONS_MOST + UNUSED_MOST];
-    int n = companions_missing(m, list);
-    n += unused_notices(m, list + n);
-    for (int i = 0; i < n; i++) {
-        sinks_notice(e->sinks, "%s", list[i]);
-        free(list[i]);
-    }
-}
-
 int engine_identify(struct engine *e, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "hashing");
@@ -206,16 +188,6 @@ void engine_look_identity(struct engine *e)
                                     .text = e->model->checkpoint->name,
                                     .value = e->model->checkpoint->identity });
     *e->stand_in = 0;
-}
-
-// A unique name for the model until its fingerprint is known.
-static void make_stand_in(struct engine *e)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(e->stand_in, sizeof e->stand_in, UNHASHED "%llx-%x",
-             (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec,
-             (unsigned)getpid());
 }
 
 // Token ids of a conversation are kept if the model is the same, which only its fingerprint says.
@@ -255,7 +227,13 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      "are exact, longer ones are refused",
                      (long long)m->decoder.config.window);
     report_template(e, m);
-    report_missing(e, m);
+    char *missing[COMPANIONS_MOST + UNUSED_MOST];
+    int n = companions_missing(m, missing);
+    n += unused_notices(m, missing + n);
+    for (int i = 0; i < n; i++) {
+        sinks_notice(e->sinks, "%s", missing[i]);
+        free(missing[i]);
+    }
     engine_look_identity(e);
     struct model *former = e->model;
     adapters_release(&e->adapters);
@@ -265,10 +243,19 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
     *e->stand_in = 0;
-    if (!checkpoint_identified(m->checkpoint)) make_stand_in(e);
+    if (!checkpoint_identified(m->checkpoint)) { // a unique name until its fingerprint is known
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        snprintf(e->stand_in, sizeof e->stand_in, UNHASHED "%llx-%x",
+                 (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec,
+                 (unsigned)getpid());
+    }
+    const char *means = "f32 only"; // compute.matmul auto
+    if (backend_multiplies_bf16(e->backend))
+        means = graph_arithmetic(graph_matmul_auto(e->backend, m->dtype));
     engine_emit(e,
                 &(struct event){ .kind = EVENT_MODEL,
-                                 .key = auto_means(e->backend, m),
+                                 .key = means,
                                  .text = m->checkpoint->name,
                                  .value = *e->stand_in ? e->stand_in : m->checkpoint->identity });
     engine_recheck_settings(e);

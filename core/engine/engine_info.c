@@ -47,29 +47,18 @@ void engine_info(const struct engine *e, struct event_info *info)
     }
 }
 
-static void add_row(struct table_builder *t, const char *name, const char *value)
-{
-    table_row(t, "%s|%s", name, value);
-}
-
 // Takes the value over.
 static void add_taken(struct table_builder *t, const char *name, char *value)
 {
-    add_row(t, name, value);
+    table_row(t, "%s|%s", name, value);
     free(value);
-}
-
-static void add_number(struct table_builder *t, const char *name, int64_t value)
-{
-    table_row(t, "%s|%" PRId64, name, value);
 }
 
 static void add_vision(struct table_builder *t, const struct model *m)
 {
     const struct vision_config *c = &m->vision.config;
-    table_add(t, "vision encoder");
-    table_add(t, "%d of %d layers, width %" PRId64 ", %" PRId64 " heads", vision_depth(c),
-              c->layers, c->hidden, c->heads);
+    table_row(t, "vision encoder|%d of %d layers, width %" PRId64 ", %" PRId64 " heads",
+              vision_depth(c), c->layers, c->hidden, c->heads);
     table_add(t, "picture");
     if (!c->image_size) {
         table_add(t, "native resolution, patches of %" PRId64, c->patch);
@@ -88,13 +77,6 @@ static void add_vision(struct table_builder *t, const struct model *m)
                   c->image_size, c->patch, tokens, usual.width, usual.height);
 }
 
-// The folder, or the GGUF files.
-static void add_files(struct table_builder *t, const struct checkpoint *c)
-{
-    if (!c->gguf_count) add_row(t, "folder", c->name);
-    for (int i = 0; i < c->gguf_count; i++) add_row(t, "file", c->shards[i]->path);
-}
-
 static void show_model(const struct engine *e, const char *unknown)
 {
     const struct model *m = e->model;
@@ -103,32 +85,33 @@ static void show_model(const struct engine *e, const char *unknown)
     const cJSON *first = cJSON_IsArray(names) ? cJSON_GetArrayItem(names, 0) : NULL;
     struct table_builder t;
     table_begin(&t, "model", "what|value");
-    add_row(&t, "family", m->family->name);
-    if (first && cJSON_IsString(first)) add_row(&t, "architecture", first->valuestring);
-    add_files(&t, m->checkpoint);
+    table_row(&t, "family|%s", m->family->name);
+    if (first && cJSON_IsString(first)) table_row(&t, "architecture|%s", first->valuestring);
+    const struct checkpoint *c = m->checkpoint;
+    if (!c->gguf_count) table_row(&t, "folder|%s", c->name);
+    for (int i = 0; i < c->gguf_count; i++) table_row(&t, "file|%s", c->shards[i]->path);
     if (*m->checkpoint->fingerprint)
-        add_row(&t, "fingerprint", m->checkpoint->fingerprint);
+        table_row(&t, "fingerprint|%s", m->checkpoint->fingerprint);
     else
-        add_taken(&t, "fingerprint", xasprintf("not known yet: %s", unknown));
-    if (m->unread) add_row(&t, "not read", m->unread);
+        table_row(&t, "fingerprint|not known yet: %s", unknown);
+    if (m->unread) table_row(&t, "not read|%s", m->unread);
     if (model_sees(m)) add_vision(&t, m);
-    table_add(&t, "decoder");
-    table_add(&t,
-              "%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64 " key-value heads, ffn "
+    table_row(&t,
+              "decoder|%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64
+              " key-value heads, ffn "
               "%" PRId64 "%s",
               d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
-    add_number(&t, "vocabulary", d->vocab);
-    add_number(&t, "positions", d->max_positions);
-    if (d->window) add_number(&t, "sliding window", d->window);
+    table_row(&t, "vocabulary|%" PRId64, (int64_t)d->vocab);
+    table_row(&t, "positions|%" PRId64, (int64_t)d->max_positions);
+    if (d->window) table_row(&t, "sliding window|%" PRId64, (int64_t)d->window);
     add_taken(&t, "chat template", companions_template(m));
     add_taken(&t, "end of answers", companions_ends(m));
     char *sampling = unused_generation(m);
-    if (sampling) add_row(&t, "sampling, not used", sampling);
+    if (sampling) table_row(&t, "sampling, not used|%s", sampling);
     free(sampling);
     if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));
-    add_row(&t, "device", device_text(e->backend));
-    table_add(&t, "arithmetic");
-    table_add(&t, "%s (compute.matmul %s)", engine_arithmetic(e),
+    table_row(&t, "device|%s", device_text(e->backend));
+    table_row(&t, "arithmetic|%s (compute.matmul %s)", engine_arithmetic(e),
               settings_text(e->settings, "compute.matmul"));
     table_emit(&t, e->sinks);
 }

@@ -34,16 +34,6 @@ static bool went_stale(struct engine *e, const char *key, enum setting_stale sta
 
 // --- changing settings ---------------------------------------------------------------------------
 
-// Warns if a method is on without effect, or with settings that are inconsistent (yet).
-static void warn_about_method(const struct engine *e, const struct method *method)
-{
-    const struct method_env env = engine_env(e, e->settings);
-    struct err why;
-    if (e->model &&
-        (methods_inconsistent(method, &env, &why) || methods_without_effect(method, &env, &why)))
-        sinks_notice(e->sinks, "%s", why.text);
-}
-
 // What the row's new value makes stale; acts on it.
 static enum setting_stale apply(const struct engine *e, const struct setting *row,
                                 const struct setting_env *env, const struct settings *former)
@@ -57,15 +47,6 @@ static enum setting_stale apply(const struct engine *e, const struct setting *ro
     free(was);
     free(now);
     return same ? STALE_NOTHING : stale; // another word for the same is no change
-}
-
-// Has one of the method's settings changed?
-static bool any_of(const struct method *method, const bool *changed)
-{
-    const int first = settings_index(method->settings->key);
-    for (int i = 0; method->settings[i].key; i++)
-        if (changed[first + i]) return true;
-    return false;
 }
 
 // Stores the accepted values, all before any is reported, because a listener may read others;
@@ -96,8 +77,17 @@ static void commit(struct engine *e, struct proposal *p)
         if (went_stale(e, row->key, stale) && !why) why = row->key;
     }
     if (why) sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", why);
-    for (int i = 0; (m = method_at(i)); i++)
-        if (p->other || p->all || any_of(m, changed)) warn_about_method(e, m);
+    // Warns of a method that is on without effect, or with settings that are inconsistent (yet).
+    const struct method_env methods = engine_env(e, e->settings);
+    for (int i = 0; e->model && (m = method_at(i)); i++) {
+        const int first = settings_index(m->settings->key);
+        bool any = p->other || p->all;
+        struct err wrong;
+        for (int k = 0; m->settings[k].key; k++) any |= changed[first + k];
+        if (any && (methods_inconsistent(m, &methods, &wrong) ||
+                    methods_without_effect(m, &methods, &wrong)))
+            sinks_notice(e->sinks, "%s", wrong.text);
+    }
     free(changed);
 }
 
@@ -223,19 +213,14 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
     return proposed;
 }
 
-static void end_lending(struct engine *e)
-{
-    if (e->lending) adapters_use(&e->adapters, e->former, e->settings);
-    e->former = NULL;
-    e->lending = false;
-}
-
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err)
 {
     struct adapter *a = NULL;
     if (!s) {
-        end_lending(e);
+        if (e->lending) adapters_use(&e->adapters, e->former, e->settings);
+        e->former = NULL;
+        e->lending = false;
         return 0;
     }
     if (!settings_is(s, "adapter", "none") &&

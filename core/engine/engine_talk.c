@@ -96,28 +96,25 @@ bool engine_watched(const struct engine *e)
     return e->watch && settings_flag(e->settings, "screen.live");
 }
 
-static void attach_live(struct engine *e, struct hooks *hooks)
-{
-    const struct conversation *c = &e->conversation;
-    live_free(e->live);
-    e->live = NULL;
-    if (!engine_watched(e) || e->stash || !c->picture_count) return;
-    e->live = live_new("live", e->model, e->settings, e->backend, c->pictures, c->picture_count,
-                       e->sinks);
-    live_pause(e->live, e->watch_pause);
-    struct hook hook = live_hook(e->live);
-    hooks_add(hooks, &hook);
-}
-
 // Attaches the active methods and the listeners: the live map and a pending dump.
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);
     if (conversation_hooks(&e->conversation, e->settings, tensors, hooks, err) < 0) return -1;
-    attach_live(e, hooks);
-    if (!e->dump) return 0;
-    struct hook hook = dump_hook(e->dump);
-    hooks_add(hooks, &hook);
+    const struct conversation *c = &e->conversation;
+    live_free(e->live);
+    e->live = NULL;
+    if (engine_watched(e) && !e->stash && c->picture_count) {
+        e->live = live_new("live", e->model, e->settings, e->backend, c->pictures, c->picture_count,
+                           e->sinks);
+        live_pause(e->live, e->watch_pause);
+        struct hook hook = live_hook(e->live);
+        hooks_add(hooks, &hook);
+    }
+    if (e->dump) {
+        struct hook hook = dump_hook(e->dump);
+        hooks_add(hooks, &hook);
+    }
     return 0;
 }
 
@@ -290,17 +287,6 @@ int engine_add_message(struct engine *e, const struct message *m, struct err *er
     return 0;
 }
 
-// Adds a copy of a message whose pictures are numbered from picture `first` of the conversation.
-static void add_shifted(struct engine *e, const struct message *from, int first)
-{
-    struct message m = { 0 };
-    message_copy(&m, from);
-    for (size_t i = 0; i < m.content_count; i++)
-        if (!m.content[i].text) m.content[i].picture += first;
-    engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
-    message_release(&m);
-}
-
 int engine_add_messages(struct engine *e, const struct message *messages, size_t count,
                         const char *const *paths, size_t path_count, struct err *err)
 {
@@ -309,7 +295,14 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     const int first = (int)c->picture_count;
     int status = 0;
     for (size_t i = 0; i < path_count && status == 0; i++) status = engine_attach(e, paths[i], err);
-    for (size_t i = 0; i < count && status == 0; i++) add_shifted(e, &messages[i], first);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct message m = { 0 };
+        message_copy(&m, &messages[i]);
+        for (size_t k = 0; k < m.content_count; k++)
+            if (!m.content[k].text) m.content[k].picture += first;
+        engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
+        message_release(&m);
+    }
     conversation_detach(c, waiting); // keeps the pictures that were pending before
     return status;
 }
@@ -326,15 +319,6 @@ void engine_detach_one(struct engine *e, int picture)
     conversation_detach_one(&e->conversation, picture);
 }
 
-// Bytes of the first line, at most `most`, without half a character.
-static size_t line_start(const char *text, size_t most)
-{
-    size_t length = strcspn(text, "\n");
-    if (length <= most) return length;
-    while (most && (text[most] & 0xc0) == 0x80) most--;
-    return most;
-}
-
 // "taken back: 'What is this?' with its picture cat.jpg and its answer": the messages from `first`
 // on.
 static char *undone_text(const struct conversation *c, size_t first)
@@ -343,8 +327,10 @@ static char *undone_text(const struct conversation *c, size_t first)
     const struct message *m = &c->messages[first];
     struct buf b = { 0 }, pictures = { 0 };
     char *text = message_text(m);
-    const size_t length = line_start(text, SHOWN);
-    size_t count = 0;
+    size_t count = 0, length = strcspn(text, "\n");
+    if (length > SHOWN)
+        for (length = SHOWN; length && (text[length] & 0xc0) == 0x80;)
+            length--; // no half character
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text) continue;
         const char *path = c->pictures[m->content[i].picture].path, *slash = strrchr(path, '/');

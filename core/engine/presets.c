@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/settings/changes.h"
@@ -210,15 +211,15 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
     return status;
 }
 
-// Calls a function for each key that a recipe sets, and for each method's switch.
-static void each_key(void (*call)(void *self, const char *key), void *self)
+// The keys that recipes set, and each method's switch.
+static void recipe_keys(struct names *keys)
 {
     const struct method *m;
-    for (int i = 0; (m = method_shown(i)); i++) call(self, m->toggle.key);
+    for (int i = 0; (m = method_shown(i)); i++) names_add(keys, m->toggle.key, NULL);
     for (int i = 0; i < PRESETS; i++)
         for (const char *word = presets[i].set; *word; word += strspn(word, " ")) {
             char *key = xstrndup(word, strcspn(word, "="));
-            call(self, key);
+            names_add(keys, key, NULL);
             free(key);
             word += strcspn(word, " ");
         }
@@ -230,43 +231,31 @@ static bool is_of_training(const char *key)
     return row && row->stale == STALE_TRAINING;
 }
 
-static void add_default(void *self, const char *key)
-{
-    const struct setting *row = settings_find(key);
-    if (row && !preset_says(self, key)) preset_add(self, key, row->def);
-}
-
-static void add_default_of_chat(void *self, const char *key)
-{
-    if (!is_of_training(key)) add_default(self, key);
-}
-
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err)
 {
-    const int status = preset_read_text(v, p->set, m, err);
+    struct names keys = { 0 };
     bool training = false;
+    if (preset_read_text(v, p->set, m, err) < 0) return -1;
     for (size_t i = 0; i < v->count; i++) training |= is_of_training(v->list[i].key);
-    if (status == 0) each_key(training ? add_default : add_default_of_chat, v);
-    return status;
-}
-
-struct sought {
-    const char *key;
-    bool found;
-};
-
-static void seek(void *self, const char *key)
-{
-    struct sought *s = self;
-    s->found |= !strcmp(s->key, key);
+    recipe_keys(&keys);
+    for (size_t i = 0; i < keys.count; i++) {
+        const struct setting *row = settings_find(keys.list[i]);
+        if (row && (training || !is_of_training(row->key)) && !preset_says(v, row->key))
+            preset_add(v, row->key, row->def);
+    }
+    names_release(&keys);
+    return 0;
 }
 
 bool preset_sets(const char *key)
 {
-    struct sought s = { key, false };
-    each_key(seek, &s);
-    return s.found;
+    struct names keys = { 0 };
+    size_t number;
+    recipe_keys(&keys);
+    const bool found = names_find(&keys, key, &number);
+    names_release(&keys);
+    return found;
 }
 
 void preset_off(struct preset_values *v)
@@ -277,42 +266,26 @@ void preset_off(struct preset_values *v)
 
 // --- what a model's folder keeps for methods -----------------------------------------------------
 
-// The absolute path, because sessions may go on in another folder; NULL: the model keeps none.
-static char *kept(const struct model *m, const char *place)
-{
-    char *path = xasprintf("%s/%s", m->name, place), *full = realpath(path, NULL);
-    free(path);
-    return full;
-}
-
-// Do the values prepare a training? They then change one of its settings from the default.
-static bool trains(const struct preset_values *v)
-{
-    for (size_t i = 0; i < v->count; i++) {
-        const struct setting *row = settings_find(v->list[i].key);
-        if (row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0) return true;
-    }
-    return false;
-}
-
-static bool switches_on(const struct preset_values *v, const struct method_switch *t)
-{
-    const size_t at = find(v, t->key);
-    return at < v->count && strcmp(v->list[at].value, t->off) != 0;
-}
-
 // Training recipes start from fresh parameters, never from the adapter in the model's folder.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe)
 {
-    const bool training = trains(v);
     const struct method *method;
+    bool training = false; // the values change one of its settings from the default
+    for (size_t i = 0; i < v->count; i++) {
+        const struct setting *row = settings_find(v->list[i].key);
+        training |= row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0;
+    }
     for (int pass = 0; pass < 2; pass++) // first those that need it
         for (int i = 0; m && (method = method_shown(i)); i++) {
             const struct method_fit *fit = &method->fit;
-            const bool needed = switches_on(v, &method->toggle) && !training;
+            const size_t at = find(v, method->toggle.key);
+            const bool on = at < v->count && strcmp(v->list[at].value, method->toggle.off) != 0;
+            const bool needed = on && !training;
             if (needed == (pass == 1) || !fit->key || preset_says(v, fit->key)) continue;
-            char *path = kept(m, fit->place);
+            // Absolute, because sessions may go on in another folder; NULL: the model keeps none.
+            char *place = xasprintf("%s/%s", m->name, fit->place), *path = realpath(place, NULL);
+            free(place);
             const bool used = path && settings_is(s, fit->key, path);
             if (path && needed && (used || !settings_changed(s, fit->key)))
                 preset_add(v, fit->key, path);

@@ -6,6 +6,7 @@
 #include "core/settings/settings.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -20,10 +21,25 @@ static const char *word_find(const char *const *words, const char *typed)
     return NULL;
 }
 
-// "a, b"
-static void words_list(struct buf *b, const char *const *words)
+// Says what is allowed: `format`, then the row's words. Returns NULL.
+__attribute__((format(printf, 4, 5))) static char *refuse(const struct setting *row,
+                                                          const char *value, struct err *err,
+                                                          const char *format, ...)
 {
-    for (const char *const *w = words; *w; w++) buf_printf(b, "%s%s", w == words ? "" : ", ", *w);
+    struct buf b = { 0 };
+    va_list args;
+    va_start(args, format);
+    buf_vprintf(&b, format, args);
+    va_end(args);
+    for (const char *const *w = row->choices; w && *w; w++)
+        buf_printf(&b, "%s%s",
+                   w > row->choices              ? ", "
+                   : row->type == SETTING_CHOICE ? ""
+                                                 : ", or ",
+                   *w);
+    err_set(err, "%s cannot be '%s': %s", row->key, value, b.data);
+    buf_release(&b);
+    return NULL;
 }
 
 // --- lists ---------------------------------------------------------------------------------------
@@ -73,33 +89,6 @@ static const char *span_read(const char *p, struct span *s)
     return *p ? NULL : p;
 }
 
-static void span_spell(struct buf *b, const struct span *s)
-{
-    const char *unit = s->percent ? "%" : "";
-    buf_printf(b, "%s%.15g%s", b->length ? "," : "", s->from, unit);
-    if (s->range) buf_printf(b, "-%.15g%s", s->to, unit);
-}
-
-// Words accepted instead, for the end of a message.
-static char *or_words(const struct setting *row)
-{
-    struct buf b = { 0 };
-    if (row->choices) {
-        buf_puts(&b, ", or ");
-        words_list(&b, row->choices);
-    }
-    return buf_take(&b);
-}
-
-static void refuse_list(const struct setting *row, const char *value, struct err *err)
-{
-    char *words = or_words(row);
-    err_set(err,
-            "%s cannot be '%s': write layers as 3 or 2-5,22-29, fractions of depth as 60%%-80%%%s",
-            row->key, value, words);
-    free(words);
-}
-
 static char *list_spell(const struct setting *row, const char *value, struct err *err)
 {
     struct buf b = { 0 };
@@ -107,7 +96,8 @@ static char *list_spell(const struct setting *row, const char *value, struct err
     for (const char *p = value; p == value || *p; former = span) {
         p = span_read(p, &span);
         if (!p) {
-            refuse_list(row, value, err);
+            refuse(row, value, err,
+                   "write layers as 3 or 2-5,22-29, fractions of depth as 60%%-80%%");
             goto refused;
         }
         const bool comparable = former.percent == span.percent || former.to < 0;
@@ -118,7 +108,9 @@ static char *list_spell(const struct setting *row, const char *value, struct err
                     value);
             goto refused;
         }
-        span_spell(&b, &span);
+        const char *unit = span.percent ? "%" : "";
+        buf_printf(&b, "%s%.15g%s", b.length ? "," : "", span.from, unit);
+        if (span.range) buf_printf(&b, "-%.15g%s", span.to, unit);
     }
     return buf_take(&b);
 refused:
@@ -130,12 +122,6 @@ refused:
 static int64_t span_end(const struct span *s, double end, int64_t layers)
 {
     return (int64_t)(s->percent ? rint(end / 100 * (double)layers) : end);
-}
-
-// The layer at the middle of a range of shares.
-static int64_t span_middle(const struct span *s, int64_t layers)
-{
-    return (int64_t)((s->from + s->to) / 200 * (double)layers);
 }
 
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
@@ -158,7 +144,7 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
                            key, text, (long long)from, (long long)layers);
         for (int64_t i = from; i < to; i++) set[i] = true;
         count += to > from ? to - from : 0;
-        nearest = span_middle(&span, layers);
+        nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // of a range of shares
         least = to;
     }
     if (count) return (int)count;
@@ -199,13 +185,9 @@ static char *reals_spell(const struct setting *row, const char *value, struct er
     struct buf b = { 0 };
     size_t count;
     double *list = reals_read(row, value, &count);
-    if (!list) {
-        char *words = or_words(row);
-        err_set(err, "%s cannot be '%s': write numbers from %.16g to %.16g as 0.5,0.25%s", row->key,
-                value, row->min, row->max, words);
-        free(words);
-        return NULL;
-    }
+    if (!list)
+        return refuse(row, value, err, "write numbers from %.16g to %.16g as 0.5,0.25", row->min,
+                      row->max);
     for (size_t i = 0; i < count; i++) buf_printf(&b, "%s%.15g", i ? "," : "", list[i]);
     free(list);
     return buf_take(&b);
@@ -221,15 +203,6 @@ double *settings_reals(const struct settings *s, const char *key, size_t *count)
 
 // --- all types -----------------------------------------------------------------------------------
 
-static int refuse_choice(const struct setting *row, const char *value, struct err *err)
-{
-    struct buf b = { 0 };
-    words_list(&b, row->choices);
-    err_set(err, "%s cannot be '%s': choose one of %s", row->key, value, b.data);
-    buf_release(&b);
-    return -1;
-}
-
 static char *spell_number(const struct setting *row, const char *value, struct err *err)
 {
     bool whole = row->type == SETTING_INTEGER;
@@ -237,15 +210,8 @@ static char *spell_number(const struct setting *row, const char *value, struct e
     const double x = strtod(value, &end) + 0.0; // -0 is 0
     if (*value && !*end && x >= row->min && x <= row->max && (!whole || x == floor(x)))
         return whole ? xasprintf("%.0f", x) : xasprintf("%.15g", x);
-    struct buf b = { 0 };
-    if (row->choices) {
-        buf_puts(&b, " or ");
-        words_list(&b, row->choices);
-    }
-    err_set(err, "%s cannot be '%s': use a %s from %.16g to %.16g%s", row->key, value,
-            whole ? "whole number" : "number", row->min, row->max, b.data ? b.data : "");
-    buf_release(&b);
-    return NULL;
+    return refuse(row, value, err, "use a %s from %.16g to %.16g",
+                  whole ? "whole number" : "number", row->min, row->max);
 }
 
 // "" and "off" mean none if that is a value; a trailing / is not part of a folder's name.
@@ -269,11 +235,10 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
     case SETTING_FLAG:
         if (word_find(words_on, value)) return xstrdup("on");
         if (word_find(words_off, value)) return xstrdup("off");
-        err_set(err, "%s cannot be '%s': use on or off", row->key, value);
-        return NULL;
+        return refuse(row, value, err, "use on or off");
     case SETTING_INTEGER:
     case SETTING_REAL: return spell_number(row, value, err);
-    case SETTING_CHOICE: refuse_choice(row, value, err); return NULL;
+    case SETTING_CHOICE: return refuse(row, value, err, "choose one of ");
     case SETTING_TEXT: return xstrdup(value);
     case SETTING_PATH: return spell_path(row, value);
     case SETTING_LIST: return list_spell(row, value, err);

@@ -277,15 +277,6 @@ void conversation_append(struct conversation *c, const struct message *messages,
         message_copy(conversation_add(c, messages[i].role), &messages[i]);
 }
 
-static bool picture_used(const struct conversation *c, int picture)
-{
-    for (size_t i = 0; i < c->waiting_count; i++)
-        if (c->waiting[i] == picture) return true;
-    for (size_t i = 0; i < c->message_count; i++)
-        if (shows(&c->messages[i], picture)) return true;
-    return false;
-}
-
 void conversation_unwait(struct conversation *c, const struct message *m)
 {
     size_t count = 0;
@@ -340,7 +331,10 @@ void conversation_drop(struct conversation *c, size_t count)
 {
     while (count-- && c->message_count) message_release(&c->messages[--c->message_count]);
     for (size_t i = 0; i < c->picture_count; i++) {
-        if (picture_used(c, (int)i)) continue;
+        bool used = false;
+        for (size_t k = 0; k < c->waiting_count; k++) used |= c->waiting[k] == (int)i;
+        for (size_t k = 0; k < c->message_count; k++) used |= shows(&c->messages[k], (int)i);
+        if (used) continue;
         conversation_drop_visual(c, (int)i);
         picture_release(&c->pictures[i]);
     }
@@ -373,22 +367,19 @@ void conversation_set_system(struct conversation *c, const char *text)
 
 // --- saying and unsaying -------------------------------------------------------------------------
 
-static void remember(const struct conversation *c, bool joins, struct said *said)
-{
-    *said = (struct said){ .message_count = c->message_count,
-                           .joined = joins,
-                           .waiting_count = c->waiting_count };
-    if (joins) message_copy(&said->former, conversation_last(c));
-    said->waiting = xreallocarray(NULL, c->waiting_count + 1, sizeof *said->waiting);
-    for (size_t i = 0; i < c->waiting_count; i++) said->waiting[i] = c->waiting[i];
-}
-
 void conversation_say(struct conversation *c, enum role role, const char *text, const int32_t *ids,
                       size_t count, struct said *said)
 {
     const struct message *last = conversation_last(c);
     const bool joins = last && last->role == role && role != ROLE_RAW;
-    if (said) remember(c, joins, said);
+    if (said) {
+        *said = (struct said){ .message_count = c->message_count,
+                               .joined = joins,
+                               .waiting_count = c->waiting_count };
+        if (joins) message_copy(&said->former, last);
+        said->waiting = xreallocarray(NULL, c->waiting_count + 1, sizeof *said->waiting);
+        for (size_t i = 0; i < c->waiting_count; i++) said->waiting[i] = c->waiting[i];
+    }
     struct message *m = joins ? &c->messages[c->message_count - 1] : conversation_add(c, role);
     for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
         message_add_picture(m, c->waiting[i]);
