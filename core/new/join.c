@@ -1,11 +1,10 @@
-// core/new/join.c -- the tensors of a joined model: which there are, and where their numbers come
-// from.
+// core/new/join.c -- the tensors of a joined model, and the sources of their numbers.
 //
 //   config of the joined model -> the tensors that it needs
 //     of the encoder and the decoder: found in their files by name; the shapes must fit
 //     of the projector: drawn
-//   and those of the encoder's file that vlmsh does not compute with (a pooling head, the layers
-//   behind the features), which other programs expect
+//   and tensors of the encoder's file that other programs expect but vlmsh does not use (a pooling
+//   head, the layers after the features)
 #include "core/new/join.h"
 
 #include <math.h>
@@ -26,7 +25,7 @@
 
 enum { PIECE = 4 << 20 }; // numbers written at a time
 
-// A model's file, and what of its tensors' names files agree in.
+// A model's file, and its tensors' names in a form that is common to files.
 struct part_source {
     struct checkpoint *checkpoint;
     char **names; // [tensor_count]
@@ -51,7 +50,7 @@ struct join {
 
 static const char tower[] = "vision_tower.";
 
-// What of a name files agree in.
+// The part of a name that is common to files.
 static char *plain(const char *name)
 {
     const char *inside = strstr(name, tower);
@@ -97,14 +96,14 @@ static bool fits(const struct shape_tensor *t, const struct safetensor *s)
     return same;
 }
 
-// The name in the joined model of a tensor of the encoder's file.
+// Name in the joined model of a tensor of the encoder's file.
 static void name_in_tower(struct shape_tensor *t, const char *name)
 {
     const char *inside = strstr(name, tower);
     snprintf(t->name, sizeof t->name, "%s%.100s", tower, inside ? inside + strlen(tower) : name);
 }
 
-// A binder that finds no second layer takes the projector for one layer, "linear". It gets two.
+// Without a second layer the binder takes the projector for one layer, "linear". It gets two.
 static void need_projector(struct join *j, const struct shape_tensor *t)
 {
     static const char one[] = "multi_modal_projector.linear.";
@@ -162,7 +161,7 @@ static bool is_number(const struct safetensor *s)
     return s->dtype >= 0 && s->rank >= 1 && s->rank <= WEIGHT_MAX_RANK;
 }
 
-// Tables of positions are no weights.
+// Skips tables of positions: they are no weights.
 static void add_unused(struct join *j)
 {
     const struct checkpoint *c = j->encoder.checkpoint;
@@ -199,7 +198,7 @@ static void close_source(struct part_source *p)
     checkpoint_close(p->checkpoint);
 }
 
-// Other encoders give features that LLaVA's projector does not take: grids, windows, tiles.
+// LLaVA's projector does not take the features of other encoders: grids, windows, tiles.
 static int check_encoder(const struct checkpoint *c, struct err *err)
 {
     for (int64_t i = 0; i < c->tensor_count; i++)
@@ -311,7 +310,7 @@ static void add_columns(double *sum, const float *rows, int64_t n, int64_t width
         for (int64_t k = 0; k < width; k++) sum[k] += (double)rows[i * width + k];
 }
 
-// A token that nobody has learned starts as the mean of all others.
+// A new token starts as the mean of all others.
 static int put_means(struct join *j, struct safetensors_writer *w, const double *sum, int64_t rows,
                      int64_t width, int64_t more, struct err *err)
 {
@@ -323,7 +322,7 @@ static int put_means(struct join *j, struct safetensors_writer *w, const double 
     return status;
 }
 
-// Rows at a time, whole heads of them: GGUF files may have their rows in another order.
+// Copies whole heads of rows at a time, because GGUF files may order their rows differently.
 static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                     const struct safetensor *s, struct err *err)
 {

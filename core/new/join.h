@@ -8,7 +8,7 @@
 //   join_free(j);
 //
 // The result is a bf16 folder in the layout of transformers' LlavaForConditionalGeneration. The
-// weights of both models stay as they are; "<image>" becomes one more token.
+// weights of both models stay unchanged; "<image>" becomes an additional token.
 #ifndef CORE_NEW_JOIN_H
 #define CORE_NEW_JOIN_H
 
@@ -33,7 +33,7 @@ struct join_options {
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);
-// `folder` must be absent or empty. On failure nothing is left behind.
+// `folder` must be absent or empty. Leaves nothing behind on failure.
 int join_write(struct join *j, const char *folder, const struct load_progress *progress,
                struct err *err);
 void join_free(struct join *j);

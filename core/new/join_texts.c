@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
-// The step easy to get wrong: transformers gives a template the parts of a message, and a language
-// model's own template knows only texts. So it gets a beginning that joins the parts.
+// Easy to get wrong: transformers gives a template the parts of a message, but a language model's
+// own template expects texts. So it gets a prefix that joins the parts.
 #include "core/new/join_parts.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ static bool has_class_token(const cJSON *vision)
     return json_text(vision, "model_type", "", &type, &err) == 0 && !strncmp(type, "clip", 4);
 }
 
-// What a model that had the encoder says of it, else what is usual: CLIP's last layer but one
-// without the class token (Liu et al. 2023), all rows of the others' last.
+// As in the model that the encoder comes from, else the usual choice: CLIP's last layer but one
+// without the class token (Liu et al. 2023), all rows of the last layer of others.
 static void put_features(cJSON *config, const struct checkpoint *encoder)
 {
     static const char layer[] = "vision_feature_layer", how[] = "vision_feature_select_strategy";
@@ -122,7 +122,7 @@ static cJSON *with_llama3(const cJSON *text, double factor)
 }
 
 // GGUF files hold Llama 3's scaling as divisors of the frequencies, for which config.json has no
-// name: the settings that give them are found by trying.
+// key: finds the settings that give them by trying.
 static int name_scaling(struct join_texts *t, struct err *err)
 {
     cJSON *text = cJSON_GetObjectItemCaseSensitive(t->config, "text_config");
@@ -175,7 +175,7 @@ static int write_json(const char *folder, const char *name, const cJSON *json, s
     return status;
 }
 
-// The decoder's tokenizer.json: the file's, else one made of its tokens. NULL: there is none.
+// The decoder's tokenizer.json, or one made of its tokens. NULL: error.
 static cJSON *tokenizer_json(const struct join_texts *t, struct err *err)
 {
     static const size_t limit = (size_t)256 << 20;
@@ -229,7 +229,7 @@ static int write_tokenizer_config(const struct join_texts *t, const char *folder
     return status;
 }
 
-// Parts of a message become a text with "<image>" for a picture.
+// Joins the parts of a message to a text with "<image>" for a picture.
 static const char join_parts[] =
     "{%- set joined = namespace(messages=[]) -%}\n"
     "{%- for message in messages -%}\n"
@@ -261,7 +261,7 @@ static int write_template(const struct join_texts *t, const char *folder, struct
     return status;
 }
 
-// The processor of an encoder from a model that cuts pictures into tiles, which LLaVA does not.
+// Removes the tiles of the processor of another model, which LLaVA does not use.
 static void without_tiles(cJSON *pictures, const cJSON *vision)
 {
     static const char *const keys[] = { "image_grid_pinpoints", "aspect_ratio_setting", "do_pad" };

@@ -4,8 +4,8 @@
 //   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
 //   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
 //
-// Weights are normal, rounded to bf16: 16 random bits choose one of 65536 equally likely values of
-// the distribution from a table, so that drawing keeps up with the disk.
+// Weights are normal, rounded to bf16: 16 random bits index a table of 65536 equally likely values
+// of the distribution, so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
 
 #include <math.h>
@@ -91,7 +91,7 @@ static int write_text(struct job *j, const char *name, struct buf *b, struct err
 int new_model_room(const char *folder, uint64_t bytes, struct err *err)
 {
     struct statvfs fs;
-    if (statvfs(folder, &fs) < 0) return 0; // then writing itself will tell
+    if (statvfs(folder, &fs) < 0) return 0; // writing will fail instead
     const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = bytes + (32u << 20);
     if (room >= need || bytes <= room / 2) return 0;
     return err_set(err, "the model needs %.0f MB, but only %.0f MB of disk space are free",
@@ -318,7 +318,7 @@ static double normal_quantile(double p, double x)
     return x;
 }
 
-// Going down from the median, each quantile starts at its neighbour, where Newton converges.
+// From the median down, each quantile starts at its neighbour, where Newton converges.
 static uint16_t *make_quantiles(double spread)
 {
     uint16_t *table = xmalloc(65536 * sizeof *table);
@@ -345,8 +345,8 @@ static const uint16_t *find_quantiles(struct job *j, double spread)
     return j->quantiles[i].values;
 }
 
-// Draws `count` weights that begin at the `place`th of the model; both are multiples of 4 but for
-// the last count of a tensor.
+// Draws `count` weights from position `place` of the model on; both are multiples of 4 except the
+// last count of a tensor.
 static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place, int64_t count)
 {
 #pragma omp parallel for schedule(static)
@@ -391,7 +391,7 @@ static void collect_tensor(void *self, const struct shape_tensor *t)
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// The weights get their names last.
+// The weights get their names last, so they mark a complete model.
 bool new_model_written(const char *folder)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };

@@ -37,21 +37,20 @@ const char *new_model_about(int index);
 
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
-// Fails where the disk of the folder has not got the room for so many bytes of weights.
+// Fails if the disk of the folder has not enough space for so many bytes of weights.
 int new_model_room(const char *folder, uint64_t bytes, struct err *err);
 
-// Does the folder already hold a complete model?
+// Does the folder already contain a complete model?
 bool new_model_written(const char *folder);
 
 // `folder` must be absent or empty. The tokenizer learns words from `text` besides common ones
-// (new_text_read); NULL: common ones only. On failure nothing is left behind.
+// (new_text_read); NULL: common ones only. Leaves nothing behind on failure.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
 // The same with `layers` decoder layers only, for benchmarks of models too large for a machine.
 int new_model_write_layers(const char *shape, int64_t layers, const char *folder, uint64_t seed,
                            struct err *err);
-// The same as new_model_write with all-zero weights in sparse files, which take hardly any disk
-// space.
+// The same as new_model_write with all-zero weights in sparse files, which take little disk space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.

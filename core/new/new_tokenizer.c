@@ -4,8 +4,8 @@
 //
 //   ids   [specials of Llama-2]  bytes  merged tokens  <|unused_N|> ...  further specials
 //
-// Byte-level BPE as GPT-2 defined it (each byte is written as a printable character), split by the
-// pattern of Llama-3. Nothing here is random: a shape has one tokenizer.
+// Byte-level BPE as in GPT-2 (each byte is written as a printable character), split by the pattern
+// of Llama-3. Nothing is random: a shape and a text have one tokenizer.
 #include "core/new/new_tokenizer.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@
 
 enum { BYTES = 256, MERGES_MAX = 1000 };
 
-// What merges are learned from: the everyday words of a talk about pictures.
+// Merges are learned from everyday words of a talk about pictures.
 static const char everyday[] =
     "What is in this picture? Describe the picture in a few words. The picture shows a small house "
     "on a green hill, and there is a red car in front of the house. In the background there are "
@@ -53,7 +53,7 @@ struct merge {
     int left, right;
 };
 
-// Tokens 0..255 are the bytes in GPT-2's order, the rest are made by the merges.
+// Tokens 0..255 are the bytes in GPT-2's order, the others results of merges.
 struct learned {
     char *tokens[BYTES + MERGES_MAX]; // as written in the file
     int count;
@@ -68,7 +68,7 @@ static bool byte_prints_as_itself(int byte)
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
 }
 
-// The 188 bytes that print as themselves come first, then the others as U+0100, U+0101, ...
+// First the 188 bytes that print as themselves, then the others as U+0100, U+0101, ...
 static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
 {
     for (int shown = 1; shown >= 0; shown--)
@@ -81,7 +81,7 @@ static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
         }
 }
 
-// The words of a text and how often each comes.
+// Words of a text and their counts.
 struct words {
     struct names names;
     int64_t *times; // [names.capacity]
@@ -102,8 +102,8 @@ static void count_word(struct words *w, const char *word, size_t length)
     w->times[i]++;
 }
 
-// A word is letters and the blank before them; all else stands alone, so that the split pattern
-// never cuts what was merged.
+// A word is letters and the blank before them; other characters are words by themselves, so that
+// the split pattern never cuts a merged token.
 static void count_words(struct words *w, const char *text)
 {
     for (const char *p = text, *start = text; *p; p++) {
@@ -114,7 +114,7 @@ static void count_words(struct words *w, const char *text)
     }
 }
 
-// Different words one after another as ids, -1 before each; times[i]: how often symbol i comes.
+// The different words as ids, -1 before each; times[i]: count of the word of symbol i.
 struct corpus {
     int *symbols, count;
     int64_t *times;
@@ -155,8 +155,8 @@ static int compare_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The pair of neighbours seen most often; among equals that of the smaller ids. False when none
-// comes twice.
+// Finds the most frequent pair of neighbours, on ties that of the smaller ids. False if no pair
+// occurs twice.
 static bool best_pair(const struct corpus *c, struct merge *best)
 {
     int count = 0;
@@ -263,7 +263,7 @@ static void add_llama2(struct specials *s, const struct shape *shape, struct new
     t->image = shape->tower ? shape->words : -1;
 }
 
-// The rows after the ordinary tokens are all special; the last of them becomes <image>.
+// All rows after the ordinary tokens are special; the last becomes <image>.
 static void add_llama3(struct specials *s, const struct shape *shape, struct new_tokenizer *t)
 {
     static const char *const names[] = {
@@ -332,7 +332,7 @@ static void put_merges(struct buf *b, const struct learned *l)
     }
 }
 
-// The beginning-of-text token goes before a text that is encoded with special tokens.
+// Adds the beginning-of-text token to a text that is encoded with special tokens.
 static void put_post_processor(struct buf *b, const char *bos, int64_t id)
 {
     buf_printf(b,
@@ -414,7 +414,7 @@ static char *make_config(const struct shape *s, const struct specials *specials,
     return buf_take(&b);
 }
 
-// Vicuna's prompt, in which pictures come before the text of their message.
+// Vicuna's prompt, with the pictures of a message before its text.
 static const char template_llama2[] =
     "{% for message in messages %}"
     "{% if message['role'] != 'system' %}{{ message['role'].upper() + ': ' }}{% endif %}"

@@ -1,5 +1,4 @@
-// core/new/outline.c -- models without numbers: a checkpoint made of a shape, a second view of a
-// model.
+// core/new/outline.c -- models without numbers: a checkpoint of a shape, a second view of a model.
 #include "core/new/outline.h"
 
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
 }
 
-// Every tensor lies at the same address, in pages that nobody touches.
+// All tensors have the same address, in pages that nobody touches.
 static int make_tensors(struct checkpoint *c, const struct shape *s, struct err *err)
 {
     struct safetensors *f = xcalloc(1, sizeof *f);
@@ -65,7 +64,7 @@ static cJSON *parse(struct buf *b, const char *name, struct err *err)
 
 static struct checkpoint *make_checkpoint(const struct shape *s, struct err *err)
 {
-    // Only the placeholder's id matters here: it must be one of the vocabulary's.
+    // Only the placeholder's id matters here: it must be in the vocabulary.
     const struct new_tokenizer ids = { .image = s->tower ? s->vocab - 1 : -1 };
     struct checkpoint *c = xcalloc(1, sizeof *c);
     struct buf b = { 0 };
@@ -107,7 +106,7 @@ struct model *outline_model(const struct model *m, struct err *err)
     o->layout = m->layout;
     ids_append(&o->eos, m->eos.data, m->eos.count);
     if (model_bind(o, err) == 0) {
-        o->placeholder = m->placeholder; // which the tokenizer may have told
+        o->placeholder = m->placeholder; // which may come from the tokenizer
         return o;
     }
     outline_free(o);

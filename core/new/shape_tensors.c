@@ -114,7 +114,7 @@ static void list_decoder(const struct shape *s, struct listing *l)
     if (!s->tied) add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "lm_head"));
 }
 
-// SigLIP's pooling head lies in the published files, though no LLaVA reads it.
+// SigLIP's pooling head is in the published files, though no LLaVA reads it.
 static void list_siglip_head(const struct shape *s, struct listing *l)
 {
     int64_t d = s->tower_hidden;

@@ -37,7 +37,7 @@ struct shape {
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
     // TOWER_OWN: the texts of config.json, its ids 0, and of preprocessor_config.json; the family's
-    // file says which tensors there are. Of the sizes above only vocab and words count then.
+    // file lists the tensors. Of the sizes above only vocab and words count then.
     const char *config, *preprocessor;
     double spread; // standard deviation of the random weights
     bool fresh;    // meant for training from scratch (shape_tensor.spread), not only for benchmarks
@@ -56,20 +56,20 @@ struct shape_tensor {
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
-// In writing order. A new shape is initialised as in GPT-2: biases are 0, and the last matrix of
+// In writing order. A fresh shape is initialised as in GPT-2: biases are 0, and the last matrix of
 // each block half is scaled by 1 / sqrt(2 L), the number of block halves.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 
-// Those that a model of this config.json and preprocessor_config.json (or NULL) needs: 0, or -1
-// where the configs are not supported. `name` is for messages.
+// The tensors that a model of this config.json and preprocessor_config.json (or NULL) needs: 0, or
+// -1 if the configs are not supported. `name` is for messages.
 int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
                    void (*each)(void *self, const struct shape_tensor *t), void *self,
                    struct err *err);
 // The same as shape_tensors for a shape with a config of its own.
 void shape_tensors_bound(const struct shape *s,
                          void (*each)(void *self, const struct shape_tensor *t), void *self);
-// Its config with so many decoder layers, to be freed; NULL: it has none of its own.
+// Its config with so many decoder layers, which the caller frees; NULL: it has none of its own.
 char *shape_config_layers(const struct shape *s, int64_t layers);
 
 #endif

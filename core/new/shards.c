@@ -1,4 +1,4 @@
-// core/new/shards.c -- which tensor goes to which file, the files, their index.
+// core/new/shards.c -- deals tensors to files, writes the files and their index.
 #include "core/new/shards.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static uint64_t tensor_size(const struct shape_tensor *t)
     return (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// A new file begins when the limit would be passed.
+// Starts a new file when the limit would be passed.
 static struct plan make_plan(const struct shards *s)
 {
     struct plan p = { .files = 1,

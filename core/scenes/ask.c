@@ -1,6 +1,6 @@
 // core/scenes/ask.c -- questions about a scene: short ones, and those whose answer gives a reason.
 //
-// A question never contains its answer, and names only what the picture shows once.
+// A question never contains its answer, and what it names occurs once in the picture.
 #include <stdlib.h>
 
 #include "core/scenes/scene.h"
@@ -48,7 +48,7 @@ static bool ask_trait(struct turns *t, const struct scene *s, int i, int trait, 
     return true;
 }
 
-// Digits and letters: read.
+// Reads a digit or letter.
 static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
@@ -61,7 +61,7 @@ static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// All numbers that occur are equally likely, else most answers were 1.
+// All numbers that occur are equally likely; else most answers would be 1.
 static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     static const unsigned ways[] = { 0, HAS_SHAPE, HAS_COLOUR, HAS_SIZE, HAS_SHAPE | HAS_COLOUR };
@@ -73,7 +73,7 @@ static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice
             number[count] = query_count(&found[count], s);
             count++;
         }
-    if (dice_chance(d, 10)) { // none of them
+    if (dice_chance(d, 10)) { // the answer 0
         struct query *q = &found[0];
         *q = (struct query){ .has = HAS_SHAPE };
         do {
@@ -97,7 +97,7 @@ static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// Two objects in different columns, or rows; which side?
+// On which side of another object is one? They are in different columns or rows.
 static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query a, b;
@@ -118,7 +118,7 @@ static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice 
     return true;
 }
 
-// What stands in the next place of the grid.
+// What is in the adjacent cell of the grid?
 static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
@@ -173,7 +173,7 @@ static void conclude(struct turn *turn, const char *verdict)
     buf_printf(&turn->key, "so %s", verdict);
 }
 
-// Two kinds that are told apart by one trait: objects of the scene, sometimes one that is absent.
+// Two queries that differ in one trait; sometimes one of them matches nothing.
 static void draw_two(const struct scene *s, unsigned has, struct query two[2], struct dice *d)
 {
     for (int k = 0; k < 2; k++) two[k] = object_query(&s->objects[dice_roll(d, s->count)], has);

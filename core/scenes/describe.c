@@ -1,5 +1,4 @@
-// core/scenes/describe.c -- what a scene looks like: a caption, lists of all that is in it, a
-// paragraph.
+// core/scenes/describe.c -- descriptions of a scene: a caption, lists of all objects, a paragraph.
 #include "core/scenes/scene.h"
 
 enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, FULL_NAME = NAME | HAS_SIZE };
@@ -33,7 +32,7 @@ void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-// What is at each place: "top left: small red circle; top: nothing; ...".
+// Lists all places: "top left: small red circle; top: nothing; ...".
 static void put_places(struct buf *b, const struct scene *s)
 {
     for (int place = 0, i = 0; place < PLACES; place++) {
@@ -56,7 +55,7 @@ static void describe_places(struct turns *t, const struct scene *s, struct dice 
     put_places(&turn->answer, s);
 }
 
-// All that can be asked about, in one list: the background too.
+// Everything that questions ask about, in one list: the background too.
 void describe_whole(struct turns *t, const struct scene *s)
 {
     struct turn *turn = turns_add(t, "whole", "exact");
@@ -65,7 +64,7 @@ void describe_whole(struct turns *t, const struct scene *s)
     put_places(&turn->answer, s);
 }
 
-// What the objects of one shape, colour or size are besides: "2 small red top, large blue left".
+// The other traits of all objects of one shape, colour or size: "2 small red top, large blue left".
 static void put_group(struct buf *b, const struct scene *s, const struct query *group)
 {
     const int count = query_count(group, s);
@@ -95,8 +94,8 @@ static void describe_groups(struct turns *t, const struct scene *s, const char *
     }
 }
 
-// All that is in the picture in four orders. The first answers "what is there?", the others
-// "which of them are red, how many, and where?": a model learns to find by place, and by content.
+// All objects in four orders. The first list answers "what is there?", the others "which of them
+// are red, how many, and where?": a model learns to find by place and by content.
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
     describe_places(t, s, d);

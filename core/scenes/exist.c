@@ -1,6 +1,5 @@
-// core/scenes/exist.c -- what a scene shows and what it does not: yes/no questions as POPE asks
-// them (for each strategy one object that exists and one that does not), and lists of names to
-// find.
+// core/scenes/exist.c -- what a scene contains and what it does not: yes/no questions as in POPE
+// (per strategy one object that exists and one that does not), and lists of names to find.
 #include <string.h>
 
 #include "core/scenes/scene.h"
@@ -54,8 +53,8 @@ static struct query absent_popular(const struct scene *s, struct dice *d)
     return q;
 }
 
-// A shape and a colour of two objects that do not stand together; when all do, a shape of the
-// picture in a colour that it does not have here.
+// The shape and the colour of two objects, if no object has both; else a shape of the picture in a
+// colour that it does not have here.
 static struct query absent_adversarial(const struct scene *s, struct dice *d)
 {
     const int start = dice_roll(d, s->count * s->count);
@@ -91,8 +90,8 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
 // --- names to find
 // -----------------------------------------------------------------------------------
 
-// A list by place teaches what is at a place, a list of names where a thing is: each name comes
-// right before its answer, so that a model has only to find there what it has just read.
+// A list by place teaches what is at a place, a list of names where a thing is. Each name comes
+// right before its answer, so a model only has to find what it has just read.
 
 enum { NAMES = 8, TRIES = 40 };
 

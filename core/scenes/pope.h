@@ -1,15 +1,15 @@
 // core/scenes/pope.h -- POPE's questions for any annotated pictures (Li et al. 2023, arXiv
-// 2305.10355, section 5.1): per picture, `each` objects that are there and as many that are not,
-// yes and no in turns. The objects that are not there are chosen three ways:
+// 2305.10355, section 5.1): per picture, `each` objects that it shows and as many that it does not
+// show, yes and no in turns. Absent objects are chosen three ways:
 //
 //   random       any
 //   popular      those that most pictures have
 //   adversarial  those that most often occur with the objects of this picture: the sum, over these,
 //                of the number of pictures that have both
 //
-// Ties go to the object that comes first in the annotations. Pictures and the objects that are
-// there are drawn by the seed, the same for the three files pope_{random,popular,adversarial}.json,
-// which have the form of coco_pope_*.json: JSON lines {question_id, image, text, label}.
+// Ties go to the object that comes first in the annotations. The seed draws pictures and present
+// objects, the same for the three files pope_{random,popular,adversarial}.json, which have the form
+// of coco_pope_*.json: JSON lines {question_id, image, text, label}.
 #ifndef CORE_SCENES_POPE_H
 #define CORE_SCENES_POPE_H
 
@@ -23,7 +23,7 @@ enum { POPE_WAYS = 3 };
 extern const char *const pope_ways[POPE_WAYS]; // "random", "popular", "adversarial"
 
 struct pope_request {
-    const char *folder; // that exists
+    const char *folder; // must exist
     uint64_t seed;
     int64_t pictures; // at most; 500 in the paper
     int64_t each;     // 3 in the paper; pictures with fewer objects are left out

@@ -1,5 +1,5 @@
-// core/scenes/raster.c -- a scene to pixels, owners, boxes. Each pixel is sampled 4 x 4 times; all
-// arithmetic is in integers, so that every machine paints the same.
+// core/scenes/raster.c -- a scene to pixels, owners and boxes. Samples each pixel 4 x 4 times, in
+// integers, so that every machine paints the same.
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t
     return inside;
 }
 
-// Digits and letters as strokes. Of letters only those that no digit and no other letter is
-// mistaken for at 20 pixels.
+// Digits and letters as strokes: only letters that at 20 pixels look like no digit and no other
+// letter.
 const char glyph_digits[DIGITS + 1] = "0123456789", glyph_letters[LETTERS + 1] = "ACEFHKLMNPTUVXY";
 
 // Points "xy" on a grid 5 wide and 7 high, joined by lines; a comma lifts the pen.
@@ -177,7 +177,7 @@ static void paint_object(struct raster *r, const struct object *o, int index)
         }
 }
 
-// What can be seen: counted, and boxed.
+// Counts the visible pixels of objects, and finds their boxes.
 static void measure(struct raster *r)
 {
     int end[OBJECTS_MAX][2] = { 0 };

@@ -113,7 +113,7 @@ static inline struct query object_query(const struct object *o, unsigned has)
 {
     return (struct query){ .has = has, .is = o->is };
 }
-// A query that matches only object `index`, without the traits of `hidden`. False: there is none.
+// A query that matches only object `index` and has no trait of `hidden`. False: none.
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
 

@@ -21,8 +21,9 @@
 //   yesno.json            does it exist? six per picture, half of them yes      (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
 // and, if the metric searches for something other than the whole answer, "answer". yesno.json also
-// has "strategy", as in POPE (Li et al. 2023): random; popular asks for what is common in this
-// world; adversarial asks for a shape and a colour that both occur in the picture but not together.
+// has "strategy", as in POPE (Li et al. 2023): random; popular asks for a common object of
+// this world; adversarial asks for a shape and a colour that both occur in the picture but not
+// together.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover the visible part.
@@ -74,9 +75,9 @@ struct scenes_report {
     } files[SCENES_FILES];
 };
 
-// Does the folder hold all files of the request, complete?
+// Does the folder have all files of the request?
 bool scenes_written(const struct scenes_request *request);
-// On failure nothing is left behind.
+// Leaves nothing behind on failure.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
                  struct scenes_report *report, struct err *err);
 

@@ -1,8 +1,8 @@
 // core/scenes/world.c -- draws a scene: how many objects, which, where.
 //
-// Some scenes have a theme (a shape or a colour that comes again), else counts beyond 2 were rare.
-// A sixth of the objects are of the common kinds (a red circle, a blue square ...), so that this
-// world has habits a model can be caught guessing by.
+// Some scenes have a theme (a repeated shape or colour); else counts beyond 2 would be rare. A
+// sixth of the objects are of the common kinds (a red circle, a blue square ...), so that this
+// world has a prior, and guessing by it can be detected.
 #include "core/base/hash.h"
 #include "core/base/random.h"
 #include "core/scenes/scene.h"
@@ -70,7 +70,7 @@ static void jitter(uint8_t to[3], const uint8_t from[3], int by, struct dice *d)
     }
 }
 
-// Size and position inside the cell of its place: the smaller, the freer.
+// Size and position inside its cell; small objects move more freely.
 static void draw_body(struct object *o, struct dice *d)
 {
     enum { PIXEL = SCENE_SIDE / 96, CELL = SCENE_SIDE / 3 };

@@ -219,7 +219,7 @@ static int write_together(struct job *j, int list, const char *kind,
     return flush_text(j, list, err);
 }
 
-// Adds the turns that do not ask what was asked before.
+// Adds turns whose question is new.
 static int add_turns(const struct turn *turns[], int count, const struct turns *more)
 {
     for (int i = 0; i < more->count; i++) {
@@ -231,7 +231,7 @@ static int add_turns(const struct turn *turns[], int count, const struct turns *
     return count;
 }
 
-// Up to `most` questions of all kinds, in any order and none twice. Returns their number.
+// Picks up to `most` different questions of all kinds in random order; returns their number.
 static int pick_turns(struct job *j, const struct turn *lesson[], int most, struct dice *d)
 {
     static const int asked[] = { QUESTIONS, AGAIN, YESNO, REASONS, CAPTION };
@@ -246,8 +246,8 @@ static int pick_turns(struct job *j, const struct turn *lesson[], int most, stru
     return many;
 }
 
-// Questions, each to be seen; in a fifth of the lessons one of the texts that tell of the whole
-// picture stands among them, from which those behind it can be read off.
+// Questions about the picture; in a fifth of the lessons one of the descriptions is among them, and
+// later questions can be answered from it.
 static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {
@@ -263,7 +263,7 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
-// The list of the background and all places, then questions that can be read off it.
+// The list of the background and all places, then questions that can be answered from it.
 static int write_listed(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {
@@ -323,7 +323,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
 
 static int write_scene(struct job *j, int64_t index, struct err *err)
 {
-    // Texts have dice of their own, far from those of the scene.
+    // Texts have their own dice, far from those of the scene.
     struct dice world = { j->request->seed, (uint64_t)index << 24 };
     const struct dice words = { j->request->seed, world.place + (1u << 23) };
     struct scene s;
