@@ -6,7 +6,6 @@
 #include "core/files/content.h"
 #include "core/new/join.h"
 #include "core/new/new_model.h"
-#include "core/new/new_text.h"
 
 enum { TEXTS_MAX = 16 };
 

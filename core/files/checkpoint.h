@@ -55,7 +55,7 @@ struct checkpoint {
     struct identifying *identifying; // unfinished hashes, or NULL
     char *form; // "q8_0 packing 1" of smaller weights in use; NULL: the stored ones
     // If set, there are no tensors: reports each requested tensor, which then counts as present in
-    // that shape (core/new/shape_list.c).
+    // that shape (core/new/shape_tensors.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
     void *asker;
 };

@@ -260,13 +260,7 @@ void join_free(struct join *j)
 void join_count(const struct join *j, struct new_model_counts *counts)
 {
     *counts = (struct new_model_counts){ .bytes = j->total };
-    for (int i = 0; i < MODEL_PARTS; i++)
-        counts->parts[i].name = part_name((enum model_part_kind)i);
-    for (int i = 0; i < j->count; i++) {
-        const int64_t n = shape_tensor_count(&j->tensors[i]);
-        counts->parts[j->tensors[i].part].parameters += n;
-        counts->total += n;
-    }
+    for (int i = 0; i < j->count; i++) new_model_add(counts, &j->tensors[i]);
 }
 
 // --- numbers -------------------------------------------------------------------------------------

@@ -59,9 +59,10 @@ const char *new_model_about(int index)
     return s ? s->about : NULL;
 }
 
-static void count_tensor(void *self, const struct shape_tensor *t)
+void new_model_add(void *counts, const struct shape_tensor *t)
 {
-    struct new_model_counts *n = self;
+    struct new_model_counts *n = counts;
+    n->parts[t->part].name = part_name(t->part);
     n->parts[t->part].parameters += shape_tensor_count(t);
     n->total += shape_tensor_count(t);
 }
@@ -71,9 +72,7 @@ int new_model_count(const char *shape, struct new_model_counts *counts, struct e
     const struct shape *s = shape_find(shape, err);
     if (!s) return -1;
     *counts = (struct new_model_counts){ 0 };
-    for (int i = 0; i < MODEL_PARTS; i++)
-        counts->parts[i].name = part_name((enum model_part_kind)i);
-    shape_tensors(s, count_tensor, counts);
+    shape_tensors(s, new_model_add, counts);
     counts->bytes = (uint64_t)counts->total * dtype_size(DTYPE_BF16);
     return 0;
 }

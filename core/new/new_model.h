@@ -21,6 +21,7 @@
 struct load_progress;
 struct new_tokenizer;
 struct shape;
+struct shape_tensor;
 
 struct new_model_counts {
     struct {
@@ -35,6 +36,8 @@ struct new_model_counts {
 const char *new_model_shape(int index);
 const char *new_model_about(int index);
 
+// Counts a tensor.
+void new_model_add(void *counts, const struct shape_tensor *t);
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
 // Fails if the disk of the folder has not enough space for so many bytes of weights.
@@ -52,6 +55,12 @@ int new_model_write_layers(const char *shape, int64_t layers, const char *folder
                            struct err *err);
 // The same as new_model_write with all-zero weights in sparse files, which take little disk space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
+
+// Adds the text of a file that a tokenizer learns from: of a data set (.json, .jsonl:
+// core/data/dataset.h) the texts as conversations ("USER: question ASSISTANT: answer"), of any
+// other file all of it.
+enum { NEW_TEXT_MAX = 1 << 28 }; // bytes of all files
+int new_text_read(struct buf *text, const char *path, struct err *err);
 
 // The texts of config.json and preprocessor_config.json.
 void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t);

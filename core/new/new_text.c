@@ -1,5 +1,5 @@
 // core/new/new_text.c -- data sets and plain files to text.
-#include "core/new/new_text.h"
+#include "core/new/new_model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// core/new/shape_tensors.c -- the list of a shape's tensors.
+// core/new/shape_tensors.c -- the list of a shape's tensors: by its sizes, or of a config those
+// that the family asks for when it binds a model.
 //
 // tests/core/new/new_model.c checks the sums against the number of parameters that transformers'
 // classes have with the same sizes.
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
@@ -18,6 +20,85 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
     for (int i = 0; i < t->rank; i++) n *= t->size[i];
     return n;
 }
+
+// --- of a config
+// -----------------------------------------------------------------------------------
+
+struct asker {
+    struct model *model;
+    double spread;
+    void (*each)(void *self, const struct shape_tensor *t);
+    void *self;
+};
+
+static void asked(void *self, const char *name, int rank, const int64_t *shape)
+{
+    const struct asker *a = self;
+    struct shape_tensor t = { .part = a->model->family->part(a->model, name),
+                              .spread = a->spread,
+                              .rank = rank };
+    if (rank > WEIGHT_MAX_RANK || strlen(name) >= sizeof t.name) BUG("tensor %s", name);
+    memcpy(t.name, name, strlen(name) + 1);
+    memcpy(t.size, shape, (size_t)rank * sizeof *shape);
+    const bool norm = strstr(name, "norm") || strstr(name, "ln_");
+    t.ones = rank == 1 && norm && strstr(name, ".weight");
+    a->each(a->self, &t);
+}
+
+int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
+                   void (*each)(void *self, const struct shape_tensor *t), void *self,
+                   struct err *err)
+{
+    struct model m = { .name = (char *)(uintptr_t)name };
+    struct asker asker = { &m, spread, each, self };
+    struct checkpoint c = { .folder = m.name,
+                            .config = config,
+                            .preprocessor = preprocessor,
+                            .asked = asked,
+                            .asker = &asker };
+    m.checkpoint = &c;
+    m.arena.backend = backend_cpu();
+    const bool bound = (m.family = family_find(config, err)) &&
+                       m.family->configure(&m, &c, err) == 0 && m.family->bind(&m, &c, err) == 0;
+    decoder_release(&m.decoder);
+    vision_release(&m.vision);
+    weights_release(&m.weights);
+    arena_release(&m.arena);
+    return bound ? 0 : -1;
+}
+
+static void list_bound(const struct shape *s,
+                       void (*each)(void *self, const struct shape_tensor *t), void *self)
+{
+    struct err err = { "" };
+    cJSON *config = json_parse(s->config, strlen(s->config), "config.json", &err);
+    cJSON *preprocessor =
+        json_parse(s->preprocessor, strlen(s->preprocessor), "preprocessor_config.json", &err);
+    if (!config || !preprocessor ||
+        config_tensors(s->name, config, preprocessor, s->spread, each, self, &err) < 0)
+        BUG("shape %s: %s", s->name, err.text);
+    cJSON_Delete(config);
+    cJSON_Delete(preprocessor);
+}
+
+char *shape_config_layers(const struct shape *s, int64_t layers)
+{
+    struct err err;
+    if (!s->config) return NULL;
+    cJSON *config = json_parse(s->config, strlen(s->config), s->name, &err);
+    cJSON *text = cJSON_GetObjectItemCaseSensitive(config, "text_config");
+    if (!text) text = cJSON_GetObjectItemCaseSensitive(config, "llm_config");
+    cJSON *count = cJSON_GetObjectItemCaseSensitive(text ? text : config, "num_hidden_layers");
+    if (!count) BUG("shape %s has no layers", s->name);
+    cJSON_SetNumberValue(count, (double)layers);
+    char *changed = cJSON_PrintUnformatted(config);
+    if (!changed) BUG("shape %s cannot be written", s->name);
+    cJSON_Delete(config);
+    return changed;
+}
+
+// --- by sizes
+// --------------------------------------------------------------------------------------
 
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);
@@ -53,17 +134,11 @@ __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t
     l->each(l->self, &t);
 }
 
-// A linear layer [rows, columns] with its bias.
+// A linear layer [rows, columns] with its bias; columns = 0: a norm.
 static void add_linear(struct listing *l, int64_t rows, int64_t columns, const char *name)
 {
     add(l, rows, columns, "%s.weight", name);
     add(l, rows, 0, "%s.bias", name);
-}
-
-static void add_norm(struct listing *l, int64_t size, const char *name)
-{
-    add(l, size, 0, "%s.weight", name);
-    add(l, size, 0, "%s.bias", name);
 }
 
 // The weights of a sublayer and the norms around it, under the names of the family's files.
@@ -126,7 +201,7 @@ static void list_siglip_head(const struct shape *s, struct listing *l)
     add(l, 3 * d, d, "head.attention.in_proj_weight");
     add(l, 3 * d, 0, "head.attention.in_proj_bias");
     add_linear(l, d, d, "head.attention.out_proj");
-    add_norm(l, d, "head.layernorm");
+    add_linear(l, d, 0, "head.layernorm");
     add_linear(l, s->tower_ffn, d, "head.mlp.fc1");
     add_linear(l, d, s->tower_ffn, "head.mlp.fc2");
 }
@@ -146,20 +221,20 @@ static void list_tower(const struct shape *s, struct listing *l)
     l->each(l->self, &patch);
     if (!clip) add(l, d, 0, "embeddings.patch_embedding.bias");
     add(l, side * side + clip, d, "embeddings.position_embedding.weight");
-    if (clip) add_norm(l, d, "pre_layrnorm"); // so spelled in every CLIP file
+    if (clip) add_linear(l, d, 0, "pre_layrnorm"); // so spelled in every CLIP file
     for (int i = 0; i < (int)s->tower_layers; i++) {
         snprintf(l->prefix, sizeof l->prefix, "%sencoder.layers.%d.", top, i);
-        add_norm(l, d, "layer_norm1");
+        add_linear(l, d, 0, "layer_norm1");
         add_linear(l, d, d, "self_attn.q_proj");
         add_linear(l, d, d, "self_attn.k_proj");
         add_linear(l, d, d, "self_attn.v_proj");
         add_linear(l, d, d, "self_attn.out_proj");
-        add_norm(l, d, "layer_norm2");
+        add_linear(l, d, 0, "layer_norm2");
         add_linear(l, s->tower_ffn, d, "mlp.fc1");
         add_linear(l, d, s->tower_ffn, "mlp.fc2");
     }
     snprintf(l->prefix, sizeof l->prefix, "%s", top);
-    add_norm(l, d, "post_layernorm");
+    add_linear(l, d, 0, "post_layernorm");
     if (!clip && !s->no_pooling) list_siglip_head(s, l);
 }
 
@@ -176,7 +251,7 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
 {
     struct listing l = { .each = each, .self = self, .shape = s };
     if (s->config) {
-        shape_tensors_bound(s, each, self);
+        list_bound(s, each, self);
         return;
     }
     if (s->tower) {

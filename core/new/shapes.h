@@ -66,9 +66,6 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
 int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
                    void (*each)(void *self, const struct shape_tensor *t), void *self,
                    struct err *err);
-// The same as shape_tensors for a shape with a config of its own.
-void shape_tensors_bound(const struct shape *s,
-                         void (*each)(void *self, const struct shape_tensor *t), void *self);
 // Its config with so many decoder layers, which the caller frees; NULL: it has none of its own.
 char *shape_config_layers(const struct shape *s, int64_t layers);
 

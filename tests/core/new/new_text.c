@@ -8,7 +8,7 @@
 // after those it needs
 #include <cmocka.h>
 
-#include "core/new/new_text.h"
+#include "core/new/new_model.h"
 #include "tests/core/scratch.h"
 
 static int read_file(const char *folder, const char *name, struct buf *text, struct err *err)
