@@ -1,5 +1,5 @@
-// core/draw/figure.c -- figures through Cairo: opening by the file's ending, writing, shapes, and
-// text: made harmless, measured, shortened, drawn.
+// core/draw/figure.c -- figures through Cairo: kinds of files, writing, shapes, and text (made
+// harmless, measured, shortened, drawn).
 #include "core/draw/figure.h"
 
 #include <cairo/cairo-pdf.h>
@@ -81,8 +81,8 @@ static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- text of others ------------------------------------------------------------------------------
 
-// Not to be drawn, or not allowed in XML: controls, unpaired halves, marks that turn the direction
-// of what follows.
+// Characters that cannot be drawn or are not allowed in XML: controls, unpaired surrogates, marks
+// that change the direction of text.
 static bool is_harmful(utf8proc_int32_t code)
 {
     const utf8proc_category_t kind = utf8proc_category(code);
@@ -132,7 +132,7 @@ static void put_xml(struct buf *to, const char *text)
 
 // --- measured ------------------------------------------------------------------------------------
 
-// Metrics without hinting: the same place in all kinds of files.
+// No hinting of metrics: texts get the same positions in all kinds of files.
 static void set_font(const struct figure *f)
 {
     cairo_font_options_t *o = cairo_font_options_create();
@@ -164,7 +164,7 @@ double figure_text_width(const struct figure *f, double size, const char *text)
     return width;
 }
 
-// The beginning of character `n`, or the end.
+// Offset of character `n`, or of the end.
 static size_t place_of(const char *text, size_t n)
 {
     size_t at = 0;
@@ -180,7 +180,7 @@ static char *shorten(const char *text, size_t count, size_t kept)
     return xasprintf("%.*s...%s", (int)head, text, text + tail);
 }
 
-// Names differ at their ends as often as at their beginnings: the middle is left out.
+// Shortens names in the middle, because they differ at both ends.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width)
 {
     struct buf b = { 0 };
@@ -188,7 +188,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     text_clean(&b, text);
     if (clean_width(f, size, b.data) <= width) return buf_take(&b);
     for (size_t i = 0; i < b.length; i++) count += ((unsigned char)b.data[i] & 0xc0) != 0x80;
-    size_t low = 0, high = count; // as many fit, as many do not
+    size_t low = 0, high = count; // characters that fit, and that do not
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
         char *some = shorten(b.data, count, middle);
@@ -203,7 +203,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     return some;
 }
 
-// How many bytes of clean text fit, up to a blank; all of the first word at least.
+// Bytes of clean text that fit, up to a blank; at least the first word.
 static size_t words_that_fit(const struct figure *f, double size, const char *text, double width)
 {
     size_t fit = 0;
@@ -254,7 +254,7 @@ static void put_svg_font(struct buf *to, const struct figure *f)
 
 static const double long_width = 40; // points: numbers are shorter
 
-// The width of a long one is said too: a viewer without the font stretches another one to it.
+// Gives the width of a long text too: a viewer without the font stretches another one to it.
 static void put_svg(struct buf *b, const struct figure *f, const struct figure_text *t,
                     const char *text, double width)
 {
@@ -317,7 +317,7 @@ static bool is_generic(const char *font)
     return false;
 }
 
-// As Cairo chooses it.
+// Chosen as Cairo does.
 char *figure_font_instead(const char *font)
 {
     struct buf name = { 0 };
@@ -432,7 +432,7 @@ void figure_name(struct figure *f, const char *title)
                                        f->file->title);
 }
 
-// Cairo writes letters of an SVG as outlines. Ours are text, behind the drawing.
+// Cairo writes the letters of an SVG as outlines. Our texts stay text, after the drawing.
 static void add_texts(const struct figure *f)
 {
     struct figure_file *file = f->file;
@@ -513,7 +513,7 @@ void figure_colour(const struct figure *f, uint32_t rgb, double alpha)
                           (rgb & 255) / 255.0, alpha);
 }
 
-// The middle of a pixel near to it.
+// The centre of the pixel at this position.
 static double crisp(const struct figure *f, double at)
 {
     return (floor(at * f->look.scale) + 0.5) / f->look.scale;

@@ -6,7 +6,7 @@
 //   figure_text(f, &(struct figure_text){ .x = 240, .y = 20, .size = 10, .text = "Loss" });
 //   if (figure_close(f, &err) < 0) ...                                   // writes it
 //
-// Text comes from files and models: it may hold anything. In SVG it stays text, which can be
+// Text comes from files and models and may contain anything. In SVG it stays text, which can be
 // searched and edited; its width is fixed, so that another font does not move it.
 #ifndef CORE_DRAW_FIGURE_H
 #define CORE_DRAW_FIGURE_H
@@ -60,11 +60,11 @@ void figure_name(struct figure *f, const char *title);
 void figure_colour(const struct figure *f, uint32_t rgb, double alpha);
 // Adds a straight line to the path, on whole pixels where it is upright or level.
 void figure_line(const struct figure *f, double x0, double y0, double x1, double y1);
-// pixels [height, width, 3], stretched over the box; each stays a box of its own.
+// Draws pixels [height, width, 3] stretched over the box, without smoothing.
 void figure_pixels(const struct figure *f, const uint8_t *pixels, int width, int height, double x,
                    double y, double over, double down);
 
-// One line of text; x, y: where its base line begins (at 0), or the share `at` of it.
+// A line of text; x, y: the start of its base line (`at` 0), or the share `at` of it.
 struct figure_text {
     double x, y, size, at;
     double turn; // degrees, against the clock
@@ -80,8 +80,8 @@ void figure_label(struct figure *f, double x, double y, double at, double turn, 
 double figure_text_width(const struct figure *f, double size, const char *text);
 // Shortened in the middle ("...") to at most `width` points; the caller frees it.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width);
-// Broken at blanks into at most `most` lines of `width` points, what does not fit shortened;
-// returns their number. whole, or NULL: was nothing shortened? The caller frees each line.
+// Breaks the text at blanks into at most `most` lines of `width` points and shortens the rest;
+// returns the number of lines. whole, or NULL: was nothing shortened? The caller frees each line.
 int figure_text_wrap(const struct figure *f, double size, const char *text, double width,
                      char **lines, int most, bool *whole);
 

@@ -18,8 +18,7 @@ static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
 enum {
     PAUSE = 50, // hundredths of a second
     LAST_PAUSE = 200,
-    MAPS_MOST =
-        64, // beyond, heatmap_size puts so many beside each other that letters get too small
+    MAPS_MOST = 64, // with more in a row letters get too small
     LONGEST = 65535,
     TABLE = 256
 };
@@ -53,7 +52,7 @@ static double put_words(const struct film *f, struct figure *draw, const struct 
     return y + margin - top;
 }
 
-// Of the first frame: all have the same maps.
+// Takes the sizes from the first frame: all have the same maps.
 static int find_shape(struct film *f, const struct event_heatmap *maps, size_t count,
                       struct err *err)
 {
@@ -125,7 +124,7 @@ static void share_scale(struct film *f)
     float *all = all_values(f, &n);
     const float low = n ? all[0] : 0, most = n ? all[n - 1] : 0;
     float high = n ? all[(size_t)((double)(n - 1) * FILM_SHARE)] : 0;
-    if (high <= low) high = most; // nearly all alike: the few others are what there is to see
+    if (high <= low) high = most; // nearly all values are equal: shows the others
     f->cut = high < most;
     for (size_t k = 0; k < f->frame_count; k++)
         for (size_t i = 0; i < f->frames[k].count; i++) {
@@ -143,7 +142,7 @@ static int put(GifFileType *g, const GifByteType *bytes, int count)
     return (int)fwrite(bytes, 1, (size_t)count, g->UserData);
 }
 
-// "Begin again for ever" (Netscape's application block).
+// Repeats for ever (Netscape's application block).
 static int put_loop(GifFileType *g)
 {
     static const char name[] = "NETSCAPE2.0";

@@ -1,5 +1,5 @@
-// core/draw/film.h -- maps one after the other as an animated GIF: one frame for each token of an
-// answer, which stands below with the token marked.
+// core/draw/film.h -- maps in sequence as an animated GIF: one frame per token of an answer, with
+// the answer below and the token marked.
 //
 //   struct film f = { .look = &look, .words = words, .count = n };  // words: texts of the tokens
 //   film_open(&f, "answer.gif", &err);                              // refuses unwritable paths
@@ -8,9 +8,9 @@
 //   film_close(&f, &err);
 //   film_release(&f);
 //
-// All frames share one scale, from the least value to FILM_SHARE of all: a single token with a far
-// larger one would make the others look empty. What is larger is drawn like its end. Each frame is
-// shown for half a second, the last for two; it begins again.
+// All frames share one scale, from the least value to FILM_SHARE of all values: a single token with
+// a far larger value would leave the others dark. Larger values get the last colour. Each frame
+// lasts half a second, the last two seconds; the film repeats.
 #ifndef CORE_DRAW_FILM_H
 #define CORE_DRAW_FILM_H
 
@@ -38,10 +38,10 @@ struct film {
     FILE *file;                        // NULL once it is complete
     struct GifFileType *gif;           // NULL before the first frame
     double width, height, maps_height; // points; maps_height: the maps with their titles
-    bool cut;                          // are there values above the scale?
+    bool cut;                          // values exceed the scale
 };
 
-// Opens the file, which replaces one that is there when the film is closed. 0 or -1.
+// Opens the file; closing the film replaces an existing one. 0 or -1.
 int film_open(struct film *f, const char *path, struct err *err);
 // Adds the next token's maps, whose data must last until film_release. -1: too many for a frame.
 int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,

@@ -34,8 +34,8 @@ int heatmap_height(const struct event_heatmap *map, int width)
     return height > 0 ? height : 1;
 }
 
-// The mean of the picture's colours from (x, y) on over (w, h), all shares of the map, over white;
-// false: outside.
+// Mean colour of the picture over (w, h) from (x, y), in shares of the map, over white; false:
+// outside.
 static bool picture_at(const struct event_heatmap *map, double x, double y, double w, double h,
                        double rgb[3])
 {
@@ -129,13 +129,13 @@ static void write_at(const struct sheet *s, double x, double y, double at, const
     figure_label(s->f, x, y, at, 0, size, text);
 }
 
-// Of what lies over no picture (a matrix by layers): numbers of rows and columns.
+// Numbers rows and columns of maps without a picture (a matrix by layers).
 static bool numbered(const struct event_heatmap *map)
 {
     return !map->image && map->picture < 0;
 }
 
-// Which of `count` rows or columns have a number, on `length` points of `room` each: every so many.
+// Every how many of `count` rows or columns get a number, on `length` points of `room` each.
 static int number_every(int count, double length, double room)
 {
     const int most = (int)(length / room) > 1 ? (int)(length / room) : 1;
@@ -177,7 +177,7 @@ static void draw_bar(const struct sheet *s, const struct event_heatmap *map, dou
     if (map->dropped) write_at(s, x, y + (map->unit ? line : 0), 0, "grey: dropped");
 }
 
-// The title stands on the map, however many lines it has.
+// Draws the title, its last line right above the map.
 static void draw_title(const struct sheet *s, const struct event_heatmap *map, double x, double y)
 {
     char title[512], *lines[LINES];
@@ -189,7 +189,7 @@ static void draw_title(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-// A pixel for each of the file's: in SVG and PDF, two a point.
+// As many pixels as the file has; in SVG and PDF two per point.
 static void draw_map(const struct sheet *s, const struct event_heatmap *map, double x, double y,
                      double height)
 {
@@ -201,7 +201,7 @@ static void draw_map(const struct sheet *s, const struct event_heatmap *map, dou
     free(pixels);
 }
 
-// The words of the cells, as much of each as fits.
+// Draws the words of the cells, shortened to fit.
 static void draw_words(const struct sheet *s, const struct event_heatmap *map, double x, double y,
                        double height)
 {
@@ -237,14 +237,14 @@ static void measure(struct sheet *s, const struct event_heatmap *maps, size_t co
         unit |= maps[i].unit != NULL;
         for (int k = 0; k < 2; k++) axes[k] |= maps[i].axes[k] != NULL;
     }
-    // Letters of common text take 0.56 of their size, and lines are not quite full.
+    // Common letters are 0.56 of their size wide, and lines are not quite full.
     s->head = fmin(ceil((double)longest * size * 0.56 / (side * 0.9)), LINES) * line + 4;
     s->left = matrix ? numbers + (axes[0] ? line : 0) : 0;
     s->below = matrix ? line + 4 + (axes[1] ? line : 0) : 4;
     s->foot = bar + line + (unit ? line : 0) + (dropped ? line : 0) + 4;
 }
 
-// How many cells across, and the size of each.
+// Cells per row, and their size.
 static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
                       double *cell_x, double *cell_y)
 {

@@ -10,14 +10,14 @@ enum { LEVELS = 32 };
 
 struct box {
     int from, to;   // bins[from..to)
-    int axis;       // 0 red, 1 green, 2 blue: the one it is longest along
+    int axis;       // the longest: 0 red, 1 green, 2 blue
     int64_t weight; // length along it times the number of pixels
 };
 
 struct cut {
     uint32_t count[PALETTE_BINS];  // pixels of each 15-bit colour
     uint64_t sum[PALETTE_BINS][3]; // of their channels
-    uint16_t bins[PALETTE_BINS];   // those that occur, in the order of boxes
+    uint16_t bins[PALETTE_BINS];   // occurring colours, in the order of boxes
     uint16_t sorted[PALETTE_BINS];
     struct box boxes[PALETTE_COLOURS];
 };
@@ -54,7 +54,7 @@ static void measure(const struct cut *c, struct box *b)
     b->weight = longest * pixels;
 }
 
-// Counting sort of a box's bins along its axis, then the cut at half of its pixels.
+// Sorts a box's bins along its axis and splits it at half of its pixels.
 static void split(struct cut *c, struct box *b, struct box *second)
 {
     uint64_t half = 0, sum = 0;

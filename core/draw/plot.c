@@ -1,7 +1,7 @@
 // core/draw/plot.c -- the frame that all drawings share, and curves and bars as text.
 //
-// The frame: the range of all points, round numbers on the axes. Text: each line has a mark of its
-// own; where two share a place the first one shows. Figures: core/draw/plot_figure.c.
+// The frame: the range of all points, and round numbers on the axes. In text each line has a mark;
+// where two overlap the first one shows. Figures: core/draw/plot_figure.c.
 #include "core/draw/plot.h"
 
 #include <math.h>
@@ -43,12 +43,12 @@ static double round_step(double span, int most)
 int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     double step = round_step(max - min, most > 1 ? most : 1);
-    // One number more than steps may be too many.
+    // Ticks are one more than steps, which may be too many.
     for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
         step = round_step(max - min, n);
     const double large = fmax(fabs(min), fabs(max));
     int count = 0;
-    // Digits: down to the step, counted from the largest number.
+    // Digits from the largest number down to the step.
     int digits = (int)(floor(log10(large)) - floor(log10(step))) + 1;
     if (digits < 1) digits = 1;
     snprintf(format, 16, "%%.%dg", digits > 12 ? 12 : digits);
@@ -62,7 +62,7 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
     return count;
 }
 
-// The same between logarithms: powers of ten, and 2 and 5 times these where there is room.
+// The same between logarithms: powers of ten, and 2 and 5 times these if they fit.
 static int log_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     static const double within[] = { 1, 2, 5 };
@@ -76,7 +76,7 @@ static int log_ticks(double min, double max, int most, double *ticks, char forma
             const double at = e + log10(within[k]);
             if (at >= min - 1e-9 && at <= max + 1e-9) ticks[count++] = pow(10, e) * within[k];
         }
-    // Too narrow for these, but not for plain ones; far numbers would not be finite.
+    // Too narrow for powers, but not for plain ticks; far numbers would not be finite.
     if (count < 2 && most > 1 && min > -300 && max < 300)
         return plot_ticks(pow(10, min), pow(10, max), most, ticks, format);
     return count;
@@ -170,7 +170,7 @@ double plot_share(double value, double min, double max)
     return isnan(share) ? 0 : fmin(fmax(share, -1), 2);
 }
 
-// Place of a value among n, 0 at `min`.
+// Index of a value among n, 0 at `min`.
 static int place(double value, double min, double max, int n)
 {
     const int at = (int)lround(plot_share(value, min, max) * (n - 1));
@@ -179,12 +179,12 @@ static int place(double value, double min, double max, int n)
 
 // --- bins ----------------------------------------------------------------------------------------
 //
-// A line of more points than there is room for, column by column: the mean, and the least and the
-// most around it. Drawn point by point it would be one broad smear.
+// A line with more points than columns, column by column: the mean, minimum and maximum. Drawn
+// point by point it would be one broad smear.
 
 enum { POINTS = 2 }; // a column, that still show as they are
 
-// Do the places of the points never go back, and are there too many of them?
+// Are the points in order and too many?
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
 {
     size_t finite = 0;
@@ -200,7 +200,7 @@ static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
     return finite > POINTS * columns;
 }
 
-// `columns` outside, as at most the first and the last are. Never less for a larger x.
+// `columns` if outside, which only the first and the last points are. Monotonic in x.
 static size_t column_of(double x, bool log_x, double x0, double x1, size_t columns)
 {
     const double share = (plot_at(log_x, x) - x0) / (x1 - x0);
@@ -208,7 +208,7 @@ static size_t column_of(double x, bool log_x, double x0, double x1, size_t colum
     return share < 1 ? (size_t)(share * (double)columns) : columns - 1;
 }
 
-// The points from `first` to `end`, which fall into one column.
+// Adds the points [first, end), which fall into one column.
 static void add_bin(struct plot_bins *b, const struct plot_line *line, size_t first, size_t end)
 {
     const size_t at = b->count;
@@ -267,7 +267,7 @@ static int terminal_width(void)
                                                                                           : 80;
 }
 
-// Between neighbours the column between them is filled too, so that a steep curve has no gaps.
+// Fills the columns between neighbours, so that a steep curve has no gaps.
 static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
                       const struct plot_line *line, char mark)
 {
@@ -290,7 +290,7 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
-// '|' where nothing else is.
+// Draws '|' in empty cells.
 static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
                            const struct plot_line *line)
 {
@@ -306,8 +306,8 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
-// Column by column where the points are too many: the mean by its mark, around it '.' from the
-// least to the most where the line is alone. false: they are not, the line is drawn as it is.
+// Draws a line of too many points by columns: the mean by its mark, and if the line is alone '.'
+// from minimum to maximum. false: draws the line as it is.
 static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {
@@ -342,7 +342,7 @@ static int label_width(const struct plot_frame *f)
     return (int)width;
 }
 
-// The numbers below, each centred under its place as far as there is room.
+// The numbers below, each centred if it fits.
 static void x_labels(struct buf *b, const struct plot_frame *f, int left, int w)
 {
     int at = 0;

@@ -46,8 +46,7 @@ void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_li
 // Writes a PNG, SVG or PDF, by the ending of the name.
 int plot_figure(const char *path, const struct figure_look *look, const struct plot_axes *axes,
                 const struct plot_line *lines, size_t count, struct err *err);
-// How many points have a place in the drawing. *lost: of those that have none, finite ones that a
-// logarithmic axis cannot show.
+// Number of points that can be drawn. *lost: finite ones that a logarithmic axis cannot show.
 size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, size_t count,
                   size_t *lost);
 // Replaces each value by the mean of those at most window / 2 places away; skips gaps.

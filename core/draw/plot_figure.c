@@ -71,8 +71,8 @@ static void corners(cairo_t *cr, double x, double y, double half, const double (
     if (n > 1) cairo_close_path(cr);
 }
 
-// Each line has a mark of its own, so that they are told apart without colours: only added to the
-// path, until marks_draw.
+// Adds a mark to the path, until marks_draw. Each line has its own, so that lines differ without
+// colours.
 static void mark(const struct sheet *s, double x, double y, size_t l, double half)
 {
     static const double square[][2] = { { -.9, -.9 }, { .9, -.9 }, { .9, .9 }, { -.9, .9 } };
@@ -93,7 +93,7 @@ static void mark(const struct sheet *s, double x, double y, size_t l, double hal
     corners(s->f->cr, x, y, half, shapes[i].at, shapes[i].n);
 }
 
-// A disc is a point drawn with a round pen.
+// Draws discs as points with a round pen.
 static void marks_draw(const struct sheet *s, size_t l, double half, double alpha)
 {
     cairo_t *cr = s->f->cr;
@@ -108,7 +108,7 @@ static void marks_draw(const struct sheet *s, size_t l, double half, double alph
     cairo_set_line_cap(cr, CAIRO_LINE_CAP_BUTT);
 }
 
-// Earlier ones are larger: they can be seen behind later ones.
+// Earlier lines have larger marks, visible behind later ones.
 static double mark_half(size_t l, size_t count)
 {
     return fmin(2.2 + 0.5 * (double)(count - 1 - l), 3.7);
@@ -167,7 +167,7 @@ static void draw_x_axis(const struct sheet *s)
 enum { NAME_LINES = 3 };
 static const double name_most = 130; // points of a slanted name
 
-// A name of bars in as many lines as it takes; 0: it does not fit into its place.
+// Breaks a name of bars into lines; 0: it does not fit.
 static int name_lines(const struct sheet *s, const char *name, double room, char **lines)
 {
     bool whole;
@@ -176,7 +176,7 @@ static int name_lines(const struct sheet *s, const char *name, double room, char
     return whole ? count : 0;
 }
 
-// The most lines that a name of bars takes in the frame; 0: not all fit, they are slanted.
+// Lines of the longest name of bars; 0: one does not fit, so all are slanted.
 static int names_lines(const struct sheet *s, const struct plot_axes *axes, double frame)
 {
     const double room = frame / (double)axes->name_count - 4;
@@ -202,7 +202,7 @@ static void draw_names(const struct sheet *s, const struct plot_axes *axes)
 {
     const double frame = s->right - s->left, each = frame / (double)axes->name_count;
     const bool fit = names_lines(s, axes, frame) > 0;
-    // Where there are more than lines of text have room for, every so many.
+    // If there are too many, only every so many.
     const size_t every = fit ? 1 : (size_t)ceil(fmax(size * 2.2 / each, 1));
     for (size_t i = 0; i < axes->name_count; i += every) {
         char *lines[NAME_LINES];
@@ -238,7 +238,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
         draw_x_axis(s);
     figure_line(s->f, s->left, s->top, s->left, s->bottom);
     figure_line(s->f, s->left, s->bottom, s->right, s->bottom);
-    // Where bars of both signs stand.
+    // The base of bars of both signs.
     if (axes->names && !s->frame.log_y && s->frame.y0 < 0)
         figure_line(s->f, s->left, sheet_y(s, 0), s->right, sheet_y(s, 0));
     stroke(s, 0.8, theme_of(s)->axis);
@@ -250,7 +250,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
     if (axes->y) {
         char *text = figure_text_fit(s->f, size, axes->y, height - 2 * edge);
         const double half = figure_text_width(s->f, size, text) / 2;
-        // Beside the middle of the frame; a long one begins higher.
+        // Beside the middle of the frame; a long label starts higher.
         const double y = fmin((s->bottom + s->top) / 2, height - edge - half);
         figure_label(s->f, edge + size, fmax(y, edge + half), 0.5, 90, size, text);
         free(text);
@@ -274,7 +274,7 @@ static void add_interval(const struct sheet *s, const struct plot_line *of, size
     cairo_line_to(cr, x + 2, bottom);
 }
 
-// The place of point i; false: it has none.
+// Position of point i; false: it has none.
 static bool place_of(const struct sheet *s, const struct plot_line *of, size_t i, double *x,
                      double *y)
 {
@@ -284,7 +284,7 @@ static bool place_of(const struct sheet *s, const struct plot_line *of, size_t i
     return isfinite(at_x) && isfinite(at_y);
 }
 
-// Line `l` of `count`. Where two lie on each other, the one below is seen between the dashes.
+// Draws line `l` of `count`. Dashes show a line below another.
 static void draw_line(const struct sheet *s, const struct plot_line *of, size_t l, size_t count)
 {
     static const double dash[] = { 7, 3 };
@@ -301,7 +301,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     cairo_set_dash(cr, dash, l && marked ? 2 : 0, 0);
     stroke(s, 1.4, rgb);
     cairo_set_dash(cr, dash, 0, 0);
-    // Those of several lines stand beside each other.
+    // Intervals of several lines side by side.
     const double aside = 2.5 * ((double)l - (double)(count - 1) / 2);
     for (size_t i = 0; i < of->count; i++)
         if (place_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
@@ -312,7 +312,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     marks_draw(s, l, half, of->points ? 0.7 : 1);
 }
 
-// From the least to the most of each bin, so light that other lines show through. A gap ends it.
+// Fills the range of each bin, so light that other lines show through. A gap ends it.
 static void draw_band(const struct sheet *s, const struct plot_bins *b, uint32_t rgb)
 {
     const struct plot_frame *f = &s->frame;
@@ -334,7 +334,7 @@ static void draw_band(const struct sheet *s, const struct plot_bins *b, uint32_t
     cairo_fill(s->f->cr);
 }
 
-// All bands first: the means are drawn over them.
+// Draws all bands first, the means over them.
 static void draw_lines(const struct sheet *s, const struct plot_line *lines, size_t count)
 {
     const struct plot_frame *f = &s->frame;
@@ -351,7 +351,7 @@ static void draw_lines(const struct sheet *s, const struct plot_line *lines, siz
     }
 }
 
-// Line `l` of `count` at each name.
+// Draws the bars of line `l` of `count`.
 static void draw_bars(const struct sheet *s, const struct plot_line *of, size_t l, size_t count)
 {
     const struct plot_frame *f = &s->frame;
@@ -371,7 +371,7 @@ static void draw_bars(const struct sheet *s, const struct plot_line *of, size_t 
     stroke(s, 1, theme_of(s)->text);
 }
 
-// No point lies on the frame itself; bars stand on it.
+// Keeps points off the frame; bars stand on it.
 static void add_margin(struct plot_frame *f, bool bars)
 {
     const double margin = (f->y1 / 2 - f->y0 / 2) * 0.06;
@@ -384,7 +384,7 @@ static void add_margin(struct plot_frame *f, bool bars)
     f->x1 = fmin(f->x1 + beside, 1.7e308);
 }
 
-// Where the frame lies: what stands around it has room.
+// Places the frame so that its labels fit around it.
 static void place_frame(struct sheet *s, const struct plot_axes *axes)
 {
     double numbers = 0, names = 0;
@@ -403,7 +403,7 @@ static void place_frame(struct sheet *s, const struct plot_axes *axes)
         names = fmax(names, figure_text_width(s->f, size, axes->names[i]));
     names = fmin(names, name_most);
     s->bottom -= names * sin(slant * M_PI / 180);
-    // The first name begins left of its bars.
+    // The first name starts left of its bars.
     const double first = names * cos(slant * M_PI / 180) + edge + (axes->y ? line : 0);
     s->left = fmax(s->left, first - (s->right - first) * 0.5 / (double)axes->name_count);
 }

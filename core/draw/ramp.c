@@ -6,7 +6,7 @@
 
 enum { STOPS = 9 };
 
-// Nine places of matplotlib's viridis and cividis, at equal distances.
+// Nine equidistant colours of matplotlib's viridis and cividis.
 static const struct ramp {
     const char *name;
     uint32_t stops[STOPS];
