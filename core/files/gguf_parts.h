@@ -47,6 +47,7 @@ struct gguf_config {
     cJSON *to;
     struct err *err;
     bool failed;
+    char key[128]; // the whole key of the last call
 };
 
 enum { GGUF_NEEDED = -1 }; // instead of a default: the key is required

@@ -116,59 +116,54 @@ void config_refuse(struct gguf_config *c, const char *format, ...)
     c->failed = err_set(c->err, "%s", text) < 0;
 }
 
-static char *whole_key(const struct gguf_config *c, const char *key)
+static const char *whole_key(struct gguf_config *c, const char *key)
 {
-    return *key == '.' ? xstrdup(key + 1) : xasprintf("%s.%s", c->arch, key);
+    const bool whole = *key == '.';
+    snprintf(c->key, sizeof c->key, "%s%s%s", whole ? "" : c->arch, whole ? "" : ".", key + whole);
+    return c->key;
 }
 
 int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_t otherwise)
 {
-    char *whole = whole_key(c, key);
     int64_t value = 0;
     if (!c->failed)
-        c->failed = gguf_int(c->file, whole, min, INT32_MAX, otherwise, &value, c->err) < 0;
-    if (value == GGUF_NEEDED) config_refuse(c, "'%s' is missing", whole);
-    free(whole);
+        c->failed =
+            gguf_int(c->file, whole_key(c, key), min, INT32_MAX, otherwise, &value, c->err) < 0;
+    if (value == GGUF_NEEDED) config_refuse(c, "'%s' is missing", c->key);
     return c->failed ? 0 : value;
 }
 
 double config_number(struct gguf_config *c, const char *key, double otherwise)
 {
-    char *whole = whole_key(c, key);
     double value = 0;
-    if (!c->failed) c->failed = gguf_real(c->file, whole, otherwise, &value, c->err) < 0;
-    if (value < 0 && gguf_entry(c->file, whole))
-        config_refuse(c, "'%s' is %g: it must not be negative", whole, value);
+    if (!c->failed)
+        c->failed = gguf_real(c->file, whole_key(c, key), otherwise, &value, c->err) < 0;
+    if (value < 0 && gguf_entry(c->file, c->key))
+        config_refuse(c, "'%s' is %g: it must not be negative", c->key, value);
     else if (value < 0)
-        config_refuse(c, "'%s' is missing", whole);
-    free(whole);
+        config_refuse(c, "'%s' is missing", c->key);
     return c->failed ? 0 : value;
 }
 
 bool config_flag(struct gguf_config *c, const char *key)
 {
-    char *whole = whole_key(c, key);
     bool value = false;
-    if (!c->failed) c->failed = gguf_bool(c->file, whole, false, &value, c->err) < 0;
-    free(whole);
+    if (!c->failed) c->failed = gguf_bool(c->file, whole_key(c, key), false, &value, c->err) < 0;
     return value;
 }
 
 const char *config_text(struct gguf_config *c, const char *key)
 {
-    char *whole = whole_key(c, key);
     const char *text = NULL;
-    if (!c->failed) c->failed = gguf_text_read(c->file, whole, &text, c->err) < 0;
-    free(whole);
+    if (!c->failed) c->failed = gguf_text_read(c->file, whole_key(c, key), &text, c->err) < 0;
     return text;
 }
 
 const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uint64_t most)
 {
-    char *whole = whole_key(c, key);
     const struct gguf_entry *list = NULL;
-    if (!c->failed) c->failed = gguf_list(c->file, whole, false, most, &list, c->err) < 0;
-    free(whole);
+    if (!c->failed)
+        c->failed = gguf_list(c->file, whole_key(c, key), false, most, &list, c->err) < 0;
     return c->failed ? NULL : list;
 }
 
@@ -257,10 +252,9 @@ static void read_scaling(struct gguf_config *c)
         config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
         c->to = config;
         // DeepSeek's factor of the logarithm, stored as a tenth.
-        char *key = whole_key(c, "rope.scaling.yarn_log_multiplier");
+        const char *key = whole_key(c, "rope.scaling.yarn_log_multiplier");
         double tenth = 0;
         if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
-        free(key);
         if (c->failed || tenth <= 0) return;
         cJSON_AddNumberToObject(scaling, "mscale", 10 * tenth);
         cJSON_AddNumberToObject(scaling, "mscale_all_dim", 10 * tenth);

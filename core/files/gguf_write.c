@@ -214,8 +214,7 @@ int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, st
     for (pad(w); size; pad(w)) {
         if (w->tensor == w->count) BUG("gguf writer: more data than declared");
         const uint64_t left = w->bytes[w->tensor] - w->written, some = size < left ? size : left;
-        if (whole_file_put(w->file, at, some) < 0)
-            return err_set(err, "%s", whole_file_why(w->file));
+        if (whole_file_put(w->file, at, some) < 0) return err_set(err, "%s", w->file->why.text);
         at += some;
         size -= some;
         w->written += some;
@@ -261,9 +260,9 @@ int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err
     int status;
     if (!w->begun) begin(w);
     pad(w);
-    if (w->tensor < w->count && !*whole_file_why(w->file))
-        status = err_set(err, "'%s' is incomplete: %zu of %zu tensors were written",
-                         whole_file_path(w->file), w->tensor, w->count);
+    if (w->tensor < w->count && !w->file->failed)
+        status = err_set(err, "'%s' is incomplete: %zu of %zu tensors were written", w->file->path,
+                         w->tensor, w->count);
     else
         status = whole_file_seal(w->file, err);
     *file = w->file;

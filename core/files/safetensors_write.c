@@ -121,7 +121,7 @@ static void expect(struct safetensors_writer *w, uint64_t size)
 
 static int answer(const struct safetensors_writer *w, int status, struct err *err)
 {
-    return status < 0 ? err_set(err, "%s", whole_file_why(w->file)) : 0;
+    return status < 0 ? err_set(err, "%s", w->file->why.text) : 0;
 }
 
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
@@ -149,13 +149,12 @@ int safetensors_writer_finish(struct safetensors_writer *w, struct err *err)
     char hex[HASH_HEX];
     int status = 0;
     if (!w->begun) begin(w);
-    const bool good = !*whole_file_why(w->file); // else whole_file_finish reports the failure
+    const bool good = !w->file->failed; // else whole_file_finish reports the failure
     if (good && w->written != w->declared)
-        status = err_set(err, "'%s' is incomplete: %llu of %llu bytes were written",
-                         whole_file_path(w->file), (unsigned long long)w->written,
-                         (unsigned long long)w->declared);
+        status = err_set(err, "'%s' is incomplete: %llu of %llu bytes were written", w->file->path,
+                         (unsigned long long)w->written, (unsigned long long)w->declared);
     else if (good && w->hashed)
-        status = content_hash_blank(whole_file_temporary(w->file), HASH_AT, NULL, hex, err);
+        status = content_hash_blank(w->file->temporary, HASH_AT, NULL, hex, err);
     if (status == 0 && good && w->hashed) whole_file_replace(w->file, HASH_AT, hex, sizeof hex - 1);
     if (status == 0)
         status = whole_file_finish(w->file, err);

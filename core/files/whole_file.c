@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +14,12 @@
 #include "core/base/text.h"
 #include "core/base/unfinished.h"
 
-struct whole_file {
-    char *path, *temporary; // temporary: NULL until the file is there
-    int fd;                 // locks it until it has its name
-    bool sealed, failed;
-    struct err why;
-};
-
 struct whole_file *whole_file_new(const char *path)
 {
     struct whole_file *f = xcalloc(1, sizeof *f);
     f->path = xstrdup(path);
     f->fd = -1;
     return f;
-}
-
-const char *whole_file_path(const struct whole_file *f)
-{
-    return f->path;
-}
-
-const char *whole_file_why(const struct whole_file *f)
-{
-    return f->why.text;
 }
 
 static int fail(struct whole_file *f, const char *what)
@@ -78,11 +60,6 @@ int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, siz
 {
     if (begin(f) < 0) return -1;
     return pwrite(f->fd, bytes, size, (off_t)at) == (ssize_t)size ? 0 : fail(f, "write");
-}
-
-const char *whole_file_temporary(const struct whole_file *f)
-{
-    return f->temporary;
 }
 
 int whole_file_seal(struct whole_file *f, struct err *err)

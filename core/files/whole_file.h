@@ -12,24 +12,26 @@
 #ifndef CORE_FILES_WHOLE_FILE_H
 #define CORE_FILES_WHOLE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 
-struct whole_file;
+struct whole_file {
+    char *path, *temporary; // temporary: its name until it is complete; NULL: nothing was written
+    int fd;                 // locks it until it has its name
+    bool sealed, failed;
+    struct err why; // of the first failure
+};
 
 struct whole_file *whole_file_new(const char *path);
-const char *whole_file_path(const struct whole_file *f);
-// 0, or -1 from the first failure on; whole_file_why returns its message.
+// 0, or -1 from the first failure on (f->why).
 int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
 // Appends that many zero bytes as a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
-const char *whole_file_why(const struct whole_file *f);
 // Overwrites bytes that were written before.
 int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size);
-// The name of the file until it is complete; NULL: nothing was put yet.
-const char *whole_file_temporary(const struct whole_file *f);
 // Writes all of it to disk, even an empty file, but does not rename it.
 int whole_file_seal(struct whole_file *f, struct err *err);
 // Completes the file, even an empty one, or discards it; both free f. -1 on any failure.
