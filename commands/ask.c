@@ -5,6 +5,7 @@
 
 #include "commands/command.h"
 #include "commands/jobs.h"
+#include "core/base/text.h"
 #include "core/eval/ask.h"
 #include "core/template/message.h"
 
@@ -69,8 +70,7 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
     char *system = value_of("--system", argc, argv) ? NULL : system_text(shell->engine);
     char *out = NULL;
     if (data && !value_of("--out", argc, argv)) { // "questions.answers.jsonl" in this folder
-        const char *slash = strrchr(data, '/'), *name = slash ? slash + 1 : data;
-        const char *dot = strrchr(name, '.');
+        const char *name = text_file_name(data), *dot = strrchr(name, '.');
         out = xasprintf("%.*s.answers.jsonl", (int)(dot > name ? dot - name : (long)strlen(name)),
                         name);
     }

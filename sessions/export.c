@@ -47,8 +47,7 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
     // "9f86d081884c-cat.png": harmless characters only, whatever the path was.
     char hex[HASH_HEX];
     hash_hex(bytes, size, hex);
-    const char *slash = strrchr(name, '/');
-    const char *base = slash ? slash + 1 : name;
+    const char *base = text_file_name(name);
     const size_t length = strlen(base);
     if (length > 60) base += length - 60;
     struct buf b = { 0 };
@@ -76,7 +75,7 @@ char *export_picture(struct exporting *x, int picture, struct err *err)
     char *bytes;
     size_t size;
     if (saved_bytes(x->store, p, &bytes, &size, err) < 0) return NULL;
-    const char *slash = strrchr(p->path, '/'), *base = slash ? slash + 1 : p->path;
+    const char *base = text_file_name(p->path);
     const char *ending = strchr(base, '.') ? "" : image_ending(bytes, size);
     char *name = xasprintf("%s%s", strcmp(base, "-") ? base : "standard-input", ending);
     char *path = export_beside(x, name, bytes, size, err);

@@ -20,8 +20,7 @@ static void write_picture(struct exporting *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
-    const char *slash = strrchr(p->path, '/');
-    char *name = first_words(slash ? slash + 1 : p->path, 200);
+    char *name = first_words(text_file_name(p->path), 200);
     char *link;
     if (path) { // both names behind the folder's last slash
         const char *folder = strrchr(x->folder, '/') + 1;

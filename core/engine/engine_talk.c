@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/engine/engine_parts.h"
 #include "core/picture/source.h"
 #include "core/talk/answer.h"
@@ -333,8 +334,8 @@ static char *undone_text(const struct conversation *c, size_t first)
             length--; // no half character
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text) continue;
-        const char *path = c->pictures[m->content[i].picture].path, *slash = strrchr(path, '/');
-        buf_printf(&pictures, "%s%s", count++ ? ", " : "", slash ? slash + 1 : path);
+        const char *path = c->pictures[m->content[i].picture].path;
+        buf_printf(&pictures, "%s%s", count++ ? ", " : "", text_file_name(path));
     }
     if (m->role == ROLE_RAW)
         buf_printf(&b, "taken back: %zu token ids", m->ids.count);

@@ -9,19 +9,14 @@
 #include <strings.h>
 
 #include "core/base/mem.h"
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
+#include "core/base/text.h"
 
 // --- pictures ------------------------------------------------------------------------------------
 
 static size_t add_picture(struct masks *m, const char *path)
 {
     bool known;
-    const size_t number = names_add(&m->pictures, base_name(path), &known);
+    const size_t number = names_add(&m->pictures, text_file_name(path), &known);
     if (!known && (number & (number - 1)) == 0)
         m->picture = xreallocarray(m->picture, number ? 2 * number : 1, sizeof *m->picture);
     if (!known) m->picture[number] = (struct masks_picture){ 0 };
@@ -74,7 +69,7 @@ static void take_line(struct masks *m, const cJSON *json, int64_t at)
     const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
     const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
     if (!name) return;
-    char *whole = unnumbered(base_name(name));
+    char *whole = unnumbered(text_file_name(name));
     const char *const names[] = { name, whole };
     for (int i = 0; i < (whole ? 2 : 1); i++) {
         const size_t picture = add_picture(m, names[i]);
@@ -285,7 +280,8 @@ static int make_mask(struct image *mask, const struct found *f, const struct mas
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err)
 {
-    const char *path = m->coco ? m->parts.path : m->lines.path, *name = base_name(query->picture);
+    const char *path = m->coco ? m->parts.path : m->lines.path,
+               *name = text_file_name(query->picture);
     struct found f = { 0 };
     size_t number;
     bool any = false;

@@ -8,6 +8,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/data/dialogue.h"
 #include "core/sets/form.h"
 #include "core/sets/prompt.h"
@@ -79,8 +80,7 @@ static int read_shots(struct table *t, const char *folder, struct err *err)
 static void *table_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct table *t = xcalloc(1, sizeof *t);
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *end = strrchr(name, '_'); // "SUBJECT_test.csv"
+    const char *name = text_file_name(path), *end = strrchr(name, '_'); // "SUBJECT_test.csv"
     if (!end) end = strrchr(name, '.');
     t->subject = xstrndup(name, end ? (size_t)(end - name) : strlen(name));
     char *beside = path_folder(path);

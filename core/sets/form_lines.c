@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/names.h"
+#include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/sets/annotated.h"
 #include "core/sets/form.h"
@@ -31,7 +32,7 @@ static const size_t file_max = (size_t)256 << 20;
 // case. split "": none.
 static char *key_of(const char *split, const char *picture, const char *question)
 {
-    const char *slash = strrchr(picture, '/'), *name = slash ? slash + 1 : picture;
+    const char *name = text_file_name(picture);
     struct buf b = { 0 };
     if (*split) buf_printf(&b, "%s\n", split);
     buf_add(&b, name, strcspn(name, "."));
