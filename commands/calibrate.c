@@ -10,7 +10,7 @@
 #include "commands/jobs.h"
 #include "core/base/hash.h"
 #include "core/methods/calibration.h"
-#include "sessions/calibrations.h"
+#include "sessions/records.h"
 
 // --- /calibrate ----------------------------------------------------------------------------------
 

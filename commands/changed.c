@@ -196,7 +196,7 @@ static int read_job(struct shell *shell, int64_t id, struct err *err)
     if (command_check_needs(shell, NEEDS_STORE, err) < 0 ||
         store_job_read(shell->store, id, &row, err) < 0)
         return -1;
-    char *state = store_job_path(shell->store, id, "compare.jsonl");
+    char *state = job_path(shell->store, id, "compare.jsonl");
     int status =
         strcmp(row.kind, "compare") != 0
             ? err_set(err, "job %" PRId64 " is not a comparison: its kind is '%s'", id, row.kind)

@@ -7,7 +7,7 @@
 #include "core/methods/method.h"
 #include "core/probes/taps.h"
 #include "core/settings/changes.h"
-#include "sessions/presets.h"
+#include "sessions/records.h"
 
 int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
                  struct err *err)

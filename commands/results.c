@@ -4,7 +4,7 @@
 
 #include "commands/command.h"
 #include "core/probes/results.h"
-#include "sessions/results.h"
+#include "sessions/records.h"
 
 enum { SHOWN = 50 };
 

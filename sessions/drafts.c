@@ -19,7 +19,7 @@ static struct flock byte_of(int64_t id, short type)
 
 struct draft_owner draft_owner_begin(const struct store *s)
 {
-    struct draft_owner o = { .fd = shells_open(s) };
+    struct draft_owner o = { .fd = open_beside(s, "shells") };
     if (o.fd < 0 || getrandom(&o.id, sizeof o.id, 0) != (ssize_t)sizeof o.id) return o;
     o.id = (o.id & (INT64_MAX >> 1)) + 1;
     struct flock lock = byte_of(o.id, F_WRLCK);
@@ -51,26 +51,21 @@ void draft_release(struct draft *d)
     *d = (struct draft){ 0 };
 }
 
-static int keep(struct store *s, int64_t owner, int64_t session, const struct draft *d,
-                struct err *err)
-{
-    if (store_run(s, err, "DELETE FROM drafts WHERE owner = ? OR id = ?", "ii", owner, d->id) < 0)
-        return -1;
-    if (!*d->text) return 0;
-    return store_run(s, err,
-                     "INSERT INTO drafts(owner, session, text, folder, model) "
-                     "VALUES(?, ?, ?, ?, ?)",
-                     "iittt", owner, session, d->text, d->folder ? d->folder : "",
-                     d->model ? d->model : "");
-}
-
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err)
 {
     int64_t id = 0;
     if (session && session_find(s, session, &id, NULL) < 0) id = 0;
     if (store_lock(s, err) < 0) return -1;
-    return store_unlock(s, keep(s, o->id, id, d, err), err);
+    int status =
+        store_run(s, err, "DELETE FROM drafts WHERE owner = ? OR id = ?", "ii", o->id, d->id);
+    if (status == 0 && *d->text)
+        status = store_run(s, err,
+                           "INSERT INTO drafts(owner, session, text, folder, model) "
+                           "VALUES(?, ?, ?, ?, ?)",
+                           "iittt", o->id, id, d->text, d->folder ? d->folder : "",
+                           d->model ? d->model : "");
+    return store_unlock(s, status, err);
 }
 
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,

@@ -101,8 +101,9 @@ int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 void position_set(struct position *p, int64_t session, int64_t entries, const char *name);
 const char *tracked_setting(const struct store *s, const char *key); // as of the last event, or its
                                                                      // default
-// Records the settings in effect that differ from the resumed session's.
-void store_note_setting(struct store *s, const char *key, const char *value);
+// Record a setting, and the model, in the current session. tokens: of the answer in whose middle
+// the setting changed.
+void store_note_setting(struct store *s, const char *key, const char *value, int64_t tokens);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
 // Does the first pending event belong to the current session?

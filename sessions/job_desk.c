@@ -51,19 +51,19 @@ int job_order_write(const char *folder, const struct job_row *row, const char *a
     char *arguments = job_arguments_write(row->argc, row->argv);
     char *settings = job_settings_write(row->settings);
     cJSON_AddNumberToObject(o, "id", (double)row->id);
-    cJSON_AddStringToObject(o, "kind", row->kind);
     cJSON_AddStringToObject(o, "arguments", arguments);
     cJSON_AddStringToObject(o, "settings", settings);
-    cJSON_AddStringToObject(o, "folder", row->folder);
-    cJSON_AddStringToObject(o, "model", row->model);
-    cJSON_AddStringToObject(o, "fingerprint", row->fingerprint);
-    cJSON_AddStringToObject(o, "device", row->device);
-    cJSON_AddNumberToObject(o, "runs", (double)row->runs);
+    for (const struct job_column *c = job_columns; c->name; c++) {
+        const void *cell = job_cell((struct job_row *)(uintptr_t)row, c);
+        if (c->order && c->type == 't') cJSON_AddStringToObject(o, c->name, *(char *const *)cell);
+        if (c->order && c->type == 'i')
+            cJSON_AddNumberToObject(o, c->name, (double)*(const int64_t *)cell);
+    }
     if (answering) cJSON_AddStringToObject(o, "answering", answering);
     char *text = cJSON_Print(o);
     cJSON_Delete(o);
-    cJSON_free(arguments);
-    cJSON_free(settings);
+    free(arguments);
+    free(settings);
     if (!text) fatal("out of memory while writing a job's order");
     const int status = write_whole(folder, "order.json", text, err);
     cJSON_free(text);
@@ -91,29 +91,22 @@ static char *text_of(const cJSON *o, const char *key)
 int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err)
 {
     if (d->store) return job_read_own(d->store, d->id, row, err);
-    *row = (struct job_row){ 0 };
+    *row = (struct job_row){ .id = d->id };
     cJSON *o = read_order(d->folder, err);
     if (!o) return -1;
-    const cJSON *runs = json_get(o, "runs");
     char *arguments = text_of(o, "arguments"), *settings = text_of(o, "settings");
-    *row = (struct job_row){
-        .id = d->id,
-        .kind = text_of(o, "kind"),
-        .folder = text_of(o, "folder"),
-        .model = text_of(o, "model"),
-        .fingerprint = text_of(o, "fingerprint"),
-        .device = text_of(o, "device"),
-        .runs = cJSON_IsNumber(runs) ? runs->valueint : 0,
-        .step = NAN,
-        .steps = NAN,
-        .loss = NAN,
-        .eta_s = NAN,
-    };
-    if (job_reports_state(d->folder, &row->state, &row->message)) row->runs++;
-    if (!row->message) row->message = xstrdup("");
-    row->queue = xstrdup("");
-    row->queued = xstrdup("");
-    row->script = xstrdup("");
+    for (const struct job_column *c = job_columns; c->name; c++) {
+        const cJSON *value = c->order ? json_get(o, c->name) : NULL;
+        if (c->type == 't') *(char **)job_cell(row, c) = text_of(o, c->order ? c->name : "");
+        if (c->type == 'i') *(int64_t *)job_cell(row, c) = json_whole(value, 0);
+        if (c->type == 'd') *(double *)job_cell(row, c) = NAN;
+    }
+    char *message = NULL;
+    if (job_reports_state(d->folder, &row->state, &message)) row->runs++;
+    if (message) {
+        free(row->message);
+        row->message = message;
+    }
     job_arguments_read(row, arguments);
     job_settings_read(row, settings);
     free(arguments);

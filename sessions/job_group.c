@@ -1,5 +1,5 @@
 // sessions/job_group.c -- starts the ranks of a job, watches them, and says how they ended.
-#include "sessions/job_group.h"
+#include "sessions/job_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,12 +124,6 @@ static const char *said_by_mpirun(const struct group *g)
     return g->said.message.length ? g->said.message.data : "";
 }
 
-static bool says_lost(const struct group *g)
-{
-    const char *message = said_by_mpirun(g);
-    return g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first);
-}
-
 // By the file in its folder; where that was removed, by the row.
 static bool asked_to_cancel(const struct group *g)
 {
@@ -169,7 +163,10 @@ static void watch(struct group *g)
                                            "machine within reach?",
                               start_s);
     // It waits for the others, and may do so for ever where one of them cannot be reached.
-    if (!g->lost && says_lost(g)) g->lost = now;
+    const char *message = said_by_mpirun(g);
+    if (!g->lost &&
+        (g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
+        g->lost = now;
     const bool gone = access(g->desk.folder, F_OK) < 0;
     if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s)) {
         if (!g->asked) {
@@ -182,13 +179,6 @@ static void watch(struct group *g)
     if (g->store) job_import(g->store, g->desk.id);
 }
 
-// A queue that cancels a job sends the same signal: then that is what was asked for.
-static bool pass_pause_on(const struct group *g)
-{
-    return job_request_read(g->desk.folder) == JOB_CANCEL ||
-           job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
-}
-
 // How mpirun ended, as waitpid says it.
 static int wait_for_end(struct group *g)
 {
@@ -199,7 +189,10 @@ static int wait_for_end(struct group *g)
         if (ended == g->pid || (ended < 0 && errno == ECHILD)) break;
         if (poll(&one, 1, 100) > 0 && (one.revents & POLLHUP)) poll(NULL, 0, 20);
         read_errors(g);
-        if (atomic_load(&g->setup->control->pause) && !g->paused) g->paused = pass_pause_on(g);
+        // A queue that cancels a job sends the same signal: then the request stays a cancel.
+        if (atomic_load(&g->setup->control->pause) && !g->paused)
+            g->paused = job_request_read(g->desk.folder) == JOB_CANCEL ||
+                        job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
         if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
@@ -207,28 +200,6 @@ static int wait_for_end(struct group *g)
 }
 
 // --- the end -------------------------------------------------------------------------------------
-
-// The words of a rank that failed or died with some; NULL: none.
-static char *words_of(const struct group *g)
-{
-    for (int k = 0; k < g->count; k++) {
-        char *words = job_last_words(g->desk.folder, k);
-        if (*words) {
-            char *text = xasprintf("rank %d: %s", k, words);
-            free(words);
-            return text;
-        }
-        free(words);
-    }
-    return NULL;
-}
-
-static char *host_of(const struct group *g, int rank)
-{
-    struct job_rank line;
-    job_rank_read(g->desk.folder, rank, &line);
-    return *line.host ? xasprintf(" on %s", line.host) : xstrdup("");
-}
 
 // "ranks 1, 2 on b are out of reach ..." for the ranks of a host; `others`: of all other hosts.
 static char *out_of_reach(const struct group *g, const char *host, size_t length, bool others)
@@ -301,10 +272,19 @@ static char *reason_of(struct group *g, int status)
     if (network) return network;
     if (g->silent) return xstrdup(g->silent);
     const int rank = g->said.rank >= 0 ? g->said.rank : g->said.aborted;
-    char *words = words_of(g), *host = host_of(g, rank >= 0 ? rank : 0), *text;
-    if (words)
-        text = words;
-    else if (g->said.rank >= 0 && g->said.signal == SIGKILL)
+    struct job_rank line;
+    job_rank_read(g->desk.folder, rank >= 0 ? rank : 0, &line);
+    char *host = *line.host ? xasprintf(" on %s", line.host) : xstrdup(""), *text = NULL;
+    for (int k = 0; k < g->count && !text; k++) { // a rank that gave a reason
+        char *words = job_last_words(g->desk.folder, k);
+        if (*words) text = xasprintf("rank %d: %s", k, words);
+        free(words);
+    }
+    if (text) {
+        free(host);
+        return text;
+    }
+    if (g->said.rank >= 0 && g->said.signal == SIGKILL)
         text = xasprintf("rank %d%s was killed (signal 9), by hand or because memory ran out",
                          g->said.rank, host);
     else if (g->said.rank >= 0 && g->said.signal)
@@ -321,7 +301,7 @@ static char *reason_of(struct group *g, int status)
     else
         text = xasprintf("mpirun ended with status %d before the job did",
                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    char *room = words || g->said.signal == SIGKILL ? NULL : no_room();
+    char *room = g->said.signal == SIGKILL ? NULL : no_room();
     if (room) {
         char *both = xasprintf("%s; %s", room, text);
         free(text);
@@ -364,18 +344,6 @@ static int take_lock(const struct job_desk *d, const char *name, struct err *err
     return lock;
 }
 
-// Rank 0 could not say how the job ended: this process does.
-static enum job_state end_for_ranks(struct group *g, int status, struct err *err)
-{
-    enum job_state state = asked_to_cancel(g) ? STATE_CANCELLED
-                           : g->paused        ? STATE_PAUSED
-                                              : STATE_FAILED;
-    char *why = reason_of(g, status);
-    write_end(g, state, why, err);
-    free(why);
-    return state;
-}
-
 // Rank 0's word on how the job ended; its message in *message.
 static bool said_by_rank(const struct group *g, enum job_state *state, char **message)
 {
@@ -395,7 +363,12 @@ static int finish(struct group *g, int status, enum job_state *state, struct err
     const int lock = said ? -1 : take_lock(&g->desk, "lock", err);
     if (lock >= 0) {
         said = said_by_rank(g, state, &message);
-        if (!said) *state = end_for_ranks(g, status, err);
+        if (!said) { // this process does
+            char *why = reason_of(g, status);
+            *state = asked_to_cancel(g) ? STATE_CANCELLED : g->paused ? STATE_PAUSED : STATE_FAILED;
+            write_end(g, *state, why, err);
+            free(why);
+        }
         close(lock);
     } else if (!said) { // it runs elsewhere
         *state = STATE_FAILED;
@@ -438,13 +411,6 @@ static int run_group(struct group *g, enum job_state *state, struct err *err)
     return status;
 }
 
-static struct group new_group(const struct job_setup *setup, struct store *s, int count)
-{
-    return (struct group){
-        .store = s, .setup = setup, .count = count, .errors = -1, .said = MPIRUN_SAID_NOTHING
-    };
-}
-
 static int count_of(const struct job_row *row)
 {
     return (int)settings_integer(row->settings, "job.ranks");
@@ -452,24 +418,22 @@ static int count_of(const struct job_row *row)
 
 // --- a job of this database ----------------------------------------------------------------------
 
-// The order for the ranks. What they have reported before is read first.
-static int prepare(struct group *g, const struct job_row *row, const char *folder, struct err *err)
-{
-    char *answering = answering_path(g->store);
-    int status = job_import_all(g->store, row->id, err);
-    if (status == 0) status = job_order_write(folder, row, answering, err);
-    if (status == 0) status = job_desk_of_folder(&g->desk, folder, row->id, err);
-    free(answering);
-    return status;
-}
-
 static int run_ranks(struct store *s, const struct job_row *row, const struct job_setup *setup,
                      enum job_state *state, struct err *err)
 {
     const struct job_desk place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
-    struct group g = new_group(setup, s, count_of(row));
+    struct group g = { .store = s,
+                       .setup = setup,
+                       .count = count_of(row),
+                       .errors = -1,
+                       .said = MPIRUN_SAID_NOTHING };
     const int lock = place.folder ? take_lock(&place, "group", err) : -1;
-    int status = lock >= 0 ? prepare(&g, row, place.folder, err) : -1;
+    char *answering = answering_path(s);
+    // The order for the ranks. What they have reported before is read first.
+    int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
+    if (status == 0) status = job_order_write(place.folder, row, answering, err);
+    if (status == 0) status = job_desk_of_folder(&g.desk, place.folder, row->id, err);
+    free(answering);
     if (lock >= 0 && status < 0) job_not_begun_write(place.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);
@@ -481,17 +445,6 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     return status;
 }
 
-static int run_alone(struct store *s, int64_t id, const struct job_setup *setup,
-                     enum job_state *state, struct err *err)
-{
-    struct job_desk desk;
-    job_desk_of_store(&desk, s, id);
-    forget(desk.folder);
-    const int status = job_run(&desk, setup, state, err);
-    job_desk_release(&desk);
-    return status;
-}
-
 int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
                 struct err *err)
 {
@@ -499,10 +452,15 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
     *state = STATE_FAILED;
     if (job_read_own(s, id, &row, err) < 0) return -1;
     int status = job_folder_make(s, id, settings_text(row.settings, "job.folder"), err);
-    if (status == 0)
-        status = count_of(&row) == 1 || row.state == STATE_DONE
-                     ? run_alone(s, id, setup, state, err)
-                     : run_ranks(s, &row, setup, state, err);
+    if (status == 0 && count_of(&row) > 1 && row.state != STATE_DONE) {
+        status = run_ranks(s, &row, setup, state, err);
+    } else if (status == 0) {
+        struct job_desk desk;
+        job_desk_of_store(&desk, s, id);
+        forget(desk.folder);
+        status = job_run(&desk, setup, state, err);
+        job_desk_release(&desk);
+    }
     job_row_release(&row);
     return status;
 }
@@ -512,7 +470,7 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
 int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup,
                    enum job_state *state, struct err *err)
 {
-    struct group g = new_group(setup, NULL, 1);
+    struct group g = { .setup = setup, .errors = -1, .said = MPIRUN_SAID_NOTHING };
     struct job_row row = { 0 };
     *state = STATE_FAILED;
     if (job_desk_of_folder(&g.desk, folder, id, err) < 0) return -1;

@@ -8,8 +8,6 @@
 
 // --- job_process.c -------------------------------------------------------------------------------
 
-// FILE.jobs/ID/name beside the database (name NULL: the folder), absolute.
-char *job_path(const struct store *s, int64_t id, const char *name);
 // Makes the job's folder. `shared` not "none": it lies in that folder, which other machines see
 // too, and a link to it stands beside the database.
 int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
@@ -35,12 +33,10 @@ int job_last_words_open(const char *folder, int rank);
 // Why its last process could not start; "": unknown.
 char *job_not_begun(const char *folder);
 void job_not_begun_write(const char *folder, const struct err *err);
-void job_not_begun_forget(const char *folder);
-// The file that shells lock while they answer; -1 if unavailable.
+// The file that shells lock while they answer.
 char *answering_path(const struct store *s);
-int answering_open(const struct store *s);
-// The file in which each shell locks a byte while it lives (drafts.h); -1: unavailable.
-int shells_open(const struct store *s);
+// Opens a file beside the database, in FILE.jobs/; -1: unavailable.
+int open_beside(const struct store *s, const char *name);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 
@@ -49,7 +45,15 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err);
-// Arguments and settings as JSON (cJSON_free it), and back into a row.
+// The columns of the table jobs that are read into a row as they are.
+extern const struct job_column {
+    const char *name;
+    char type;  // 't': char *, 'i': int64_t, 'd': double
+    size_t at;  // in struct job_row
+    bool order; // also in order.json
+} job_columns[];
+void *job_cell(struct job_row *row, const struct job_column *c);
+// Arguments and settings as JSON (free() it), and back into a row.
 char *job_arguments_write(int argc, char *const *argv);
 char *job_settings_write(const struct settings *s);
 void job_arguments_read(struct job_row *row, const char *text);

@@ -37,11 +37,6 @@ char *job_path(const struct store *s, int64_t id, const char *name)
     return path;
 }
 
-char *store_job_path(const struct store *s, int64_t id, const char *name)
-{
-    return job_path(s, id, name);
-}
-
 static int folder_make(const char *path, struct err *err)
 {
     if (mkdir(path, 0700) == 0 || errno == EEXIST) return 0;
@@ -111,16 +106,6 @@ void job_folder_remove(const struct store *s, int64_t id)
     free(path);
 }
 
-static int open_beside(const struct store *s, const char *name)
-{
-    char *folder = jobs_folder(s), *path = xasprintf("%s/%s", folder, name);
-    folder_make(folder, NULL);
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    free(path);
-    free(folder);
-    return fd;
-}
-
 char *answering_path(const struct store *s)
 {
     char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
@@ -128,14 +113,14 @@ char *answering_path(const struct store *s)
     return path;
 }
 
-int answering_open(const struct store *s)
+int open_beside(const struct store *s, const char *name)
 {
-    return open_beside(s, "answering");
-}
-
-int shells_open(const struct store *s)
-{
-    return open_beside(s, "shells");
+    char *folder = jobs_folder(s), *path = xasprintf("%s/%s", folder, name);
+    folder_make(folder, NULL);
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    free(path);
+    free(folder);
+    return fd;
 }
 
 // A job holds the lock for an instant before each layer. A job suspended just then must not block
@@ -148,7 +133,7 @@ void answering_mark(struct store *s, bool begins)
         return;
     }
     if (strcmp(tracked_setting(s, "job.pause_while_answering"), "on") != 0) return;
-    if (s->answering <= 0) s->answering = answering_open(s);
+    if (s->answering <= 0) s->answering = open_beside(s, "answering");
     for (int i = 0; i < 100 && flock(s->answering, LOCK_SH | LOCK_NB) < 0; i++)
         nanosleep(&moment, NULL);
 }
@@ -184,36 +169,28 @@ bool job_lock_stands(const char *folder, const char *name, int lock)
     return stands;
 }
 
-static bool is_held(const struct store *s, int64_t id, const char *name, pid_t *pid)
-{
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char *path = job_path(s, id, name);
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    const bool held = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-    *pid = held ? lock.l_pid : 0;
-    if (fd >= 0) close(fd);
-    free(path);
-    return held;
-}
-
 // A process that holds a lock must not call this: closing the file would release the lock.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid)
 {
-    return is_held(s, id, "lock", pid) || is_held(s, id, "group", pid);
-}
-
-// pid 0: it runs on another machine.
-static int still_runs(const char *folder, pid_t pid, struct err *err)
-{
-    static const char what[] = "a job of a removed database still runs in";
-    if (!pid) return err_set(err, "%s '%s', on another machine: end it first", what, folder);
-    return err_set(err, "%s '%s', as process %lld: end it first", what, folder, (long long)pid);
+    static const char *const names[] = { "lock", "group" };
+    bool held = false;
+    *pid = 0;
+    for (int i = 0; i < 2 && !held; i++) {
+        struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        char *path = job_path(s, id, names[i]);
+        const int fd = open(path, O_RDWR | O_CLOEXEC);
+        held = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+        if (held) *pid = lock.l_pid;
+        if (fd >= 0) close(fd);
+        free(path);
+    }
+    return held;
 }
 
 int job_folder_clear(const struct store *s, int64_t id, struct err *err)
 {
     struct stat st;
-    pid_t pid;
+    pid_t pid; // 0: on another machine
     char *path = job_path(s, id, NULL), *former = xasprintf("%s.former", path);
     int status = 0;
     for (int i = 2; lstat(former, &st) == 0; i++) {
@@ -223,7 +200,14 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err)
     if (lstat(path, &st) < 0)
         status = 0; // as usual
     else if (job_alive(s, id, &pid))
-        status = still_runs(path, pid, err);
+        status = pid ? err_set(err,
+                               "a job of a removed database still runs in '%s', as process %lld: "
+                               "end it first",
+                               path, (long long)pid)
+                     : err_set(err,
+                               "a job of a removed database still runs in '%s', on another "
+                               "machine: end it first",
+                               path);
     else if (rename(path, former) < 0)
         status = err_set(err, "cannot move '%s', of a removed database, to '%s': %s", path, former,
                          strerror(errno));
@@ -237,6 +221,20 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err)
 
 // --- last words ----------------------------------------------------------------------------------
 
+static char *read_words(char *path)
+{
+    char *words = file_read(path, 1 << 16, NULL, NULL);
+    free(path);
+    return words ? words : xstrdup("");
+}
+
+static int open_words(char *path)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    free(path);
+    return fd;
+}
+
 static char *words_path(const char *folder, int rank)
 {
     return rank ? xasprintf("%s/last-words.%d", folder, rank) : xasprintf("%s/last-words", folder);
@@ -244,43 +242,28 @@ static char *words_path(const char *folder, int rank)
 
 char *job_last_words(const char *folder, int rank)
 {
-    char *path = words_path(folder, rank), *words = file_read(path, 1 << 16, NULL, NULL);
-    free(path);
-    return words ? words : xstrdup("");
+    return read_words(words_path(folder, rank));
 }
 
 int job_last_words_open(const char *folder, int rank)
 {
-    char *path = words_path(folder, rank);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    free(path);
-    // Its room is taken now: a full disk may be why the job ends.
+    const int fd = open_words(words_path(folder, rank));
+    // Its blocks are allocated now: a full disk may be why the job ends.
     if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0) errno = 0;
     return fd;
 }
 
-// These are of another file: last words of the process before are for the log of the next one.
+// In a file of its own: last words of the process before are for the log of the next one.
 char *job_not_begun(const char *folder)
 {
-    char *path = xasprintf("%s/not-begun", folder), *why = file_read(path, 1 << 16, NULL, NULL);
-    free(path);
-    return why ? why : xstrdup("");
+    return read_words(xasprintf("%s/not-begun", folder));
 }
 
 void job_not_begun_write(const char *folder, const struct err *err)
 {
-    char *path = xasprintf("%s/not-begun", folder);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd >= 0 && write(fd, err->text, strlen(err->text)) < 0) errno = 0; // it is for want of room
+    const int fd = open_words(xasprintf("%s/not-begun", folder));
+    if (fd >= 0 && write(fd, err->text, strlen(err->text)) < 0) errno = 0; // the disk is full
     if (fd >= 0) close(fd);
-    free(path);
-}
-
-void job_not_begun_forget(const char *folder)
-{
-    char *path = xasprintf("%s/not-begun", folder);
-    unlink(path);
-    free(path);
 }
 
 void job_run_lost(const char *db, int64_t id, const struct err *err)
@@ -373,9 +356,9 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
     if (job_folder_make(s, row->id, settings_text(row->settings, "job.folder"), err) < 0) return -1;
     l.db = realpath(s->path, NULL);
     l.output = job_path(s, row->id, "output");
-    char *folder = job_path(s, row->id, NULL);
-    job_not_begun_forget(folder);
-    free(folder);
+    char *not_begun = job_path(s, row->id, "not-begun");
+    unlink(not_begun);
+    free(not_begun);
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
     snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
     // This program's environment, with job.threads in it; libgomp reads it before main. How long

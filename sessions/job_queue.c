@@ -134,21 +134,17 @@ static int prepare(struct store *s, const struct job_row *row, const char *path,
     return status;
 }
 
-static char *absolute(const char *path)
-{
-    char *here = *path == '/' ? NULL : getcwd(NULL, 0);
-    char *whole = here ? xasprintf("%s/%s", here, path) : xstrdup(path);
-    free(here);
-    return whole;
-}
-
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err)
 {
     struct job_row row;
     char *folder = NULL;
     if (job_read_own(s, id, &row, err) < 0) return -1;
     int status = job_folder_make(s, id, settings_text(row.settings, "job.folder"), err);
-    char *whole = path ? absolute(path) : job_path(s, id, "script");
+    char *here = path && *path != '/' ? getcwd(NULL, 0) : NULL;
+    char *whole = !path  ? job_path(s, id, "script")
+                  : here ? xasprintf("%s/%s", here, path)
+                         : xstrdup(path);
+    free(here);
     if (status == 0)
         status =
             store_run(s, err, "UPDATE jobs SET script = ?, queue = '', queued = '' WHERE id = ?",
@@ -162,23 +158,17 @@ int store_job_script(struct store *s, int64_t id, const char *path, struct err *
 
 // --- submitting, and taking back -----------------------------------------------------------------
 
-// "12" or "12;cluster", as --parsable says it; what sbatch warns of stands before it.
-static char *read_number(const struct buf *out)
-{
-    const char *line = strrchr(out->data, '\n');
-    line = line ? line + 1 : out->data;
-    const size_t n = strspn(line, "0123456789");
-    return n ? xasprintf("%.*s", (int)n, line) : NULL;
-}
-
 static int submit(struct store *s, const struct job_row *row, struct err *err)
 {
     char sbatch[] = "sbatch", parsable[] = "--parsable", chdir[] = "--chdir";
     char *const argv[] = { sbatch, parsable, chdir, row->folder, row->script, NULL };
     struct buf out = { 0 };
     int status = run_well(argv, &out, err);
-    char *number = status == 0 ? read_number(&out) : NULL;
-    if (status == 0 && !number)
+    // "12" or "12;cluster" (--parsable), after the lines of warnings.
+    const char *line = out.data ? strrchr(out.data, '\n') : NULL;
+    line = line ? line + 1 : out.data ? out.data : "";
+    char *number = xstrndup(line, strspn(line, "0123456789"));
+    if (status == 0 && !*number)
         status = err_set(err, "sbatch gave no job number: %.200s", out.data);
     if (status == 0)
         status = store_run(s, err,

@@ -56,37 +56,23 @@ int job_ranks_check(struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-// What it says of itself goes before its host's name.
-static bool write_line(const char *path, const char *said)
-{
-    char line[LINE + 1], host[64] = "";
-    gethostname(host, sizeof host - 1);
-    const int n = snprintf(line, sizeof line, "%s %s", said, host);
-    memset(line + n, ' ', (size_t)(LINE - n));
-    line[LINE - 1] = '\n';
-    // Opened for each line: what is closed is seen by other machines.
-    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    const bool good = pwrite(file, line, LINE, 0) == LINE;
-    if (file >= 0) close(file);
-    return good;
-}
-
 static void beat(struct job_beat *b)
 {
     const struct ranks *r = atomic_load(&b->ranks);
-    char said[96];
+    char line[LINE + 1], host[64] = "";
+    gethostname(host, sizeof host - 1);
     pthread_mutex_lock(&b->writing);
-    snprintf(said, sizeof said, "%" PRId64 " %.1f %.1f %" PRId64 " %d", ++b->count,
-             clock_seconds() - b->began, r ? (double)atomic_load(&r->waited_us) * 1e-6 : 0,
-             r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING);
-    if (!write_line(b->path, said)) b->count--; // a full disk: it stands still
+    const int n =
+        snprintf(line, sizeof line, "%" PRId64 " %.1f %.1f %" PRId64 " %d %s", ++b->count,
+                 clock_seconds() - b->began, r ? (double)atomic_load(&r->waited_us) * 1e-6 : 0,
+                 r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING, host);
+    memset(line + n, ' ', (size_t)(LINE - n));
+    line[LINE - 1] = '\n';
+    // Opened for each line: other machines see what is closed.
+    const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (pwrite(file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+    if (file >= 0) close(file);
     pthread_mutex_unlock(&b->writing);
-}
-
-// A rank whose mpirun was killed has nobody who would end it.
-static void leave_orphaned(const struct job_beat *b)
-{
-    if (getppid() != b->above) _exit(1);
 }
 
 static void *run(void *self)
@@ -96,7 +82,7 @@ static void *run(void *self)
     for (double last = 0; !atomic_load(&b->ends); nanosleep(&moment, NULL)) {
         if (clock_seconds() - last < every_s) continue;
         last = clock_seconds();
-        leave_orphaned(b);
+        if (getppid() != b->above) _exit(1); // mpirun was killed: nobody would end this rank
         beat(b);
     }
     return NULL;
@@ -144,10 +130,13 @@ void job_beat_stop(struct job_beat *b)
 // --- reading -------------------------------------------------------------------------------------
 
 // As beat() writes it: the host's name is last, so a line with one is whole.
-static bool read_line(const char *line, struct job_rank *rank)
+bool job_rank_read(const char *folder, int number, struct job_rank *rank)
 {
-    char *at;
-    rank->beat = strtoll(line, &at, 10);
+    char *path = line_path(folder, number), *line = file_read(path, LINE, NULL, NULL), *at = line;
+    *rank = (struct job_rank){ 0 };
+    free(path);
+    if (!line) return false;
+    rank->beat = strtoll(at, &at, 10);
     rank->seconds = strtod(at, &at);
     rank->waited = strtod(at, &at);
     rank->done = strtoll(at, &at, 10);
@@ -156,17 +145,8 @@ static bool read_line(const char *line, struct job_rank *rank)
     rank->joining = state == JOINING;
     at += strspn(at, " ");
     snprintf(rank->host, sizeof rank->host, "%.*s", (int)strcspn(at, " \n"), at);
-    return rank->beat > 0 && *rank->host;
-}
-
-bool job_rank_read(const char *folder, int number, struct job_rank *rank)
-{
-    char *path = line_path(folder, number), *line = file_read(path, LINE, NULL, NULL);
-    *rank = (struct job_rank){ 0 };
-    const bool good = line && read_line(line, rank);
     free(line);
-    free(path);
-    return good;
+    return rank->beat > 0 && *rank->host;
 }
 
 size_t job_ranks_read(const char *folder, struct job_rank **list)

@@ -1,5 +1,5 @@
 // sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
-// by the ranks, read by the process that started them (sessions/job_group.h) and by shells.
+// by the ranks, read by the process that started them (sessions/job_group.c) and by shells.
 //
 //   struct job_beat *b = job_beat_start(folder);   // in a rank that has not joined the others
 //   job_beat_join(b, ranks);

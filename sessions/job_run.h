@@ -7,6 +7,14 @@
 // Order: lock (a second process for the same job is refused), settings, model, run(), final state.
 // The job's reports go to the desk (job_desk.h), through a separate sink, and to setup->sinks. The
 // job's folder must exist.
+//
+// `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
+// Ranks know the job's folder (job_desk.h), not the database, which may be out of their reach. Rank
+// 0 is the job: it alone holds the job's lock, reports, and writes the output. This process waits,
+// reads the reports into the database, passes a pause on, and if the ranks end without a word from
+// rank 0, it records why: which rank was killed, failed or no longer answers.
+//
+// `vlmsh job batch ID --folder F` is the same in a queue, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H
 
@@ -26,7 +34,7 @@ struct job_setup {
     struct sinks *sinks; // the process's sinks; one that keeps the reports is added
     struct job_control *control;
     double patience_s; // how long writes of reports may fail before the job does; 0: a minute
-    bool rank;         // one of several, started by mpirun (sessions/job_group.h)
+    bool rank;         // one of several, started by mpirun (sessions/job_group.c)
 };
 
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
@@ -34,5 +42,15 @@ struct job_setup {
 void job_run_lost(const char *db, int64_t id, const struct err *err);
 int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
             struct err *err);
+
+// job_group.c. Runs the job in this process, or in as many ranks as its settings ask for.
+int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
+                struct err *err);
+// The same for a job that a queue has started.
+int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup,
+                   enum job_state *state, struct err *err);
+// Runs the job as one of its ranks.
+int job_run_rank(const char *folder, int64_t id, const struct job_setup *setup,
+                 enum job_state *state, struct err *err);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -43,9 +44,8 @@ char *job_arguments_write(int argc, char *const *argv)
 {
     cJSON *list = cJSON_CreateArray();
     for (int i = 0; i < argc; i++) cJSON_AddItemToArray(list, cJSON_CreateString(argv[i]));
-    char *text = cJSON_PrintUnformatted(list);
+    char *text = json_print(list);
     cJSON_Delete(list);
-    if (!text) fatal("out of memory while writing a job");
     return text;
 }
 
@@ -56,9 +56,8 @@ char *job_settings_write(const struct settings *s)
     for (int i = 0; s && (row = settings_row(i)); i++)
         if (settings_changed(s, row->key))
             cJSON_AddStringToObject(object, row->key, settings_text(s, row->key));
-    char *text = cJSON_PrintUnformatted(object);
+    char *text = json_print(object);
     cJSON_Delete(object);
-    if (!text) fatal("out of memory while writing a job");
     return text;
 }
 
@@ -82,8 +81,8 @@ static int insert(struct store *s, const struct job_order *order, const char *id
                   order->fingerprint ? order->fingerprint : "",
                   order->device ? order->device : "cpu", (int64_t)time(NULL), (int64_t)time(NULL));
     free(model);
-    cJSON_free(settings);
-    cJSON_free(arguments);
+    free(settings);
+    free(arguments);
     free(folder);
     return status;
 }
@@ -125,23 +124,36 @@ bool job_state_find(const char *name, enum job_state *state)
     return false;
 }
 
-// A state that this program does not know: the lock tells whether the job runs.
-static void read_state(struct job_row *row, const char *name)
-{
-    if (job_state_find(name, &row->state)) return;
-    row->state = STATE_RUNNING;
-    free(row->message);
-    row->message = xasprintf("its state in the database, '%s', is unknown to this vlmsh", name);
-}
-
 static enum job_stop request_read(const char *name)
 {
     return !strcmp(name, "pause") ? JOB_PAUSE : !strcmp(name, "cancel") ? JOB_CANCEL : JOB_GO;
 }
 
-#define COLUMNS                                                                                    \
-    "id, kind, arguments, settings, folder, model, fingerprint, device, state, request, message, " \
-    "runs, step, steps, loss, eta, created, started, ended, asked, script, queue, queued"
+const struct job_column job_columns[] = {
+    { "kind", 't', offsetof(struct job_row, kind), true },
+    { "folder", 't', offsetof(struct job_row, folder), true },
+    { "model", 't', offsetof(struct job_row, model), true },
+    { "fingerprint", 't', offsetof(struct job_row, fingerprint), true },
+    { "device", 't', offsetof(struct job_row, device), true },
+    { "runs", 'i', offsetof(struct job_row, runs), true },
+    { "message", 't', offsetof(struct job_row, message), false },
+    { "script", 't', offsetof(struct job_row, script), false },
+    { "queue", 't', offsetof(struct job_row, queue), false },
+    { "queued", 't', offsetof(struct job_row, queued), false },
+    { "created", 'i', offsetof(struct job_row, created), false },
+    { "started", 'i', offsetof(struct job_row, started), false },
+    { "ended", 'i', offsetof(struct job_row, ended), false },
+    { "step", 'd', offsetof(struct job_row, step), false },
+    { "steps", 'd', offsetof(struct job_row, steps), false },
+    { "loss", 'd', offsetof(struct job_row, loss), false },
+    { "eta", 'd', offsetof(struct job_row, eta_s), false },
+    { 0 },
+};
+
+void *job_cell(struct job_row *row, const struct job_column *c)
+{
+    return (char *)row + c->at;
+}
 
 int store_version_seen(struct store *s, int64_t *version, struct err *err)
 {
@@ -152,16 +164,9 @@ void job_row_release(struct job_row *row)
 {
     for (int i = 0; i < row->argc; i++) free(row->argv[i]);
     free(row->argv);
-    free(row->kind);
     settings_free(row->settings);
-    free(row->folder);
-    free(row->model);
-    free(row->fingerprint);
-    free(row->device);
-    free(row->message);
-    free(row->script);
-    free(row->queue);
-    free(row->queued);
+    for (const struct job_column *c = job_columns; c->name; c++)
+        if (c->type == 't') free(*(char **)job_cell(row, c));
     *row = (struct job_row){ 0 };
 }
 
@@ -171,47 +176,46 @@ void job_rows_free(struct job_row *rows, size_t count)
     free(rows);
 }
 
+static void set_message(struct job_row *row, char *text)
+{
+    free(row->message);
+    row->message = text;
+}
+
 // As written; *asked: when its process was started last.
 static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t *asked,
                       struct err *err)
 {
-    *row = (struct job_row){ 0 };
+    struct buf sql = { 0 };
+    int column = 0;
+    *row = (struct job_row){ .id = id };
     *asked = 0;
-    sqlite3_stmt *q = store_query(s, err, "SELECT " COLUMNS " FROM jobs WHERE id = ?", "i", id);
+    buf_puts(&sql, "SELECT arguments, settings, state, coalesce(request, ''), asked");
+    for (const struct job_column *c = job_columns; c->name; c++) buf_printf(&sql, ", %s", c->name);
+    buf_puts(&sql, " FROM jobs WHERE id = ?");
+    sqlite3_stmt *q = store_query(s, err, sql.data, "i", id);
+    buf_release(&sql);
     if (!q) return -1;
     const int found = store_step(s, q, err);
     if (found > 0) {
-        char *arguments = column_text(q, 2), *settings = column_text(q, 3),
-             *state = column_text(q, 8), *request = column_text(q, 9);
-        *row = (struct job_row){
-            .id = sqlite3_column_int64(q, 0),
-            .kind = column_text(q, 1),
-            .folder = column_text(q, 4),
-            .model = column_text(q, 5),
-            .fingerprint = column_text(q, 6),
-            .device = column_text(q, 7),
-            .request = request_read(request),
-            .message = column_text(q, 10),
-            .runs = sqlite3_column_int64(q, 11),
-            .step = column_real(q, 12),
-            .steps = column_real(q, 13),
-            .loss = column_real(q, 14),
-            .eta_s = column_real(q, 15),
-            .created = sqlite3_column_int64(q, 16),
-            .started = sqlite3_column_int64(q, 17),
-            .ended = sqlite3_column_int64(q, 18),
-            .script = column_text(q, 20),
-            .queue = column_text(q, 21),
-            .queued = column_text(q, 22),
-        };
-        read_state(row, state);
-        job_arguments_read(row, arguments);
-        job_settings_read(row, settings);
-        free(arguments);
-        free(settings);
-        free(state);
-        free(request);
-        *asked = sqlite3_column_int64(q, 19);
+        char *texts[4];
+        for (int i = 0; i < 4; i++) texts[i] = column_text(q, column++);
+        *asked = sqlite3_column_int64(q, column++);
+        for (const struct job_column *c = job_columns; c->name; c++, column++) {
+            if (c->type == 't') *(char **)job_cell(row, c) = column_text(q, column);
+            if (c->type == 'i') *(int64_t *)job_cell(row, c) = sqlite3_column_int64(q, column);
+            if (c->type == 'd') *(double *)job_cell(row, c) = column_real(q, column);
+        }
+        job_arguments_read(row, texts[0]);
+        job_settings_read(row, texts[1]);
+        // A state that this program does not know: the lock tells whether the job runs.
+        if (!job_state_find(texts[2], &row->state)) {
+            row->state = STATE_RUNNING;
+            set_message(row, xasprintf("its state in the database, '%s', is unknown to this vlmsh",
+                                       texts[2]));
+        }
+        row->request = request_read(texts[3]);
+        for (int i = 0; i < 4; i++) free(texts[i]);
     }
     sqlite3_finalize(q);
     if (found == 0) return err_set(err, "no job %lld (/jobs lists them)", (long long)id);
@@ -222,12 +226,6 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
 {
     int64_t asked;
     return read_plain(s, id, row, &asked, err);
-}
-
-static void set_message(struct job_row *row, char *text)
-{
-    free(row->message);
-    row->message = text;
 }
 
 // The folder's files say what ranks did last, the queue whether the job is still to come.
@@ -358,21 +356,14 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     return found < 0 ? -1 : 0;
 }
 
-static int write_stored(struct store *s, const struct job_order *order, enum job_state state,
-                        struct err *err)
-{
-    if (store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", (int64_t)JOB_HERE) < 0 ||
-        insert(s, order, "0", err) < 0)
-        return -1;
-    return job_mark_ended(s, JOB_HERE, state, "", err);
-}
-
 int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err)
 {
     if (store_lock(s, err) < 0) return -1;
-    int status = write_stored(s, order, state, err);
+    int status = store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", (int64_t)JOB_HERE);
+    if (status == 0) status = insert(s, order, "0", err);
+    if (status == 0) status = job_mark_ended(s, JOB_HERE, state, "", err);
     for (size_t i = 0; i < score_count && status == 0; i++)
         status = job_write_score(s, JOB_HERE, &scores[i], err);
     for (size_t i = 0; i < result_count && status == 0; i++)
@@ -382,53 +373,34 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 
 // --- asking --------------------------------------------------------------------------------------
 
-// Another number of ranks, among the settings.
-static int set_ranks(struct store *s, struct job_row *row, const char *ranks, struct err *err)
-{
-    if (settings_set(row->settings, "job.ranks", ranks, err) < 0) return -1;
-    char *settings = job_settings_write(row->settings);
-    const int status =
-        store_run(s, err, "UPDATE jobs SET settings = ? WHERE id = ?", "ti", settings, row->id);
-    cJSON_free(settings);
-    return status;
-}
-
-// A process may have read the request already: it is not taken back, but comes first.
-static int refuse_running(const struct job_row *row, struct err *err)
-{
-    const bool pause = row->request == JOB_PAUSE;
-    if (row->request == JOB_GO)
-        return err_set(err, "job %lld is already running", (long long)row->id);
-    return err_set(err, "job %lld was asked to %s and is still running: resume it once it is %s",
-                   (long long)row->id, pause ? "pause" : "end",
-                   job_state_name(pause ? STATE_PAUSED : STATE_CANCELLED));
-}
-
 // From here on the job waits for its process; *row is as it was before.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
                          struct err *err)
 {
     if (store_job_read(s, id, row, err) < 0) return -1;
-    if (row->state == STATE_RUNNING || (row->state == STATE_WAITING && row->pid))
-        return refuse_running(row, err);
+    if (row->state == STATE_RUNNING || (row->state == STATE_WAITING && row->pid)) {
+        const bool pause = row->request == JOB_PAUSE;
+        if (row->request == JOB_GO)
+            return err_set(err, "job %lld is already running", (long long)id);
+        // The process may have read the request already: it is not taken back, but comes first.
+        return err_set(err,
+                       "job %lld was asked to %s and is still running: resume it once it is %s",
+                       (long long)id, pause ? "pause" : "end",
+                       job_state_name(pause ? STATE_PAUSED : STATE_CANCELLED));
+    }
     if (row->state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to resume", (long long)id);
     if (row->queue && *row->queue && !queue_ended(row->queued))
         return err_set(err,
                        "Slurm has not let go of job %lld yet (its job %s is %s): wait a moment",
                        (long long)id, row->queue, row->queued);
-    if (ranks && set_ranks(s, row, ranks, err) < 0) return -1;
-    return store_run(s, err,
-                     "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
-                     "message = '' WHERE id = ?",
-                     "ii", (int64_t)time(NULL), id);
-}
-
-static int forget_request(const struct store *s, int64_t id, struct err *err)
-{
-    char *folder = job_path(s, id, NULL);
-    const int status = job_request_write(folder, JOB_GO, err);
-    free(folder);
+    if (ranks && settings_set(row->settings, "job.ranks", ranks, err) < 0) return -1;
+    char *settings = ranks ? job_settings_write(row->settings) : NULL;
+    const int status = store_run(s, err,
+                                 "UPDATE jobs SET state = 'waiting', request = NULL, asked = ?, "
+                                 "message = '', settings = coalesce(?, settings) WHERE id = ?",
+                                 "iti", (int64_t)time(NULL), settings, id);
+    free(settings);
     return status;
 }
 
@@ -444,7 +416,9 @@ int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct
         job_row_release(&row);
         return status;
     }
-    if (status == 0) status = forget_request(s, id, err);
+    char *folder = job_path(s, id, NULL);
+    if (status == 0) status = job_request_write(folder, JOB_GO, err);
+    free(folder);
     if (status == 0 && job_spawn(s, &row, err) < 0) {
         job_mark_ended(s, id, STATE_FAILED, err->text, NULL);
         status = -1;

@@ -77,8 +77,8 @@ int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struc
 // Changes when another connection has written to the database.
 int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
-// A file of the job's own, by its name in the job's folder; free() it.
-char *store_job_path(const struct store *s, int64_t id, const char *name);
+// FILE.jobs/ID/name beside the database (name NULL: the folder), absolute; free() it.
+char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: there is none
 // The job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1: none.

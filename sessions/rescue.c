@@ -15,36 +15,10 @@
 
 // --- a database in memory ------------------------------------------------------------------------
 
-// Copies rows through the open connection, which still reads a file that was removed.
-static int copy_rows(sqlite3 *from, sqlite3 *to, const char *table, const char *which,
-                     int64_t session)
-{
-    struct buf insert = { 0 };
-    sqlite3_stmt *in = NULL, *out = NULL;
-    char *select = xasprintf("SELECT * FROM %s WHERE %s", table, which);
-    int status = sqlite3_prepare_v2(from, select, -1, &in, NULL);
-    const int columns = sqlite3_column_count(in);
-    buf_printf(&insert, "INSERT INTO %s VALUES(", table);
-    for (int i = 0; i < columns; i++) buf_puts(&insert, i ? ", ?" : "?");
-    buf_puts(&insert, ")");
-    if (status == SQLITE_OK) status = sqlite3_prepare_v2(to, insert.data, -1, &out, NULL);
-    if (status == SQLITE_OK) sqlite3_bind_int64(in, 1, session);
-    while (status == SQLITE_OK && (status = sqlite3_step(in)) == SQLITE_ROW) {
-        for (int i = 0; i < columns; i++)
-            sqlite3_bind_value(out, i + 1, sqlite3_column_value(in, i));
-        sqlite3_step(out);
-        status = sqlite3_reset(out);
-    }
-    sqlite3_finalize(in);
-    sqlite3_finalize(out);
-    buf_release(&insert);
-    free(select);
-    return status == SQLITE_DONE ? 0 : -1;
-}
-
 #define MESSAGES_OF_SESSION "message IN (SELECT id FROM messages WHERE session = ?)"
 
-// Copies one session. Rows keep their ids.
+// Copies one session through the open connection, which still reads a file that was removed. Rows
+// keep their ids.
 static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
 {
     static const struct {
@@ -60,8 +34,29 @@ static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
         { "pictures", "id IN (SELECT picture FROM parts WHERE " MESSAGES_OF_SESSION ")" },
     };
     int status = store_run(memory, NULL, "BEGIN", "");
-    for (size_t i = 0; i < sizeof copies / sizeof *copies && status == 0; i++)
-        status = copy_rows(from, memory->db, copies[i].table, copies[i].which, session);
+    for (size_t k = 0; k < sizeof copies / sizeof *copies && status == 0; k++) {
+        sqlite3_stmt *in = NULL, *out = NULL;
+        struct buf insert = { 0 };
+        char *select = xasprintf("SELECT * FROM %s WHERE %s", copies[k].table, copies[k].which);
+        int code = sqlite3_prepare_v2(from, select, -1, &in, NULL);
+        const int columns = sqlite3_column_count(in);
+        buf_printf(&insert, "INSERT INTO %s VALUES(", copies[k].table);
+        for (int i = 0; i < columns; i++) buf_puts(&insert, i ? ", ?" : "?");
+        buf_puts(&insert, ")");
+        if (code == SQLITE_OK) code = sqlite3_prepare_v2(memory->db, insert.data, -1, &out, NULL);
+        if (code == SQLITE_OK) sqlite3_bind_int64(in, 1, session);
+        while (code == SQLITE_OK && (code = sqlite3_step(in)) == SQLITE_ROW) {
+            for (int i = 0; i < columns; i++)
+                sqlite3_bind_value(out, i + 1, sqlite3_column_value(in, i));
+            sqlite3_step(out);
+            code = sqlite3_reset(out);
+        }
+        if (code != SQLITE_DONE) status = -1;
+        sqlite3_finalize(in);
+        sqlite3_finalize(out);
+        buf_release(&insert);
+        free(select);
+    }
     return store_unlock(memory, status, NULL);
 }
 
@@ -134,20 +129,6 @@ static int export_all(struct store *memory, const struct position *from, const c
     return status;
 }
 
-static int export_below(struct store *memory, const struct position *from, const char *base,
-                        struct buf *paths, struct err *err)
-{
-    char *folder = xasprintf("%s/vlmsh-unkept-XXXXXX", base);
-    int status = mkdtemp(folder) ? export_all(memory, from, folder, paths, err)
-                                 : err_set(err, "'%s': %s", base, strerror(errno));
-    if (status < 0) {
-        folder_remove(folder);
-        buf_clear(paths);
-    }
-    free(folder);
-    return status;
-}
-
 static int rescue(struct store *s, struct buf *paths, struct err *err)
 {
     const char *const bases[] = { getenv("TMPDIR"), "/tmp", getenv("HOME"), "." };
@@ -156,8 +137,17 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
     int status = write_pending(s, &memory, &from, err);
     if (status == 0) {
         status = -1;
-        for (size_t i = 0; i < sizeof bases / sizeof *bases && status < 0; i++)
-            if (bases[i] && *bases[i]) status = export_below(&memory, &from, bases[i], paths, err);
+        for (size_t i = 0; i < sizeof bases / sizeof *bases && status < 0; i++) {
+            if (!bases[i] || !*bases[i]) continue;
+            char *folder = xasprintf("%s/vlmsh-unkept-XXXXXX", bases[i]);
+            status = mkdtemp(folder) ? export_all(&memory, &from, folder, paths, err)
+                                     : err_set(err, "'%s': %s", bases[i], strerror(errno));
+            if (status < 0) {
+                folder_remove(folder);
+                buf_clear(paths);
+            }
+            free(folder);
+        }
     }
     sqlite3_close(memory.db);
     free(memory.current.name);

@@ -230,7 +230,7 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
             const struct setting *row = settings_row(i);
             const char *value = saved_value(&saved, row->key);
             const char *set = settings_text(engine_settings(e), row->key);
-            if (strcmp(set, value ? value : row->def)) store_note_setting(s, row->key, set);
+            if (strcmp(set, value ? value : row->def)) store_note_setting(s, row->key, set, 0);
         }
         const struct conversation *c = engine_conversation(e);
         const struct model *now = engine_model(e);

@@ -52,11 +52,6 @@ static int read_ids(struct store *s, const struct saved *saved, sqlite3_stmt *q,
     return 0;
 }
 
-static bool is_hash(const char *text)
-{
-    return strlen(text) == HASH_HEX - 1 && strspn(text, "0123456789abcdef") == HASH_HEX - 1;
-}
-
 static int read_picture(struct store *s, struct saved *saved, sqlite3_stmt *q, struct message *m,
                         struct err *err)
 {
@@ -69,7 +64,8 @@ static int read_picture(struct store *s, struct saved *saved, sqlite3_stmt *q, s
                                  .size = sqlite3_column_int64(q, 4),
                                  .stored = sqlite3_column_int(q, 5) };
     message_add_picture(m, (int)saved->picture_count++);
-    if (p->size < 0 || p->size > IMAGE_MAX_FILE || !is_hash(p->sha256))
+    if (p->size < 0 || p->size > IMAGE_MAX_FILE || strlen(p->sha256) != HASH_HEX - 1 ||
+        strspn(p->sha256, "0123456789abcdef") != HASH_HEX - 1)
         return damaged(s, saved, "a picture with an impossible size or hash", err);
     return 0;
 }
@@ -83,11 +79,9 @@ static int read_parts(struct store *s, struct saved *saved, int64_t message, str
         "LEFT JOIN pictures x ON x.id = p.picture WHERE p.message = ? ORDER BY p.place",
         "i", message);
     if (!q) return -1;
-    int status = 0, row;
-    while (status == 0 && (row = store_step(s, q, err)) != 0) {
-        if (row < 0) {
-            status = -1;
-        } else if (sqlite3_column_type(q, 1) != SQLITE_NULL) {
+    int status = 0, row = 0;
+    while (status == 0 && (row = store_step(s, q, err)) > 0) {
+        if (sqlite3_column_type(q, 1) != SQLITE_NULL) {
             status = read_picture(s, saved, q, m, err);
         } else {
             char *text = column_text(q, 0);
@@ -96,7 +90,7 @@ static int read_parts(struct store *s, struct saved *saved, int64_t message, str
         }
     }
     sqlite3_finalize(q);
-    return status;
+    return status < 0 || row < 0 ? -1 : 0;
 }
 
 static double seconds_column(sqlite3_stmt *q, int column)
@@ -150,20 +144,6 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
     return read_answer(s, id, e, err);
 }
 
-static int read_entry(struct store *s, struct saved *saved, sqlite3_stmt *q, struct err *err)
-{
-    saved->list = xreallocarray(saved->list, saved->count + 1, sizeof *saved->list);
-    struct saved_entry *e = &saved->list[saved->count++];
-    *e = (struct saved_entry){ .kind = (enum saved_kind)sqlite3_column_int(q, 0) };
-    if (e->kind == SAVED_MESSAGE) return read_message(s, saved, q, e, err);
-    e->key = column_text(q, 6);
-    e->value = column_text(q, 7);
-    e->tokens = sqlite3_column_int64(q, 9);
-    e->arithmetic = column_text(q, 10);
-    if (e->tokens < 0) return damaged(s, saved, "a setting change at a negative token", err);
-    return 0;
-}
-
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
     // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. What
@@ -183,28 +163,23 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         "ORDER BY place",
         "i", saved->id);
     if (!q) return -1;
-    int status = 0, row;
-    while (status == 0 && (row = store_step(s, q, err)) != 0)
-        status = row < 0 ? -1 : read_entry(s, saved, q, err);
-    sqlite3_finalize(q);
-    return status;
-}
-
-static int read_head(struct store *s, struct saved *saved, struct err *err)
-{
-    sqlite3_stmt *q = store_query(
-        s, err, "SELECT entries, began, touched FROM sessions WHERE id = ?", "i", saved->id);
-    if (!q) return -1;
-    int row = store_step(s, q, err);
-    if (row > 0) {
-        saved->entries = sqlite3_column_int64(q, 0);
-        saved->began = sqlite3_column_int64(q, 1);
-        saved->touched = sqlite3_column_int64(q, 2);
+    int status = 0, row = 0;
+    while (status == 0 && (row = store_step(s, q, err)) > 0) {
+        saved->list = xreallocarray(saved->list, saved->count + 1, sizeof *saved->list);
+        struct saved_entry *e = &saved->list[saved->count++];
+        *e = (struct saved_entry){ .kind = (enum saved_kind)sqlite3_column_int(q, 0) };
+        if (e->kind == SAVED_MESSAGE) {
+            status = read_message(s, saved, q, e, err);
+            continue;
+        }
+        e->key = column_text(q, 6);
+        e->value = column_text(q, 7);
+        e->tokens = sqlite3_column_int64(q, 9);
+        e->arithmetic = column_text(q, 10);
+        if (e->tokens < 0) status = damaged(s, saved, "a setting change at a negative token", err);
     }
     sqlite3_finalize(q);
-    if (row > 0 && (saved->entries < 0 || saved->entries >= INT64_MAX / 2)) // it grows
-        return damaged(s, saved, "a number of entries out of range", err);
-    return row < 0 ? -1 : 0;
+    return status < 0 || row < 0 ? -1 : 0;
 }
 
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err)
@@ -214,7 +189,21 @@ int saved_read(struct store *s, const char *name, struct saved *saved, struct er
     int status = store_run(s, err, "BEGIN", "");
     if (status == 0) {
         status = session_find(s, name, &saved->id, err);
-        if (status == 0) status = read_head(s, saved, err);
+        sqlite3_stmt *q = status < 0 ? NULL
+                                     : store_query(s, err,
+                                                   "SELECT entries, began, touched FROM sessions "
+                                                   "WHERE id = ?",
+                                                   "i", saved->id);
+        const int row = q ? store_step(s, q, err) : -1;
+        if (row > 0) {
+            saved->entries = sqlite3_column_int64(q, 0);
+            saved->began = sqlite3_column_int64(q, 1);
+            saved->touched = sqlite3_column_int64(q, 2);
+        }
+        sqlite3_finalize(q);
+        if (row < 0) status = -1;
+        if (status == 0 && (saved->entries < 0 || saved->entries >= INT64_MAX / 2)) // it grows
+            status = damaged(s, saved, "a number of entries out of range", err);
         if (status == 0) status = read_entries(s, saved, err);
         status = store_unlock(s, status, err);
     }
@@ -231,27 +220,23 @@ static bool is_picture(const struct saved_picture *p, const char *bytes, size_t 
     return !strcmp(hex, p->sha256);
 }
 
-static char *stored_bytes(struct store *s, const struct saved_picture *p, size_t *size)
-{
-    char *bytes = NULL;
-    sqlite3_stmt *q = store_query(s, NULL, "SELECT bytes FROM pictures WHERE id = ?", "i", p->id);
-    if (q && store_step(s, q, NULL) > 0) {
-        const void *data = sqlite3_column_blob(q, 0);
-        *size = (size_t)sqlite3_column_bytes(q, 0);
-        if (data && is_picture(p, data, *size)) {
-            bytes = xmalloc(*size);
-            memcpy(bytes, data, *size);
-        }
-    }
-    sqlite3_finalize(q);
-    return bytes;
-}
-
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err)
 {
     struct err why = { 0 };
-    *bytes = p->stored ? stored_bytes(s, p, size) : NULL;
+    *bytes = NULL;
+    sqlite3_stmt *q =
+        p->stored ? store_query(s, NULL, "SELECT bytes FROM pictures WHERE id = ?", "i", p->id)
+                  : NULL;
+    if (q && store_step(s, q, NULL) > 0) {
+        const void *data = sqlite3_column_blob(q, 0);
+        *size = (size_t)sqlite3_column_bytes(q, 0);
+        if (data && is_picture(p, data, *size)) {
+            *bytes = xmalloc(*size);
+            memcpy(*bytes, data, *size);
+        }
+    }
+    sqlite3_finalize(q);
     if (*bytes) return 0;
     if (!strcmp(p->path, "-"))
         err_set(&why, "it came from standard input");

@@ -94,16 +94,6 @@ static int refuse_others(sqlite3 *db, sqlite3 *ours, const char *path, struct er
     return status;
 }
 
-static int compare(sqlite3 *db, sqlite3 *ours, const char *path, struct err *err)
-{
-    sqlite3_stmt *q = NULL;
-    int status = prepare(ours, "SELECT name, type, sql FROM sqlite_master WHERE sql IS NOT NULL",
-                         &q, path, err);
-    while (status == 0 && sqlite3_step(q) == SQLITE_ROW) status = expect_object(db, q, path, err);
-    sqlite3_finalize(q);
-    return status < 0 ? -1 : refuse_others(db, ours, path, err);
-}
-
 int store_check_schema(sqlite3 *db, const char *path, struct err *err)
 {
     sqlite3 *ours = NULL;
@@ -121,7 +111,15 @@ int store_check_schema(sqlite3 *db, const char *path, struct err *err)
             status = store_explain(ours, path, err);
         else if (version > 0)
             status = store_migrate_to(ours, version, path, err);
-        if (status == 0) status = compare(db, ours, path, err);
+        q = NULL;
+        if (status == 0)
+            status =
+                prepare(ours, "SELECT name, type, sql FROM sqlite_master WHERE sql IS NOT NULL", &q,
+                        path, err);
+        while (status == 0 && sqlite3_step(q) == SQLITE_ROW)
+            status = expect_object(db, q, path, err);
+        sqlite3_finalize(q);
+        if (status == 0) status = refuse_others(db, ours, path, err);
         sqlite3_close(ours);
     }
     sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);

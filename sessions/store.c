@@ -484,22 +484,21 @@ int store_check_place(const char *path, struct err *err)
     return status;
 }
 
-static char *default_path(struct err *err)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state && *state == '/') return xasprintf("%s/vlmsh/vlmsh.db", state);
-    if (home && *home == '/') return xasprintf("%s/.local/state/vlmsh/vlmsh.db", home);
-    err_set(
-        err,
-        "HOME is not set, so there is no place for the session database: name a file with --db");
-    return NULL;
-}
-
 struct store *store_open(const char *path, struct err *err)
 {
     struct store *s = xcalloc(1, sizeof *s);
-    s->path = path ? xstrdup(path) : default_path(err);
-    if (!s->path) goto out;
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (path) {
+        s->path = xstrdup(path);
+    } else if (state && *state == '/') {
+        s->path = xasprintf("%s/vlmsh/vlmsh.db", state);
+    } else if (home && *home == '/') {
+        s->path = xasprintf("%s/.local/state/vlmsh/vlmsh.db", home);
+    } else {
+        err_set(err, "HOME is not set, so there is no place for the session database: name a file "
+                     "with --db");
+        goto out;
+    }
     if (!strcmp(s->path, ":memory:")) { // a name of SQLite's own
         err_set(err, "jobs need a database file: replace ':memory:' with a file name in --db");
         goto out;

@@ -479,69 +479,49 @@ static bool track_model(struct store *s, const struct event *e)
     return !same;
 }
 
-static int write_identity(struct store *s, const char *stand_in, const char *identity,
-                          struct err *err)
-{
-    if (store_lock(s, err) < 0) return -1;
-    int status = store_run(s, err,
-                           "INSERT OR IGNORE INTO models(folder, fingerprint) "
-                           "SELECT folder, ? FROM models WHERE fingerprint = ?",
-                           "tt", identity, stand_in);
-    if (status == 0)
-        status = store_run(s, err,
-                           "UPDATE model_changes SET model = ("
-                           "  SELECT b.id FROM models a JOIN models b ON b.folder = a.folder "
-                           "  WHERE a.fingerprint = ? AND b.fingerprint = ?) "
-                           "WHERE model IN (SELECT id FROM models WHERE fingerprint = ?)",
-                           "ttt", stand_in, identity, stand_in);
-    if (status == 0)
-        status = store_run(s, err, "DELETE FROM models WHERE fingerprint = ?", "t", stand_in);
-    return store_unlock(s, status, err);
-}
-
-// The model's identity has become known: it takes the place of what stood for it.
-static void take_identity(struct store *s, const struct event *e)
+// The model's identity has become known: it replaces the stand-in.
+static void take_identity(struct store *s, const char *stand_in, const char *identity)
 {
     struct err err;
     for (size_t i = 0; i < s->pending_count; i++)
-        if (s->pending[i].kind == ENTRY_MODEL && !strcmp(s->pending[i].value, e->key)) {
+        if (s->pending[i].kind == ENTRY_MODEL && !strcmp(s->pending[i].value, stand_in)) {
             free(s->pending[i].value);
-            s->pending[i].value = xstrdup(e->value);
+            s->pending[i].value = xstrdup(identity);
         }
-    if (s->identity && !strcmp(s->identity, e->key)) {
+    if (s->identity && !strcmp(s->identity, stand_in)) {
         free(s->identity);
-        s->identity = xstrdup(e->value);
+        s->identity = xstrdup(identity);
     }
-    if (write_identity(s, e->key, e->value, &err) < 0)
-        sinks_notice(s->sinks, "the model's fingerprint was not saved: %s", err.text);
+    int status = store_lock(s, &err);
+    if (status == 0) {
+        status = store_run(s, &err,
+                           "INSERT OR IGNORE INTO models(folder, fingerprint) "
+                           "SELECT folder, ? FROM models WHERE fingerprint = ?",
+                           "tt", identity, stand_in);
+        if (status == 0)
+            status = store_run(s, &err,
+                               "UPDATE model_changes SET model = ("
+                               "  SELECT b.id FROM models a JOIN models b ON b.folder = a.folder "
+                               "  WHERE a.fingerprint = ? AND b.fingerprint = ?) "
+                               "WHERE model IN (SELECT id FROM models WHERE fingerprint = ?)",
+                               "ttt", stand_in, identity, stand_in);
+        if (status == 0)
+            status = store_run(s, &err, "DELETE FROM models WHERE fingerprint = ?", "t", stand_in);
+        status = store_unlock(s, status, &err);
+    }
+    if (status < 0) sinks_notice(s->sinks, "the model's fingerprint was not saved: %s", err.text);
 }
 
-static void note_setting(struct store *s, const char *key, const char *value, int64_t tokens)
+void store_note_setting(struct store *s, const char *key, const char *value, int64_t tokens)
 {
     if (!s->begun) return;
     add_pair(s, ENTRY_SETTING, key, value);
     s->pending[s->pending_count - 1].count = tokens;
 }
 
-void store_note_setting(struct store *s, const char *key, const char *value)
-{
-    note_setting(s, key, value, 0);
-}
-
 void store_note_model(struct store *s)
 {
     if (s->begun) add_model(s);
-}
-
-// A measurement waits like a turn where the disk is full; one that no disk would take does not.
-static bool take_result(struct store *s, const char *name, const char *json)
-{
-    if (strlen(json) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
-        sinks_notice(s->sinks, "this measurement is too large for the database and was not saved");
-        return false;
-    }
-    add_pair(s, ENTRY_RESULT, name, json);
-    return true;
 }
 
 // Events of a resume are already stored; only the current model and settings are tracked.
@@ -551,12 +531,12 @@ static bool take_event(struct store *s, const struct event *e)
     case EVENT_SETTING:
         if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
             !s->deaf)
-            note_setting(s, e->key, tracked_setting(s, e->key), e->count);
+            store_note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
     case EVENT_MODEL:
         if (e->text && track_model(s, e) && !s->deaf) store_note_model(s);
         return true;
-    case EVENT_IDENTITY: take_identity(s, e); return false;
+    case EVENT_IDENTITY: take_identity(s, e->key, e->value); return false;
     case EVENT_MESSAGE:
         if (s->deaf || !e->message) return false;
         take_message(s, e);
@@ -578,7 +558,16 @@ static bool take_event(struct store *s, const struct event *e)
             s->system = NULL;
         }
         return true;
-    case EVENT_MEASURED: return e->key && e->text && !s->deaf && take_result(s, e->key, e->text);
+    case EVENT_MEASURED:
+        if (!e->key || !e->text || s->deaf) return false;
+        // A measurement waits like a turn where the disk is full, unless no disk would take it.
+        if (strlen(e->text) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
+            sinks_notice(s->sinks,
+                         "this measurement is too large for the database and was not saved");
+            return false;
+        }
+        add_pair(s, ENTRY_RESULT, e->key, e->text);
+        return true;
     case EVENT_ANSWERING: answering_mark(s, e->ok); return false;
     case EVENT_DONE: return true;
     default: return false;

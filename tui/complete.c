@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
 #include "sessions/jobs.h"
-#include "sessions/presets.h"
+#include "sessions/records.h"
 
 static void add(struct candidates *c, const char *prefix, const char *text)
 {

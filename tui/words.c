@@ -12,7 +12,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/engine/device.h"
-#include "sessions/job_group.h"
+#include "sessions/job_run.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"

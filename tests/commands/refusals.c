@@ -10,7 +10,7 @@
 #include "core/settings/changes.h"
 #include "core/talk/conversation.h"
 #include "kernels/backend.h"
-#include "sessions/presets.h"
+#include "sessions/records.h"
 #include "tui/panel.h"
 
 #define LLAVA "tests/goldens/llava-1.5"

@@ -7,11 +7,9 @@
 
 #include "core/base/folder.h"
 #include "kernels/backend.h"
-#include "sessions/calibrations.h"
 #include "sessions/internal.h"
 #include "sessions/jobs.h"
-#include "sessions/presets.h"
-#include "sessions/results.h"
+#include "sessions/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -15,8 +15,8 @@
 
 #include "core/base/pace.h"
 #include "kernels/backend.h"
-#include "sessions/job_group.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_run.h"
 #include "tests/sessions/fixture.h"
 
 // --- a kind of job -------------------------------------------------------------------------------
