@@ -14,7 +14,7 @@
 #include "core/train/out.h"
 #include "core/train/roles.h"
 
-// What methods did in the training that made it, by its record.
+// Reads the methods' roles in the adapter's training from its record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
 {
     cJSON *record = out_read(a->folder, NULL);
@@ -22,7 +22,7 @@ static void read_roles(const struct adapter *a, enum method_role role[METHODS_MA
     cJSON_Delete(record);
 }
 
-// Methods that are off although the adapter was trained with them.
+// Notices methods that are off although the adapter was trained with them.
 static void notice_methods(const struct shell *shell, const struct adapter *a)
 {
     enum method_role role[METHODS_MAX];
@@ -63,7 +63,7 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     cJSON_Delete(record);
 }
 
-// Targets of adapter_config.json for which the file has no tensors.
+// Notices targets of adapter_config.json without tensors in the file.
 static void notice_bare(const struct shell *shell, const struct adapter *a)
 {
     enum { NAMED = 5 };
@@ -77,7 +77,7 @@ static void notice_bare(const struct shell *shell, const struct adapter *a)
     buf_release(&b);
 }
 
-// Unused parts of its folder, and missing ones.
+// Notices unused and missing parts of the adapter's folder.
 static void notice_doubts(const struct shell *shell, struct adapter *a)
 {
     if (a->unused)
@@ -91,7 +91,7 @@ static void notice_doubts(const struct shell *shell, struct adapter *a)
     a->told = true;
 }
 
-void adapter_tell(const struct shell *shell)
+void adapter_report(const struct shell *shell)
 {
     struct adapter *a = shell->engine ? engine_adapters(shell->engine)->active : NULL;
     if (a && !a->told) notice_doubts(shell, a);
@@ -206,7 +206,7 @@ static const struct option_row save_options[] = {
     { 0 },
 };
 
-static int say_once(struct shell *shell, const char *folder, const char *what)
+static int report_existing(struct shell *shell, const char *folder, const char *what)
 {
     sinks_notice(shell->sinks, "%s already holds %s: nothing to do", folder, what);
     return 0;
@@ -218,7 +218,7 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
     struct merge_report r;
     if (options_parse(merge_options, &o, argc, argv, err) < 0) return -1;
     const char *folder = o.folder;
-    if (o.once && new_model_written(folder)) return say_once(shell, folder, "a model");
+    if (o.once && new_model_written(folder)) return report_existing(shell, folder, "a model");
     if (engine_adapter_merge(shell->engine, folder, &r, err) < 0) return -1;
     sinks_written(shell->sinks, "model", folder, NULL);
     sinks_notice(shell->sinks,
@@ -237,7 +237,7 @@ static int save(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct output o = { .type = "f32" };
     if (options_parse(save_options, &o, argc, argv, err) < 0) return -1;
-    if (o.once && adapter_is(o.folder)) return say_once(shell, o.folder, "an adapter");
+    if (o.once && adapter_is(o.folder)) return report_existing(shell, o.folder, "an adapter");
     const struct adapter *a = need_active(shell, err);
     if (!a || adapter_save(a, o.type, o.folder, err) < 0) return -1;
     sinks_written(shell->sinks, "adapter", o.folder, NULL);

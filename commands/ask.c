@@ -75,12 +75,12 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
                         name);
     }
     char **words = xcalloc((size_t)argc + 4, sizeof *words);
-    char to[] = "--out", said[] = "--system";
+    char out_option[] = "--out", system_option[] = "--system";
     int count = 0;
     for (int i = 0; i < argc && argv[i]; i++)
         if (strcmp(argv[i], "--job") != 0) words[count++] = argv[i];
-    if (out) words[count++] = to, words[count++] = out;
-    if (system) words[count++] = said, words[count++] = system;
+    if (out) words[count++] = out_option, words[count++] = out;
+    if (system) words[count++] = system_option, words[count++] = system;
     const int status = shell_start_job(shell, "ask", count, words, err);
     free(words);
     free(out);

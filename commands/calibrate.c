@@ -151,7 +151,7 @@ static int show_file(struct shell *shell, const char *path, struct err *err)
     return 0;
 }
 
-// Without FILE those in use.
+// Without FILE: the calibrations in use.
 static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct calibration_kind *kind;

@@ -1,8 +1,8 @@
 // commands/changed.c -- /changed: one of the questions on which two compared sides differ, with its
 // picture.
 //
-// Kept are the texts; a picture is read from the data and decoded when its question is shown. The
-// questions of a job are read from its state, also while it runs.
+// The shell keeps the texts; a picture is read from the data and decoded when its question is
+// shown. The questions of a job come from its state file, also while it runs.
 #include "commands/changed.h"
 
 #include <inttypes.h>
@@ -47,26 +47,26 @@ static bool is_better(const struct compared_question *q, int side)
     return metric_better(q->metric, q->score[side], q->score[!side]);
 }
 
-static bool is_wanted(const struct compared_question *q, const char *which)
+static bool is_selected(const struct compared_question *q, const char *which)
 {
     const bool worse = is_better(q, 0), better = is_better(q, 1);
     return *which == 'a' ? worse || better : *which == 'w' ? worse : better;
 }
 
-static int64_t count_wanted(const struct changed *c, const char *which)
+static int64_t count_selected(const struct changed *c, const char *which)
 {
     int64_t n = 0;
-    for (size_t i = 0; i < c->questions.count; i++) n += is_wanted(&c->questions.list[i], which);
+    for (size_t i = 0; i < c->questions.count; i++) n += is_selected(&c->questions.list[i], which);
     return n;
 }
 
-// The number-th, from 1; it exists.
+// Returns the number-th changed question, counted from 1; the caller has checked that it exists.
 static const struct compared_question *find(const struct changed *c, const char *which,
                                             int64_t number)
 {
     const struct compared_question *q = c->questions.list;
     for (;; q++)
-        if (is_wanted(q, which) && --number == 0) return q;
+        if (is_selected(q, which) && --number == 0) return q;
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ static void release_pictures(struct pictures *p)
     free(p->list);
 }
 
-// Those of a sample. The data may have changed since.
+// Reads the pictures of a sample. The data may have changed since the comparison.
 static int read_pictures(const struct changed *c, int64_t index, struct pictures *p,
                          struct err *err)
 {
@@ -112,7 +112,7 @@ static void show(struct shell *shell, const char *which, int64_t number)
     if (read_pictures(c, q->index, &p, &err) < 0) sinks_notice(shell->sinks, "%s", err.text);
     const struct event_changed changed = {
         .number = number,
-        .count = count_wanted(c, which),
+        .count = count_selected(c, which),
         .which = which,
         .title = { c->title[0], c->title[1] },
         .id = q->id,
@@ -149,7 +149,7 @@ static void keep(struct shell *shell, const struct changed_source *source, struc
 void changed_keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)
 {
     keep(shell, source, d);
-    if (shell->screen && count_wanted(shell->changed, changed_which[CHANGED_ALL]))
+    if (shell->screen && count_selected(shell->changed, changed_which[CHANGED_ALL]))
         show(shell, changed_which[CHANGED_ALL], 1);
 }
 
@@ -161,7 +161,7 @@ static char *from_folder(const struct job_row *row, const char *path)
     return xasprintf("%s/%s", row->folder, path);
 }
 
-// Its words are A ... | B ... | what /eval takes.
+// A job's arguments are A ... | B ... | arguments of /eval.
 static int take_words(struct shell *shell, const struct job_row *row, struct compared_data *d,
                       struct err *err)
 {
@@ -210,30 +210,30 @@ static int read_job(struct shell *shell, int64_t id, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-struct wanted {
+struct changed_options {
     const char *which;
     int64_t number, job;
 };
 
 static int take_job(void *self, const char *value, struct err *err)
 {
-    return job_number(value, &((struct wanted *)self)->job, err);
+    return job_number(value, &((struct changed_options *)self)->job, err);
 }
 
 static int take_worse(void *self, const char *value, struct err *err)
 {
-    ((struct wanted *)self)->which = changed_which[CHANGED_WORSE];
+    ((struct changed_options *)self)->which = changed_which[CHANGED_WORSE];
     return 0;
 }
 
 static int take_better(void *self, const char *value, struct err *err)
 {
-    ((struct wanted *)self)->which = changed_which[CHANGED_BETTER];
+    ((struct changed_options *)self)->which = changed_which[CHANGED_BETTER];
     return 0;
 }
 
 static const struct option_row options[] = {
-    { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct wanted, number), 1, INT64_MAX,
+    { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct changed_options, number), 1, INT64_MAX,
       .optional = true },
     { "--worse", NULL, "only those that B answers worse", .take = take_worse },
     { "--better", NULL, "only those that B answers better", .take = take_better },
@@ -243,13 +243,13 @@ static const struct option_row options[] = {
 
 static int changed_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct wanted w = { .which = changed_which[CHANGED_ALL], .number = 1 };
+    struct changed_options w = { .which = changed_which[CHANGED_ALL], .number = 1 };
     if (options_parse(options, &w, argc, argv, err) < 0) return -1;
     if (w.job && read_job(shell, w.job, err) < 0) return -1;
     if (!shell->changed)
         return err_set(err, "nothing has been compared yet: /compare off | @fastv --data FILE, or "
                             "/changed --job N");
-    const int64_t count = count_wanted(shell->changed, w.which);
+    const int64_t count = count_selected(shell->changed, w.which);
     if (!count)
         return err_set(err, "no question is answered %s",
                        *w.which == 'a'   ? "better by one side"

@@ -6,19 +6,19 @@
 #include "commands/command.h"
 #include "core/eval/compare_data.h"
 
-// Which of the questions, as event_changed names them: all, those that the second side answers
-// worse, better (both are options of /changed).
+// Names of the selections of event_changed: all changed questions, or those that the second side
+// answers worse or better (options of /changed).
 enum { CHANGED_ALL, CHANGED_WORSE, CHANGED_BETTER, CHANGED_COUNT };
 extern const char *const changed_which[CHANGED_COUNT];
 
-// What was compared; everything is copied but the table's rows.
+// The comparison that changed_keep copies; `set` and `way` are rows of constant tables.
 struct changed_source {
     const char *title[2];
     struct grid_set set;
 };
 
-// Keeps them in the shell, in place of former ones. Takes their texts out of *d. On the full screen
-// the first is shown.
+// Replaces the shell's questions by those of *d, moving their texts. The full screen shows the
+// first.
 void changed_keep(struct shell *shell, const struct changed_source *source,
                   struct compared_data *d);
 void changed_forget(struct shell *shell);

@@ -70,7 +70,7 @@ static void take_table(void *self, const struct event *e)
     }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
-        // By name, the first of several last, so that it stays.
+        // In reverse, so that the first of several columns with one name stays.
         for (int k = t->column_count; k-- > 0;)
             csv_set(&s->table, row, csv_column(&s->table, t->columns[k]),
                     t->cells[r * t->column_count + k]);
@@ -86,8 +86,8 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// A cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern; the last table that has it, without
-// TABLE the last but those of deviations. COLUMN is the second one unless it is named.
+// Finds a cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern, in the last table that has it;
+// without TABLE, tables of deviations are skipped. The default COLUMN is the second.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
 {
     int at = 1;
@@ -97,9 +97,9 @@ static const char *find_in(const struct csv *t, const char *row, const char *col
     return NULL;
 }
 
-static const char *find_cell(const struct collecting *c, const char *wanted, struct err *err)
+static const char *find_cell(const struct collecting *c, const char *cell_name, struct err *err)
 {
-    char *copy = xstrdup(wanted), *words[3] = { copy };
+    char *copy = xstrdup(cell_name), *words[3] = { copy };
     int count = 1;
     for (char *p = copy; *p; p++)
         if (*p == ':' && count < 3) {
@@ -117,7 +117,7 @@ static const char *find_cell(const struct collecting *c, const char *wanted, str
         err_set(err,
                 "no table shown so far has '%s': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with "
                 "the names shown",
-                wanted);
+                cell_name);
     return found;
 }
 
@@ -136,11 +136,11 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 
 // --- the file ------------------------------------------------------------------------------------
 
-// What a row has in common with what is to be measured.
+// How a row of the file relates to the measurement.
 enum kinship {
     OTHER_VALUES,
     OTHER_STATE, // these values, of another model or state
-    UNKNOWN,     // these values, and it does not say of which
+    UNKNOWN,     // these values, without provenance
     SAME
 };
 
@@ -172,7 +172,7 @@ static int open_file(const struct collecting *c, struct csv *t, struct err *err)
     return access(c->file, F_OK) == 0 ? csv_read(t, c->file, err) : 0;
 }
 
-// A row with the values that were typed and the cells.
+// Adds a row with the typed values and the cells.
 static int add_row(const struct collecting *c, struct csv *t, size_t *row, struct err *err)
 {
     *row = csv_add_row(t);
@@ -213,8 +213,8 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Read anew after the command: it may have collected into the same file. Rows of another state stay
-// beside the new ones.
+// Reads the file again after the command, which may have collected into it too. Rows of another
+// state stay beside the new ones.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -246,7 +246,7 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// The file has it already?
+// Grid: does the file already have rows of this state?
 static int is_kept(struct grid *g, size_t cell, struct err *err)
 {
     const struct collecting *c = g->self;
@@ -290,7 +290,7 @@ static int read_word(struct collecting *c, char *word, struct err *err)
     return 0;
 }
 
-// Words up to the colon; *at: where the command begins.
+// Reads the words up to the colon; the command begins at *at.
 static int read_words(struct collecting *c, int argc, char **argv, int *at, struct err *err)
 {
     int i = 0;
@@ -310,7 +310,7 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
     return 0;
 }
 
-// A command that takes the rest of its line gets it as one argument.
+// Runs the command; one that takes the rest of its line gets it as one argument.
 static int run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(argv[0] + 1);
@@ -342,14 +342,14 @@ static int run_and_keep(struct grid *g, size_t cell, struct err *err)
     return status < 0 ? -1 : keep(c, shell, err);
 }
 
-// A plan of a grid whose one cell is the shell's state.
+// A grid plan with one cell: the shell's state.
 static const struct grid_plan plan = { .kept = is_kept, .run = run_and_keep };
 
 static int collect(struct collecting *c, struct err *err)
 {
     struct shell *shell = c->shell;
     const struct command *command = command_find(c->argv[0] + 1);
-    // A file of /collect is added to, wherever it was written; any other one is an output.
+    // Rows are added to files that /collect wrote; any other file is an output.
     struct csv t;
     const bool ours = csv_read(&t, c->file, NULL) == 0 &&
                       csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&

@@ -16,10 +16,10 @@ struct variable {
     char *name, *value; // -D NAME=VALUE
 };
 
-// Functions that only a full screen has; safe to call from the thread that runs lines.
+// Functions of the full screen only; safe to call from the thread that runs lines.
 struct shell_screen {
     void *self;
-    // The screen as text; lines, columns 0: at its own size.
+    // Captures the screen as text; lines and columns 0: at its own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
     int (*open)(void *self, const char *what, struct err *err); // opens a picker
     int (*columns)(void *self);                                 // columns available to text; 0:
@@ -81,7 +81,7 @@ enum completion {
     COMPLETE_WORDS
 };
 
-// A word that says what a command does: "/session rename".
+// An action of a command: "rename" of "/session rename".
 struct command_action {
     const char *name;
     const char *arguments; // "[OLD] NEW", for usage and help; NULL: none
@@ -110,15 +110,16 @@ struct command {
                       // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: the first argument
-    // Ended by a row without a name. action_at 0: an action may be the first argument. Otherwise
-    // each line has one, which a person may type anywhere: argument number `action_at`, counted
-    // from 1. `usual`: the action if none is typed.
+    // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise
+    // every line has an action: argument number `action_at`, counted from 1, but it may be typed
+    // anywhere. `usual`: the action if none is typed.
     const struct command_action *actions;
     int action_at;
     const char *usual;
-    // Checks the form of the arguments, before anything else; may be NULL.
+    // Checks the form of the arguments before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
-    // argv[0]: the first argument. Of lines without an action; NULL: these run the first action.
+    // Runs lines without an action; NULL: these run the first action. argv[0] is the first
+    // argument.
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct probe *probe;      // set if the command is a probe (commands/probe.c)
     const struct setting *settings; // its own, ended by a row without a key; NULL: none
@@ -135,8 +136,9 @@ char *command_details(const struct command *command);
 void action_details(struct buf *b, const struct command_action *action); // the items of one action
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
-// The command that a line means which begins with an action: "/pause 3", "/delete session X". NULL:
-// none, or several (err names them). `first`: its first argument, or NULL; *noun: that names it.
+// Returns the command of a line that begins with an action: "/pause 3", "/delete session X"; NULL:
+// none, or several (err names them). `first` is the line's first argument, or NULL; *noun: it names
+// the command.
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
                                         struct err *err);
 // Is `word` one of the blank-separated `words`? `words` may be NULL.
@@ -147,16 +149,17 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
-// Notices about the adapter in use, once, however it came to be loaded (commands/adapter.c).
-void adapter_tell(const struct shell *shell);
+// Reports notices about the adapter in use, once per adapter (commands/adapter.c).
+void adapter_report(const struct shell *shell);
 
-// The value after `now`: in the `count` given ones, else in those of a flag or choice. NULL: none.
+// Returns the value after `now` among the `count` given values, else among those of a flag or
+// choice; NULL: none.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);
 // Runs one logical line (commands/script.h joins physical lines): empty or #comment, /command args,
 // otherwise text for the model. Replaces ${NAME} from the variables or the environment. The caller
 // reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
-// May the line run during an answer (struct command, `live`)?
+// May the line run during an answer (`live` in struct command)?
 bool shell_line_live(const char *line);
 // Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
 // /run each processed line ends with EVENT_DONE; for the failing line the caller emits EVENT_ERROR
@@ -165,6 +168,6 @@ int shell_script(struct shell *shell, const char *path, struct err *err);
 // Runs the user's startup file. A line that fails is reported ("FILE:LINE: reason") and skipped;
 // the others still apply.
 void shell_config(struct shell *shell, const char *path,
-                  void (*tell)(void *self, const struct err *err), void *self);
+                  void (*report)(void *self, const struct err *err), void *self);
 
 #endif

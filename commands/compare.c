@@ -1,7 +1,7 @@
 // commands/compare.c -- /compare: one question, or a data set, under two sets of settings.
 //
-// The engine's settings, conversation and adapter are unchanged afterwards: each side is computed
-// with separate settings in a separate conversation.
+// Each side is computed with separate settings in a separate conversation: the engine's settings,
+// conversation and adapter are unchanged afterwards.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int take_metric(void *self, const char *value, struct err *err)
     return (((struct asking *)self)->data.metric = metric_need(value, err)) ? 0 : -1;
 }
 
-// A word of the question: it begins here.
+// The question begins with this word.
 static int take_word(void *self, const char *value, struct err *err)
 {
     ((struct asking *)self)->text_begins = true;
@@ -76,7 +76,7 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-// The settings of a side, from its words; *argc of them are taken.
+// Reads the settings of a side from its words; *argc becomes the number of words used.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
     struct preset_values *v = &a->values[side];
@@ -145,7 +145,7 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
 
 // --- one question --------------------------------------------------------------------------------
 
-// Without a question the last one is asked again.
+// Without a question, asks the last one again.
 static int find_question(const struct engine *e, struct compare_request *r, struct err *err)
 {
     const struct engine_talk c = engine_talk(e);
@@ -223,7 +223,7 @@ static int compare_question(struct asking *a, struct err *err)
 
 enum { CHANGED = 20 };
 
-// The questions that one side scores better than the other.
+// Shows the questions that one side scores better than the other.
 static void show_changed(const struct asking *a, const struct compared_data *d)
 {
     struct table_builder t;
@@ -300,7 +300,7 @@ static void add_word(char ***words, int *count, char *word)
     (*words)[(*count)++] = word;
 }
 
-// The words of the job: both sides written out, then what /eval takes.
+// The job's arguments: the settings of both sides, then arguments of /eval.
 static int start_job(const struct asking *a, struct err *err)
 {
     const struct evaluate_options *o = &a->data;

@@ -44,7 +44,7 @@ static int compare_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Smallest value that `share` of all do not exceed.
+// Smallest value that a fraction `share` of the values does not exceed.
 static int32_t quantile(const int32_t *sorted, int64_t n, double share)
 {
     const int64_t rank = (int64_t)ceil(share * (double)n);
@@ -96,7 +96,7 @@ static void add_counts(struct table_builder *t, const struct data_check *c, int3
               tokens ? 100.0 * (double)trained / (double)tokens : 0.0);
 }
 
-// Kinds one after another, then all of them together.
+// Shows each kind, then the totals.
 static void show_counts(const struct shell *shell, const struct data_check *c)
 {
     int32_t *values = xreallocarray(NULL, (size_t)c->count + 1, sizeof *values);
@@ -157,16 +157,16 @@ static int write_findings(const struct shell *shell, const struct data_check *c,
 struct progress {
     struct engine *engine;
     struct pace pace;
-    double told;
+    double reported;
 };
 
 static bool report(void *self, int64_t done, int64_t count)
 {
     struct progress *p = self;
     const double now = clock_seconds();
-    if (now - p->told >= 0.2) {
+    if (now - p->reported >= 0.2) {
         sinks_progress(engine_sinks(p->engine), &p->pace, "checking", (double)done, (double)count);
-        p->told = now;
+        p->reported = now;
     }
     return !engine_cancelled(p->engine);
 }
@@ -188,7 +188,7 @@ static void show(const struct shell *shell, const struct data_check *c,
         c->picture_files, o->headers ? ", headers only" : "");
 }
 
-// Pictures that are all looked for in the wrong folder are the usual reason.
+// The usual reason is a wrong base folder of the pictures.
 static int refuse_unusable(const struct data_check *c, const struct data_options *o,
                            struct err *err)
 {
@@ -208,7 +208,7 @@ static int check_samples(struct shell *shell, const struct data_options *o, stru
     struct dataset d;
     struct data_check c;
     if (dataset_open(&d, o->file, o->images, err) < 0) return -1;
-    struct progress p = { .engine = e, .pace = pace_from(0), .told = clock_seconds() };
+    struct progress p = { .engine = e, .pace = pace_from(0), .reported = clock_seconds() };
     const struct data_check_options options = {
         .kinds = (const char *const *)o->kinds.list,
         .kind_count = o->kinds.count,

@@ -26,7 +26,7 @@ static void show_results(const struct shell *shell, const struct job_result *res
     if (count) table_emit(&t, shell->sinks);
 }
 
-// Answers as rows of a table (the first of them) or lines of a CSV file (all).
+// Collects answers as rows of a table (the first SHOWN) or lines of a CSV file (all).
 struct answers {
     struct table_builder table;
     FILE *csv;
@@ -84,7 +84,7 @@ struct show_options {
     bool wrong;
 };
 
-// "job 3", or what ran in a shell.
+// "job 3", or "/eval --here".
 static const char *job_words(int64_t job, char words[32])
 {
     if (job == JOB_HERE) return "/eval --here";
@@ -114,7 +114,7 @@ static const struct option_row show_options[] = {
     { 0 },
 };
 
-// Only metrics where higher is better have wrong answers, those that score 0.
+// Only a metric where higher is better has wrong answers: those with score 0.
 static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
 {
     struct job_result *results;
@@ -130,7 +130,7 @@ static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
                    job_words(job, words), m->name);
 }
 
-// What the evaluation came to, once it is done.
+// Shows the totals of a finished evaluation.
 static int show_totals(const struct shell *shell, const struct show_options *o, bool *partial,
                        struct err *err)
 {
@@ -203,9 +203,9 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 struct here {
     struct shell *shell;
     struct answers answers;
-    // What /eval show shows again.
+    // For /eval show.
     struct event_score *scores;
-    size_t score_count, room;
+    size_t score_count, capacity;
 };
 
 static const char *copy_or_null(const char *text)
@@ -215,9 +215,9 @@ static const char *copy_or_null(const char *text)
 
 static void keep_score(struct here *h, const struct event_score *s)
 {
-    if (h->score_count == h->room) {
-        h->room = h->room ? 2 * h->room : 64;
-        h->scores = xreallocarray(h->scores, h->room, sizeof *h->scores);
+    if (h->score_count == h->capacity) {
+        h->capacity = h->capacity ? 2 * h->capacity : 64;
+        h->scores = xreallocarray(h->scores, h->capacity, sizeof *h->scores);
     }
     struct event_score *copy = &h->scores[h->score_count++];
     *copy = *s;
@@ -253,7 +253,7 @@ static void report(struct evaluate_work *w, const struct evaluated *e)
     keep_score(h, &score);
 }
 
-// As a job would have it, for /eval show. Without a database there is none.
+// Stores the evaluation as a job would, for /eval show, if there is a database.
 static void keep_here(const struct here *h, const struct job_results *results, enum job_state state,
                       int argc, char **argv)
 {
@@ -267,7 +267,7 @@ static void keep_here(const struct here *h, const struct job_results *results, e
         sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
 }
 
-// Takes *o.
+// Takes ownership of *o.
 static int evaluate_here(struct shell *shell, struct evaluate_options *o, int argc, char **argv,
                          struct err *err)
 {
@@ -301,7 +301,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
 
 // --- the command ---------------------------------------------------------------------------------
 
-// Takes --here out of the words.
+// Removes --here from the words; returns whether it was there.
 static bool take_here(int *argc, char **argv)
 {
     int kept = 0;

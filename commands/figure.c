@@ -11,15 +11,15 @@
 
 void figure_check_font(const struct shell *shell)
 {
-    static bool said;
+    static bool noticed;
     static char *asked; // the last font that was looked for
     const char *font = settings_text(engine_settings(shell->engine), "plot.font");
     if (!figure_has_fonts()) {
-        if (!said)
+        if (!noticed)
             sinks_notice(shell->sinks,
                          "this machine has no fonts: letters of PNG and PDF figures are plain "
                          "strokes (Debian, Ubuntu: apt-get install fonts-dejavu-core)");
-        said = true;
+        noticed = true;
         return;
     }
     if (asked && !strcmp(asked, font)) return;
@@ -43,14 +43,15 @@ void figure_written(const struct shell *shell, const char *what, const char *pat
 
 // --- a table as curves ---------------------------------------------------------------------------
 
-// Columns that no curve is drawn of: deviations, which token it was, other units.
+// Is no curve drawn of this column: deviations, token numbers, other units?
 static bool bare(const struct result_table *t, int column)
 {
     return text_ends(t->columns[column], " std") || text_ends(t->columns[column], "at token") ||
            !results_same_unit(t, column);
 }
 
-// The deviation of a column: "X std" beside "X", "std" beside "mean"; 0: none.
+// Returns the column with the deviations of a column: "X std" after "X", "std" after "mean"; 0:
+// none.
 static int deviation_of(const struct result_table *t, int column)
 {
     if (column + 1 >= t->column_count) return 0;
@@ -80,7 +81,7 @@ static struct plot_line line_of(const struct result_table *t, int column)
     return l;
 }
 
-// The columns of a table as curves over its keys.
+// Draws the columns of a table as curves over its keys.
 static int draw_curves(const char *path, const struct figure_look *look,
                        const struct result_table *t, struct err *err)
 {
@@ -108,7 +109,8 @@ static int draw_curves(const char *path, const struct figure_look *look,
 
 enum { POINTS_ALL, POINTS_TEXT, POINTS_VISUAL };
 
-// Column 2 over column 1: all rows, or those without or with a number in the column `picture`.
+// Column 2 over column 1: all rows, or only those with (visual) or without (text) a number in the
+// column `picture`.
 static struct plot_line points_of(const struct result_table *t, int picture, int which)
 {
     static const char *const names[] = { NULL, "text tokens", "visual tokens" };
@@ -131,7 +133,7 @@ static char *points_label(const struct result_table *t, int column)
     return unit ? xasprintf("%s (%s)", t->columns[column], unit) : xstrdup(t->columns[column]);
 }
 
-// Are there two points? Samples without reference answers have no score.
+// A plot needs two points; samples without reference answers have no score.
 static bool has_points(const struct result_table *t)
 {
     struct plot_line all = points_of(t, 0, POINTS_ALL);
@@ -139,7 +141,7 @@ static bool has_points(const struct result_table *t)
     return all.count > 1;
 }
 
-// Column 2 over column 1; rows of tokens by their kind.
+// Draws column 2 over column 1, with text and visual tokens as separate series.
 static int draw_points(const char *path, const struct figure_look *look,
                        const struct result_table *t, struct err *err)
 {
@@ -168,7 +170,8 @@ static int draw_points(const char *path, const struct figure_look *look,
 
 // --- several of them -----------------------------------------------------------------------------
 
-// FILE.png for the first, FILE-TABLE.png for the others; FILE-curves.png where that is taken.
+// The first figure goes to FILE.png, the others to FILE-TABLE.png, or FILE-curves.png if that name
+// is taken.
 static char *path_of(const char *path, const char *table, bool first)
 {
     if (first) return xstrdup(path);

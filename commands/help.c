@@ -32,7 +32,7 @@ static void help_commands(const struct shell *shell)
     list_commands(shell, NULL);
 }
 
-// The names alone, by group.
+// Lists the names of the commands by group.
 static void help_groups(const struct shell *shell)
 {
     const struct command *c;
@@ -68,7 +68,7 @@ static void help_command(const struct shell *shell, const struct command *c)
     free(details);
 }
 
-// One form of a command: that of an action; or all, if the usage names the word.
+// Shows the help of one action, or of the whole command if its usage names the word.
 static int help_form(const struct shell *shell, const struct command *c, const char *word,
                      struct err *err)
 {
@@ -169,9 +169,9 @@ static void topic_taps(const struct shell *shell)
     for (int i = 0; (tap = tap_at(i)); i++) {
         struct buf name = { 0 };
         for (const char *p = tap->name; *p; p++) {
-            const bool place = p[0] == '%' && (p[1] == 'L' || p[1] == 'I');
-            if (place) p++;
-            buf_putc(&name, place && *p == 'L' ? 'K' : *p);
+            const bool placeholder = p[0] == '%' && (p[1] == 'L' || p[1] == 'I');
+            if (placeholder) p++;
+            buf_putc(&name, placeholder && *p == 'L' ? 'K' : *p);
         }
         table_row(&t, "%s|%s", name.data ? name.data : "", tap->help);
         buf_release(&name);

@@ -19,7 +19,7 @@ static const char *picture_name(const struct picture *p)
     return strcmp(p->path, "-") ? p->path : "standard input";
 }
 
-// Which message has the picture; -1 when none has.
+// Returns the message that shows the picture; -1: none.
 static int64_t message_with(const struct engine_talk *c, int picture)
 {
     for (size_t i = 0; i < c->message_count; i++)
@@ -78,14 +78,14 @@ static const char *room_left(const struct engine_context *x, char *text, size_t 
     return text;
 }
 
-// What the picture costs, before anything is sent.
+// Reports the visual tokens of the picture, before anything is sent.
 static void report_attached(const struct shell *shell)
 {
     const struct engine_talk c = engine_talk(shell->engine);
     const struct picture *p = &c.pictures[c.picture_count - 1];
     struct engine_context x;
     char left[96];
-    // A model counts the tokens; if none can be loaded, their number stays unknown.
+    // Counting tokens needs a model; if none can be loaded, their number stays unknown.
     command_check_needs(shell, NEEDS_MODEL, NULL);
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
@@ -100,7 +100,8 @@ static void report_attached(const struct shell *shell)
                      p->image.width, p->image.height);
 }
 
-// A name with wildcards means all files it matches, in order; a file of that very name comes first.
+// Attaches a file, or all files that match a name with wildcards, in order; a file with that
+// literal name has precedence.
 static int attach(struct shell *shell, const char *name, int *attached, struct err *err)
 {
     glob_t found = { 0 };
@@ -118,8 +119,8 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// The blanks between words, as typed: gaps[i] follows word i. Quotes and variables change the
-// words, so lines with any get single blanks.
+// Returns the blanks between words as typed: gaps[i] follows word i. Lines with quotes or
+// variables, which change words, get single blanks.
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);
@@ -139,8 +140,8 @@ static char **typed_gaps(const char *typed, int count)
     return gaps;
 }
 
-// The most words that, with the blanks between them, name a file; else the first word. *count: how
-// many.
+// Returns the longest run of words that names a file with the blanks between them, else the first
+// word; *count is the number of words.
 static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {
@@ -169,7 +170,8 @@ static const struct source {
       { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
 };
 
-// 0: *bytes; PROGRAM_MISSING; another number: it has no picture; -1 with a message.
+// 0: *bytes is the picture; PROGRAM_MISSING; another positive number: no picture; -1 with a
+// message.
 static int ask_program(const struct source *s, const atomic_bool *cancel, struct buf *bytes,
                        struct err *err)
 {
@@ -228,7 +230,7 @@ static int attach_clipboard(struct shell *shell, struct err *err)
     return status;
 }
 
-// --remove N: a picture of the next message, by its number in /images.
+// --remove N detaches a pending picture by its number in /images.
 static int remove_one(struct shell *shell, const char *number, struct err *err)
 {
     const struct engine_talk c = engine_talk(shell->engine);

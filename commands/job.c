@@ -12,7 +12,7 @@
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 
-// Texts for cells, which the caller frees; "" if there is nothing to say.
+// Texts of table cells, which the caller frees; "" if unknown.
 static char *text_arguments(const struct job_row *row)
 {
     struct buf b = { 0 };
@@ -50,8 +50,8 @@ static char *text_moment(int64_t when)
     return xstrdup(text);
 }
 
-// The outcome of a finished job, as its kind words it; the caller frees the text, which may be
-// NULL. Shows the job's tables if there are sinks.
+// Returns the outcome of a finished job as its kind describes it; the caller frees the text, which
+// may be NULL. With sinks, also shows the job's tables.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -84,7 +84,7 @@ char *job_text_end(const struct shell *shell, const struct job_row *row, struct 
 
 // --- /jobs ---------------------------------------------------------------------------------------
 
-// Takes the text.
+// Takes ownership of the text.
 static void cell(struct table_builder *t, char *text)
 {
     table_add(t, "%s", text);
@@ -108,7 +108,7 @@ static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
         cell(&t, text_arguments(row));
     }
     table_emit(&t, shell->sinks);
-    for (size_t i = 0; i < count; i++) job_tell(shell, &rows[i], "listed");
+    for (size_t i = 0; i < count; i++) job_emit(shell, &rows[i], "listed");
     job_rows_free(rows, count);
     return 0;
 }
@@ -147,7 +147,7 @@ static char *settings_changes(const struct settings *s)
     return buf_take(&b);
 }
 
-// The curve of the loss, if there is one.
+// Draws the loss, if it was recorded.
 static int show_loss(const struct shell *shell, int64_t id, struct err *err)
 {
     struct curve c;
@@ -166,7 +166,7 @@ static int show_loss(const struct shell *shell, int64_t id, struct err *err)
     return 0;
 }
 
-// What each rank does, or did last.
+// Shows the current or last state of each rank.
 static void show_ranks(const struct shell *shell, const struct job_row *row)
 {
     struct job_rank *ranks;
@@ -186,7 +186,7 @@ static void show_ranks(const struct shell *shell, const struct job_row *row)
     free(ranks);
 }
 
-// The job of argv[0].
+// Reads the job that argv[0] names.
 static int read_job(const struct shell *shell, char **argv, struct job_row *row, struct err *err)
 {
     int64_t id;
@@ -225,7 +225,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
         pair(&t, results[i].key, xstrdup(results[i].value));
     if (status == 0) job_results_free(results, count);
     table_emit(&t, shell->sinks);
-    job_tell(shell, row, "shown");
+    job_emit(shell, row, "shown");
     show_ranks(shell, row);
     if (status == 0) status = show_loss(shell, row->id, err);
     job_row_release(row);
@@ -246,14 +246,14 @@ static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// The process ends once it has handled the request; a job without a process is cancelled at once.
+// The process ends when it has handled the request; a job without a process is cancelled at once.
 static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
     struct job_row row;
     if (read_job(shell, argv, &row, err) < 0) return -1;
     const int status = store_job_ask(shell->store, row.id, what, err);
     if (status == 0)
-        job_tell_now(shell, row.id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
+        job_emit_now(shell, row.id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
     if (status == 0 && !job_state_ended(row.state))
         sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row.id,
                      what == JOB_PAUSE ? "pause" : "end");
@@ -294,7 +294,7 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
     if (status < 0) return -1;
     job_forget(shell, id);
     job_remember(shell, id);
-    job_tell_now(shell, id, "continued");
+    job_emit_now(shell, id, "continued");
     sinks_notice(shell->sinks, "job %" PRId64 " continues", id);
     return 0;
 }
@@ -319,7 +319,7 @@ static int delete_job(struct shell *shell, int argc, char **argv, struct err *er
     const int status = store_job_delete(shell->store, row.id, err);
     if (status == 0) {
         job_forget(shell, row.id);
-        job_tell(shell, &row, "deleted");
+        job_emit(shell, &row, "deleted");
         sinks_notice(shell->sinks, "deleted job %" PRId64, row.id);
     }
     job_row_release(&row);
@@ -378,7 +378,7 @@ static void report_progress(const struct shell *shell, const struct job_row *row
 static int report_end(struct shell *shell, const struct job_row *row, struct err *err)
 {
     char *text = job_text_end(shell, row, shell->sinks);
-    job_tell(shell, row, "ended");
+    job_emit(shell, row, "ended");
     job_forget(shell, row->id);
     if (row->state == STATE_DONE)
         sinks_notice(shell->sinks, "%s", text);
@@ -410,7 +410,8 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
     }
 }
 
-// Without a number: the jobs that this shell started and has not heard of yet, else the newest.
+// Without a number, waits for the jobs of this shell whose end was not reported yet, else for the
+// newest job.
 static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;

@@ -5,20 +5,21 @@
 #include "commands/command.h"
 #include "sessions/jobs.h"
 
-// The jobs whose end this shell still has to tell: one more, one less.
+// Adds a job to those whose end this shell will report; removes it.
 void job_remember(struct shell *shell, int64_t id);
 void job_forget(struct shell *shell, int64_t id);
-// Emits the job as fields, for programs: as in the row, or as it is stored now. `change`:
-// "started".
-void job_tell(const struct shell *shell, const struct job_row *row, const char *change);
-void job_tell_now(const struct shell *shell, int64_t id, const char *change);
-// Can a job of that kind run in job.ranks processes? `queued`: they are started on other machines.
+// Emits the job as fields, for programs: from the row, or as it is stored now. `change`: "started",
+// "ended" ...
+void job_emit(const struct shell *shell, const struct job_row *row, const char *change);
+void job_emit_now(const struct shell *shell, int64_t id, const char *change);
+// Can a job of that kind run in job.ranks processes? `queued`: on machines that a queue chooses.
 int job_check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
                     struct err *err);
-// Hands the job's script to Slurm, and says so.
+// Submits the job's script to Slurm and reports it.
 int job_submit(struct shell *shell, int64_t id, struct err *err);
 
-// "job 3 (train) is done", "job 3 (train) failed: the disk is full"; with sinks its tables as well.
+// Returns "job 3 (train) is done" or "job 3 (train) failed: the disk is full"; with sinks, also
+// shows the job's tables. The caller frees the text.
 char *job_text_end(const struct shell *shell, const struct job_row *row, struct sinks *sinks);
 
 #endif

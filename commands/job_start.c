@@ -62,7 +62,7 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
 }
 
-// "" names no file, and is most often a variable without a value.
+// An empty argument is most often a variable without a value.
 static int check_words(const char *kind, int argc, char **argv, struct err *err)
 {
     for (int i = 0; i < argc; i++)
@@ -85,7 +85,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     if (status == 0 && where->ranks)
         status = settings_set(settings, "job.ranks", where->ranks, err);
     if (k->settle) k->settle(settings, m);
-    // The machine with the shell may have none.
+    // The shell's machine may have no GPU.
     if (queued && settings_integer(settings, "job.gpus")) order.device = "cuda";
     if (status == 0) status = job_check_ranks(k, settings, queued, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
@@ -100,7 +100,7 @@ void job_remember(struct shell *shell, int64_t id)
     shell->jobs[shell->job_count++] = id;
 }
 
-void job_tell(const struct shell *shell, const struct job_row *row, const char *change)
+void job_emit(const struct shell *shell, const struct job_row *row, const char *change)
 {
     const bool runs = row->state == STATE_RUNNING;
     const struct event_job job = { .job = row->id,
@@ -122,11 +122,11 @@ void job_tell(const struct shell *shell, const struct job_row *row, const char *
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_JOB, .job = &job });
 }
 
-void job_tell_now(const struct shell *shell, int64_t id, const char *change)
+void job_emit_now(const struct shell *shell, int64_t id, const char *change)
 {
     struct job_row row;
     if (store_job_read(shell->store, id, &row, NULL) < 0) return;
-    job_tell(shell, &row, change);
+    job_emit(shell, &row, change);
     job_row_release(&row);
 }
 
@@ -137,7 +137,7 @@ int job_submit(struct shell *shell, int64_t id, struct err *err)
     if (store_job_submit(shell->store, id, err) < 0) return -1;
     if (store_job_read(shell->store, id, &row, err) < 0) return -1;
     job_remember(shell, id);
-    job_tell(shell, &row, "submitted");
+    job_emit(shell, &row, "submitted");
     sinks_notice(shell->sinks,
                  "job %" PRId64 ": %s was submitted as Slurm job %s (/job %" PRId64
                  ", /wait %" PRId64 ")",
@@ -146,8 +146,8 @@ int job_submit(struct shell *shell, int64_t id, struct err *err)
     return 0;
 }
 
-// A job that cannot be handed over is none. No other one gets its number: an sbatch that ran out of
-// time may have handed it over all the same.
+// A job that cannot be submitted is deleted. Its number is not used again: an sbatch that timed out
+// may have submitted it nevertheless.
 static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
                      struct err *err)
 {
@@ -156,7 +156,7 @@ static int queue_job(struct shell *shell, int64_t id, const struct job_where *wh
     if (status == 0 && where->submit)
         status = job_submit(shell, id, err);
     else if (status == 0) {
-        job_tell_now(shell, id, "prepared");
+        job_emit_now(shell, id, "prepared");
         sinks_notice(shell->sinks,
                      "job %" PRId64 ": wrote '%s'; /job %" PRId64 " submit hands it to Slurm", id,
                      where->script, id);
@@ -171,7 +171,7 @@ static int begin_job(struct shell *shell, int64_t id, const char *kind,
     if (where->script || where->submit) return queue_job(shell, id, where, err);
     if (store_job_start(shell->store, id, err) < 0) return -1;
     job_remember(shell, id);
-    job_tell_now(shell, id, "started");
+    job_emit_now(shell, id, "started");
     sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
                  id, kind, id, id);
     return 0;
@@ -208,7 +208,7 @@ void shell_job_news(struct shell *shell)
         if (!shell->store || store_job_read(shell->store, shell->jobs[i], &row, NULL) < 0) continue;
         if (job_state_ended(row.state)) {
             char *text = job_text_end(shell, &row, NULL);
-            job_tell(shell, &row, "ended");
+            job_emit(shell, &row, "ended");
             sinks_notice(shell->sinks, "%s", text);
             free(text);
             job_forget(shell, row.id);
@@ -235,7 +235,7 @@ int job_number(const char *text, int64_t *id, struct err *err)
     return 0;
 }
 
-// The path from the root on, without a slash at its end; belongs to the caller.
+// Returns the absolute path without a trailing slash; the caller frees it.
 static char *whole_path(const char *folder, const char *path)
 {
     char *joined = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", folder, path);
@@ -279,7 +279,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     return 0;
 }
 
-// A finished run that --resume only opens again reports nothing.
+// A job that resumed an already finished run has reported nothing.
 static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;

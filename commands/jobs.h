@@ -11,7 +11,7 @@
 
 #include "commands/command.h"
 
-// What any job takes beside its own arguments; as typed, NULL without.
+// Options of every job, as typed; NULL: not given.
 struct job_where {
     const char *ranks;  // --ranks N
     const char *script; // --sbatch FILE
@@ -19,14 +19,14 @@ struct job_where {
 };
 
 struct job_kind;
-// Takes these out of the words of a job of kind k; NULL: of none.
+// Removes them from the words of a job of kind k (NULL: of any kind).
 int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
                      struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
 // starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
 // With --sbatch or --submit it writes a script for a queue instead, and submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
-// A job order of that kind with the shell's model and settings; borrows all of them.
+// Returns a job order with the shell's model and settings, which it borrows.
 struct job_order;
 struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc,
                                  char **argv);

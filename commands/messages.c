@@ -1,4 +1,4 @@
-// commands/messages.c -- /messages: a conversation from a JSON file, all of it or nothing.
+// commands/messages.c -- /messages: appends a conversation from a JSON file, whole or not at all.
 #include <stdlib.h>
 
 #include "commands/command.h"

@@ -45,7 +45,7 @@ void words_release(struct words *w)
     *w = (struct words){ 0 };
 }
 
-// Takes the finished word, or drops it when its reading failed.
+// Adds the finished word, or drops it if reading it failed.
 static int words_take(struct words *w, struct buf *word, int status)
 {
     if (status == 0) words_add(w, buf_take(word));
@@ -67,7 +67,7 @@ static const char *variable_value(const struct shell *shell, const char *name)
     return getenv(name);
 }
 
-// *p at "${": appends the value, moves *p behind "}". "${NAME:-VALUE}": VALUE where there is none.
+// *p is at "${": appends the value and moves *p past "}". "${NAME:-VALUE}" defaults to VALUE.
 static int add_variable(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     const char *name = *p + 2, *end = name;
@@ -92,7 +92,7 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
     return value || other ? 0 : -1;
 }
 
-// Appends the character at *p (a variable's value, "${" for "$${") and moves on.
+// Appends the character at *p (or a variable's value, or "${" for "$${") and advances *p.
 static int add_next(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     if (!strncmp(*p, "${", 2)) return add_variable(to, p, shell, err);
@@ -128,7 +128,7 @@ static void add_utf8(struct buf *to, uint32_t c)
     for (int i = more - 1; i >= 0; i--) buf_putc(to, (char)(0x80 | (c >> (6 * i) & 0x3f)));
 }
 
-// *p behind "\u": one character, perhaps of two surrogates.
+// *p is after "\u": reads one character, which may be two surrogates.
 static int add_unicode(struct buf *to, const char **p, struct err *err)
 {
     uint32_t c, low;
@@ -147,7 +147,7 @@ static int add_unicode(struct buf *to, const char **p, struct err *err)
     return 0;
 }
 
-// *p at a backslash.
+// *p is at a backslash.
 static int add_escape(struct buf *to, const char **p, struct err *err)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -165,7 +165,7 @@ static int add_escape(struct buf *to, const char **p, struct err *err)
     return 0;
 }
 
-// *p at the opening quote; moves it behind the closing one.
+// *p is at the opening quote; moves it past the closing one.
 static int add_quoted(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     ++*p;
@@ -177,7 +177,7 @@ static int add_quoted(struct buf *to, const char **p, const struct shell *shell,
     return 0;
 }
 
-// Is all of this one quoted string?
+// Is the whole text one quoted string?
 static bool one_quoted(const char *text)
 {
     if (*text++ != '"') return false;
@@ -201,7 +201,7 @@ bool triple_closed(const char *text, size_t length)
     return length >= 3 && !memcmp(text + length - 3, "\"\"\"", 3);
 }
 
-// `text` follows the opening """. Line ends beside the marks are not part of it.
+// `text` follows the opening """. Line ends next to the marks are dropped.
 static int triple_parse(struct words *w, const char *text, const struct shell *shell,
                         struct err *err)
 {
@@ -237,7 +237,7 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
     return words_take(w, &word, add_quoted(&word, &p, shell, err));
 }
 
-// An argument without quotes: up to the next blank.
+// Reads an unquoted argument, up to the next blank.
 static int add_plain(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;

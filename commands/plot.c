@@ -100,7 +100,7 @@ static void add_job(struct plot *p, int64_t id, const char *label)
     p->jobs[p->job_count++] = (struct named){ id, xstrdup(label) };
 }
 
-// A number of a job, a folder or file that jobs were about, or the name of a series.
+// Reads a job number, a folder or file of jobs, or the name of a series.
 static int read_word(struct plot *p, struct shell *shell, const char *word, struct err *err)
 {
     int64_t id, *ids;
@@ -124,7 +124,7 @@ static int read_word(struct plot *p, struct shell *shell, const char *word, stru
 
 // If another job resumed a run, the curve continues where that job starts; the earlier job's values
 // of later steps are discarded.
-static void go_on(struct curve *c, const struct curve *more)
+static void continue_curve(struct curve *c, const struct curve *more)
 {
     if (!more->count) return;
     while (c->count && c->steps[c->count - 1] >= more->steps[0]) c->count--;
@@ -144,7 +144,7 @@ static int add_curve(struct plot *p, struct store *s, const struct named *job, c
     for (size_t i = 0; i < p->drawn_count; i++) {
         struct drawn *d = &p->drawn[i];
         if (strcmp(d->label, job->label) != 0 || strcmp(d->series, name) != 0) continue;
-        go_on(&d->curve, &c);
+        continue_curve(&d->curve, &c);
         curve_release(&c);
         return 0;
     }
@@ -237,7 +237,7 @@ static int write_csv(const struct plot *p, struct err *err)
     return file_out_close(f, p->o->csv, err);
 }
 
-// Something must be there to draw. Says what a logarithmic axis leaves out.
+// Refuses an empty plot; notices points that a logarithmic axis leaves out.
 static int check_points(const struct shell *shell, const struct plot_axes *axes,
                         const struct plot_line *lines, size_t count, struct err *err)
 {
@@ -281,7 +281,7 @@ static bool one_series(const struct plot *p)
     return true;
 }
 
-// Folders are names enough where all lines show the same.
+// Folder names suffice if all lines show the same series.
 static char *line_name(const struct plot *p, const struct drawn *d)
 {
     if (p->label_count < 2) return xstrdup(d->series);
@@ -320,7 +320,7 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
     return status;
 }
 
-// Without series, a plot shows the loss; a table has them all.
+// Without a named series, a plot shows the loss and a CSV file has all series.
 static int choose_series(const struct shell *shell, struct plot *p, struct err *err)
 {
     if (p->o->csv && !p->o->figure) {

@@ -7,7 +7,7 @@
 #include "core/base/csv.h"
 #include "core/base/names.h"
 
-// More can be neither drawn nor read.
+// Limits of what a plot can show legibly.
 enum { LINES_MOST = 1000, NAMES_MOST = 10000 };
 
 struct drawing {
@@ -62,7 +62,7 @@ static int choose_columns(struct drawing *d, struct err *err)
     return status;
 }
 
-// "LOW,HIGH": an interval belongs to one value of its row.
+// "LOW,HIGH": columns with the bounds of one interval per row.
 static int choose_interval(struct drawing *d, struct err *err)
 {
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
@@ -82,7 +82,7 @@ static int choose_interval(struct drawing *d, struct err *err)
 
 // --- lines ---------------------------------------------------------------------------------------
 
-// Are the values of x names?
+// If X is not numeric, collects its values as names.
 static int find_names(struct drawing *d, struct err *err)
 {
     double value;
@@ -98,7 +98,7 @@ static int find_names(struct drawing *d, struct err *err)
                    d->t.columns[d->x], NAMES_MOST);
 }
 
-// NaN without a number; a text and infinity are counted.
+// Returns NaN for a cell without a number; counts texts and infinities.
 static double number_at(struct drawing *d, size_t row, int column)
 {
     const char *cell = csv_cell(&d->t, row, column);
@@ -118,8 +118,8 @@ static double x_value(struct drawing *d, size_t row)
     return names_find(&d->names, csv_cell(&d->t, row, d->x), &number) ? (double)number : NAN;
 }
 
-// "contribution", "layer 3", "score (prune off)": the values that the line is of, with their column
-// where they do not speak for themselves, and the column of y where there are several.
+// Names a line by its --by values: "contribution", "layer 3", "score (prune off)". Numbers follow
+// the name of their column; the name of Y comes first if there are several.
 static char *line_name(const struct drawing *d, size_t row, size_t y)
 {
     const bool several = d->y_count > 1;
@@ -173,39 +173,39 @@ static void add_point(struct drawing *d, struct plot_line *l, size_t row, int y)
     l->count++;
 }
 
-struct place {
+struct ordered_point {
     double x;
     size_t at; // in the file
 };
 
-// What has no x goes last.
+// Points without x come last.
 static int by_x(const void *a, const void *b)
 {
-    const struct place *p = a, *q = b;
+    const struct ordered_point *p = a, *q = b;
     if (isnan(p->x) != isnan(q->x)) return isnan(p->x) ? 1 : -1;
     if (p->x < q->x || p->x > q->x) return p->x < q->x ? -1 : 1;
     return p->at < q->at ? -1 : p->at > q->at;
 }
 
-static void arrange(double **list, const struct place *places, size_t count)
+static void arrange(double **list, const struct ordered_point *order, size_t count)
 {
     double *sorted = *list ? xreallocarray(NULL, count, sizeof *sorted) : NULL;
-    for (size_t i = 0; i < count && sorted; i++) sorted[i] = (*list)[places[i].at];
+    for (size_t i = 0; i < count && sorted; i++) sorted[i] = (*list)[order[i].at];
     free(*list);
     *list = sorted;
 }
 
-// In the order of x, so that rows that were measured again are no zigzag.
+// Sorts points by x, so that rows measured again make no zigzag.
 static void sort_points(struct plot_line *l)
 {
-    struct place *places = xreallocarray(NULL, l->count, sizeof *places);
-    for (size_t i = 0; i < l->count; i++) places[i] = (struct place){ l->x[i], i };
-    qsort(places, l->count, sizeof *places, by_x);
-    arrange(&l->x, places, l->count);
-    arrange(&l->y, places, l->count);
-    arrange(&l->low, places, l->count);
-    arrange(&l->high, places, l->count);
-    free(places);
+    struct ordered_point *order = xreallocarray(NULL, l->count, sizeof *order);
+    for (size_t i = 0; i < l->count; i++) order[i] = (struct ordered_point){ l->x[i], i };
+    qsort(order, l->count, sizeof *order, by_x);
+    arrange(&l->x, order, l->count);
+    arrange(&l->y, order, l->count);
+    arrange(&l->low, order, l->count);
+    arrange(&l->high, order, l->count);
+    free(order);
 }
 
 static int make_lines(struct drawing *d, struct err *err)

@@ -23,7 +23,7 @@ int preset_named(const struct shell *shell, const char *name, struct preset_valu
     return status;
 }
 
-// KEY=...: a name with more than one letter, so that a question may begin with x=3.
+// KEY has more than one letter, so that a question may begin with x=3.
 static bool is_setting(const char *word, const char *equals)
 {
     const size_t length = (size_t)(equals - word);
@@ -39,8 +39,8 @@ static int add_setting(struct preset_values *v, const char *word, const char *eq
     return status < 0 ? -1 : preset_add_word(v, word, err);
 }
 
-// A preset among the settings of a comparison, with what the model's folder keeps for it; values
-// that change nothing are left out.
+// Adds a preset to the settings of a comparison, with files that the model's folder keeps for it;
+// leaves out values that change nothing.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
                       struct err *err)
 {
@@ -79,8 +79,8 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 
 // --- the actions ---------------------------------------------------------------------------------
 
-// Without a KEY: what decides how the model computes, what recipes set, and whatever else is not at
-// its default.
+// Without a KEY: settings of methods, settings that recipes set, and all others that differ from
+// their default.
 static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
 {
     if (!argc) return method_of(row->key) || preset_sets(row->key) || settings_changed(s, row->key);

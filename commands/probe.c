@@ -50,7 +50,7 @@ static const struct message *last_answer(const struct engine *e)
     return NULL;
 }
 
-// The text of each token; characters of several tokens stand at the last of them.
+// Returns the text of each token; a character of several tokens belongs to the last of them.
 static char **split_words(const struct tokenizer *t, const struct ids *ids)
 {
     struct detokenizer d;
@@ -65,7 +65,7 @@ static char **split_words(const struct tokenizer *t, const struct ids *ids)
     return words;
 }
 
-// The maps of a token, of all that were measured.
+// Adds the maps of one token to the film.
 static int add_token(const struct shell *shell, const struct results *r, size_t token,
                      struct film *film, struct err *err)
 {
@@ -111,12 +111,12 @@ static int draw_frames(const struct shell *shell, struct film *film, struct err 
     return film_close(film, err);
 }
 
-static void say_written(const struct shell *shell, size_t count, const char *path)
+static void report_film(const struct shell *shell, size_t count, const char *path)
 {
-    char *said = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
-    sinks_written(shell->sinks, "film", path, said);
+    char *what = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
+    sinks_written(shell->sinks, "film", path, what);
     figure_check_font(shell);
-    free(said);
+    free(what);
 }
 
 static int film_of_answer(const struct shell *shell, const struct measure_request *request,
@@ -132,7 +132,7 @@ static int film_of_answer(const struct shell *shell, const struct measure_reques
     int status = film_open(&film, path, err);
     if (status == 0) status = add_tokens(shell, request, count, &film, &r, err);
     if (status == 0) status = draw_frames(shell, &film, err);
-    if (status == 0) say_written(shell, film.frame_count, path);
+    if (status == 0) report_film(shell, film.frame_count, path);
     film_release(&film);
     results_release(&r);
     for (size_t i = 0; i < answer->ids.count; i++) free(words[i]);

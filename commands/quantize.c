@@ -1,5 +1,5 @@
 // commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
-// smaller weights, reads it again, and says how much was lost.
+// smaller weights, and compares it with the model.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,18 +56,18 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-// What was written, by type: rows that fit no blocks may have left little in the one asked for.
-static void say_written(const struct shell *shell, const char *path, const char *what,
+// Reports the matrices by type: few may have the requested type if rows do not fit its blocks.
+static void report_file(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
     sinks_text(shell->sinks, "%s: %s, %.2f MB; matrices: %s", path, what, (double)s->bytes / 1e6,
                s->types);
 }
 
-static void say_model(const struct shell *shell, const struct quantize_options *o,
-                      const struct gguf_summary *s)
+static void report_model(const struct shell *shell, const struct quantize_options *o,
+                         const struct gguf_summary *s)
 {
-    say_written(shell, o->path, "language model", s);
+    report_file(shell, o->path, "language model", s);
     if (s->misfits)
         sinks_notice(shell->sinks,
                      "%d of %d matrices have another type: their rows do not fit the blocks of %s",
@@ -117,11 +117,11 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         if (status < 0 && encoder) unlink(path);
     }
     if (status == 0 && sees) {
-        say_written(shell, path, "picture encoder and projector", &of_encoder);
+        report_file(shell, path, "picture encoder and projector", &of_encoder);
         sinks_written(shell->sinks, "encoder", path, NULL);
     }
     if (status == 0) {
-        say_model(shell, o, &of_model);
+        report_model(shell, o, &of_model);
         sinks_written(shell->sinks, "model", o->path, NULL);
     }
     if (status == 0 && engine_sees(shell->engine) && !sees)
@@ -132,7 +132,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 // --- what was lost -------------------------------------------------------------------------------
 
-// With the encoder that was written: it may decide the family.
+// Compares with the written encoder, which may decide the family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
     struct text_difference d;

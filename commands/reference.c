@@ -15,7 +15,7 @@ static void add_choices(struct buf *b, const char *const *choices, const char *b
     }
 }
 
-// Ends beyond this are no limits a person would meet.
+// Bounds beyond this are not worth showing.
 static const double far = 1e9;
 
 static void add_range(struct buf *b, const struct setting *row)
@@ -87,7 +87,7 @@ static void man_entry(struct buf *out, const char *head, const char *values, con
     buf_putc(out, '\n');
 }
 
-// A paragraph, an item, or an example, which stays a line of its own.
+// Writes a paragraph, an item or an example; an example keeps its line.
 static void man_part(struct buf *out, const struct help_part *part)
 {
     static const char *const before[] = { ".PP\n", ".TP\n", ".PP\n.nf\n" };

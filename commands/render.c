@@ -26,7 +26,7 @@ static int read_messages(struct jinja_arena *arena, struct jinja_value variables
     return 0;
 }
 
-// NAME=VALUE: JSON where it is JSON, else text.
+// NAME=VALUE: VALUE is read as JSON if it is JSON, else as text.
 static int read_variable(struct jinja_arena *arena, struct jinja_value variables, const char *word,
                          struct err *err)
 {

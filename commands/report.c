@@ -1,12 +1,11 @@
-// commands/report.c -- /report: puts the tables that a Markdown file names into it.
+// commands/report.c -- /report: fills the tables of a Markdown file from CSV files.
 //
 //   <!-- table keep.csv keep score hellinger where method=capa -->
 //   | keep | score | hellinger |        these lines are rewritten each time, up to the end
 //   <!-- end -->
 //
-// The text around stays as a person wrote it; pictures are Markdown's own (![](keep.png)). Files
-// are looked for beside the one that is written, then beside the one that is read; pictures that
-// are only there are copied.
+// Other text is unchanged; pictures are plain Markdown (![](keep.png)). Files are searched in the
+// folder of the output, then in that of the input; pictures found only in the latter are copied.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +23,13 @@
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
 static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
 
-// Folders, each with a slash at its end or empty.
-struct place {
+// Folders, each empty or with a trailing slash.
+struct folders {
     char *to, *from; // of the file that is written, and of the one that is read
 };
 
-// What a marked line asks for.
-struct wanted {
+// A marked line, parsed.
+struct report_table {
     char *path;
     struct csv t;
     int columns[COLUMNS_MAX];
@@ -40,7 +39,7 @@ struct wanted {
     struct words words;
 };
 
-static void wanted_release(struct wanted *w)
+static void report_table_release(struct report_table *w)
 {
     free(w->path);
     free(w->chosen);
@@ -50,7 +49,7 @@ static void wanted_release(struct wanted *w)
 
 // --- a marked line -------------------------------------------------------------------------------
 
-static int add_column(struct wanted *w, const char *name, struct err *err)
+static int add_column(struct report_table *w, const char *name, struct err *err)
 {
     const int column = csv_find_column(&w->t, name, w->path, err);
     if (column < 0) return -1;
@@ -60,8 +59,8 @@ static int add_column(struct wanted *w, const char *name, struct err *err)
     return 0;
 }
 
-// "across COLUMN VALUE" takes the two words behind it.
-static int read_word(struct wanted *w, int *at, struct err *err)
+// "across" takes the next two words.
+static int read_word(struct report_table *w, int *at, struct err *err)
 {
     const char *word = w->words.list[*at];
     if (strchr(word, '=')) return csv_where(&w->t, word, w->path, w->chosen, err);
@@ -75,13 +74,13 @@ static int read_word(struct wanted *w, int *at, struct err *err)
     return w->across < 0 || w->value < 0 ? -1 : 0;
 }
 
-// Beside the file that is written, else beside the one that is read; belongs to the caller.
-static char *find_file(const char *file, const struct place *place)
+// Searches the folder of the output, then that of the input; the caller frees the path.
+static char *find_file(const char *file, const struct folders *folders)
 {
     if (*file == '/') return xstrdup(file);
-    char *near = xasprintf("%s%s", place->to, file);
+    char *near = xasprintf("%s%s", folders->to, file);
     if (access(near, F_OK) == 0) return near;
-    char *other = xasprintf("%s%s", place->from, file);
+    char *other = xasprintf("%s%s", folders->from, file);
     if (access(other, F_OK) != 0) {
         free(other);
         return near;
@@ -90,11 +89,11 @@ static char *find_file(const char *file, const struct place *place)
     return other;
 }
 
-static int read_wanted(struct wanted *w, const char *line, size_t length, const struct place *place,
-                       const struct shell *shell, struct err *err)
+static int read_table(struct report_table *w, const char *line, size_t length,
+                      const struct folders *folders, const struct shell *shell, struct err *err)
 {
     char *text = xstrndup(line, length), *end = strstr(text, "-->");
-    *w = (struct wanted){ .across = -1, .value = -1 };
+    *w = (struct report_table){ .across = -1, .value = -1 };
     if (end) *end = 0;
     int status =
         end ? words_parse(&w->words, text, shell, err) : err_set(err, "the line has no '-->'");
@@ -102,14 +101,14 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
     const char *file = w->words.count ? w->words.list[0] : NULL;
     if (status == 0 && !file) status = err_set(err, "the file name is missing");
     if (status < 0 || !file) return -1;
-    w->path = find_file(file, place);
+    w->path = find_file(file, folders);
     if (csv_read(&w->t, w->path, err) < 0) return -1;
     if (!w->t.column_count)
         return err_set(err, "'%s' is empty: a CSV file needs a header", w->path);
     w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
     const bool all = !w->column_count;
-    // Where the numbers come from is for programs.
+    // Columns of provenance are for programs.
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)
         if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
             status = add_column(w, w->t.columns[c], err);
@@ -118,7 +117,7 @@ static int read_wanted(struct wanted *w, const char *line, size_t length, const 
 
 // --- the table -----------------------------------------------------------------------------------
 
-// A character so that it ends no cell, and begins no comment: that might be one of our marks.
+// Escapes a character that would end a cell or begin a comment, which might be one of our marks.
 static void write_character(struct buf *b, const char *text)
 {
     static const char comment[] = "<!--";
@@ -130,7 +129,7 @@ static void write_character(struct buf *b, const char *text)
         buf_putc(b, *text == '\n' ? ' ' : *text);
 }
 
-// Numbers with four digits.
+// Shortens numbers to four digits.
 static void write_cell(struct buf *b, const char *text)
 {
     double value;
@@ -151,7 +150,7 @@ static void write_line(struct buf *b, int columns)
     buf_puts(b, "\n");
 }
 
-static void write_rows(struct buf *b, const struct wanted *w)
+static void write_rows(struct buf *b, const struct report_table *w)
 {
     buf_puts(b, "|");
     for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
@@ -166,7 +165,7 @@ static void write_rows(struct buf *b, const struct wanted *w)
 }
 
 // Is it the first chosen row with these values in its columns?
-static bool first_of(const struct wanted *w, size_t row, const int *columns, int count)
+static bool first_of(const struct report_table *w, size_t row, const int *columns, int count)
 {
     for (size_t r = 0; r < row; r++) {
         bool same = w->chosen[r];
@@ -177,8 +176,8 @@ static bool first_of(const struct wanted *w, size_t row, const int *columns, int
     return w->chosen[row];
 }
 
-// The cell where the columns have the values of row `a`, and `across` that of row `b`.
-static const char *find_value(const struct wanted *w, size_t a, size_t b)
+// Returns the value of the row that has the columns of row `a` and the `across` of row `b`.
+static const char *find_value(const struct report_table *w, size_t a, size_t b)
 {
     for (size_t r = 0; r < w->t.row_count; r++) {
         bool same =
@@ -190,7 +189,7 @@ static const char *find_value(const struct wanted *w, size_t a, size_t b)
     return "";
 }
 
-static void write_across(struct buf *b, const struct wanted *w)
+static void write_across(struct buf *b, const struct report_table *w)
 {
     int columns = w->column_count;
     buf_puts(b, "|");
@@ -214,18 +213,18 @@ static void write_across(struct buf *b, const struct wanted *w)
 
 // --- the file ------------------------------------------------------------------------------------
 
-static int add_table(struct buf *b, const char *line, size_t length, const struct place *place,
+static int add_table(struct buf *b, const char *line, size_t length, const struct folders *folders,
                      const struct shell *shell, struct err *err)
 {
-    struct wanted w;
+    struct report_table w;
     const size_t skip = sizeof opening - 1;
-    const int status = read_wanted(&w, line + skip, length - skip, place, shell, err);
+    const int status = read_table(&w, line + skip, length - skip, folders, shell, err);
     if (status == 0) (w.across >= 0 ? write_across : write_rows)(b, &w);
-    wanted_release(&w);
+    report_table_release(&w);
     return status;
 }
 
-// The mark that begins a line (after blanks); NULL: none.
+// Finds a mark at the start of a line (after blanks); NULL: none.
 static const char *find_mark(const char *text, const char *mark)
 {
     for (const char *p = text; *p; p += *p == '\n') {
@@ -237,7 +236,7 @@ static const char *find_mark(const char *text, const char *mark)
 }
 
 // Writes the text with its tables updated; returns their number, or -1.
-static int fill(struct buf *b, const char *text, const struct place *place,
+static int fill(struct buf *b, const char *text, const struct folders *folders,
                 const struct shell *shell, struct err *err)
 {
     int tables = 0, number = 1;
@@ -253,7 +252,7 @@ static int fill(struct buf *b, const char *text, const struct place *place,
         if (!end || (next && next < end))
             return err_set(err, "line %d: a line '%s' is missing after the table", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
-        if (add_table(b, p, length, place, shell, err) < 0) return err_in(err, "line %d", number);
+        if (add_table(b, p, length, folders, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';
         number--;
         tables++;
@@ -266,10 +265,10 @@ static int fill(struct buf *b, const char *text, const struct place *place,
     return tables;
 }
 
-// A picture beside the file that is read, and not beside the one that is written.
-static int bring_picture(const char *name, const struct place *place, struct err *err)
+// Copies a picture that exists beside the input but not beside the output.
+static int copy_picture(const char *name, const struct folders *folders, struct err *err)
 {
-    char *to = xasprintf("%s%s", place->to, name), *from = xasprintf("%s%s", place->from, name);
+    char *to = xasprintf("%s%s", folders->to, name), *from = xasprintf("%s%s", folders->from, name);
     size_t size;
     int status = 0;
     if (access(to, F_OK) < 0 && access(from, F_OK) == 0) {
@@ -282,8 +281,8 @@ static int bring_picture(const char *name, const struct place *place, struct err
     return status;
 }
 
-// Plain names only: what lies in other folders stays where it is.
-static int bring_pictures(const char *text, const struct place *place, struct err *err)
+// Copies pictures with plain names only; those in other folders stay there.
+static int copy_pictures(const char *text, const struct folders *folders, struct err *err)
 {
     int status = 0;
     for (const char *p = text; status == 0 && (p = strstr(p, "]("));) {
@@ -291,7 +290,7 @@ static int bring_pictures(const char *text, const struct place *place, struct er
         const size_t length = strcspn(p, "()/ \n");
         if (p[length] != ')' || length < 5 || strncmp(p + length - 4, ".png", 4) != 0) continue;
         char *name = xstrndup(p, length);
-        status = bring_picture(name, place, err);
+        status = copy_picture(name, folders, err);
         free(name);
     }
     return status;
@@ -315,22 +314,22 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
         return -1;
     }
     char *copy = xstrndup(text, size);
-    struct place place = { folder_of(to), folder_of(from) };
+    struct folders folders = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
-    const int tables = fill(&b, copy, &place, shell, err);
+    const int tables = fill(&b, copy, &folders, shell, err);
     // An updated document keeps its text; another file may be replaced only as any output.
     int status = tables < 0          ? err_in(err, "%s", from)
                  : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
                                      : file_out_write(to, b.data, b.length, err);
-    if (status == 0) status = bring_pictures(copy, &place, err);
+    if (status == 0) status = copy_pictures(copy, &folders, err);
     if (status == 0) {
         char *what = xasprintf("%d tables", tables);
         sinks_written(shell->sinks, "report", to, what);
         free(what);
     }
     buf_release(&b);
-    free(place.to);
-    free(place.from);
+    free(folders.to);
+    free(folders.from);
     free(copy);
     free(text);
     return status;

@@ -1,5 +1,5 @@
-// commands/run.c -- /run: a file of lines, up to the first error; once for each combination of the
-// values that its variables are given.
+// commands/run.c -- /run: runs a file of lines up to the first error, once for each combination of
+// values of its variables.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct variables {
     int count;
 };
 
-// NAME=VALUE,VALUE; values are separated by "|" if there is one: some hold commas.
+// NAME=VALUE,VALUE; values that contain commas are separated by "|".
 static int read_variable(struct variables *v, const char *word, struct err *err)
 {
     const char *equals = strchr(word, '=');
@@ -47,7 +47,7 @@ static void variables_release(struct variables *v)
     }
 }
 
-// Runs the script with the current values in front of the shell's variables, then restores these.
+// Runs the script with the current values before the shell's variables, then restores the latter.
 static int run_once(struct shell *shell, const char *file, const struct variables *v,
                     struct err *err)
 {
@@ -68,7 +68,7 @@ static int run_once(struct shell *shell, const char *file, const struct variable
     return status;
 }
 
-// The next combination, the last variable the quickest; false after the last one.
+// Advances to the next combination, the last variable fastest; false after the last combination.
 static bool advance(struct variables *v)
 {
     for (int i = v->count; i-- > 0;) {

@@ -20,7 +20,7 @@ enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
 // --- logical lines -------------------------------------------------------------------------------
 
-// Ends in an odd number of backslashes: goes on, without the last one.
+// Removes a final backslash that is not escaped; returns whether there was one.
 static bool take_backslash(struct buf *text)
 {
     size_t n = 0;
@@ -69,7 +69,7 @@ void line_reader_release(struct line_reader *r)
 
 // --- one line ------------------------------------------------------------------------------------
 
-// several: that it is an action of several commands, if it is.
+// several: has a message if the name is an action of several commands.
 static int unknown_command(const char *name, const struct err *several, struct err *err)
 {
     if (several->text[0]) return err_set(err, "%s", several->text);
@@ -101,7 +101,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     if (command && !noun) action = NULL;
     if (action) command = action;
 
-    // The files that a command must not replace: so far, those of the conversation's pictures.
+    // The command must not replace the files of the conversation's pictures.
     const struct engine_talk c = engine_talk(shell->engine);
     file_in_clear();
     for (size_t i = 0; i < c.picture_count; i++)
@@ -117,7 +117,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);
-    // Lines are text. Only a file may have a name that is not UTF-8.
+    // Lines are UTF-8; only the name of an existing file may be something else.
     for (int i = 0; i < args.count && status == 0; i++) {
         const char *word = args.list[i];
         if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
@@ -147,8 +147,8 @@ static bool is_picture_file(const char *path)
     return false;
 }
 
-// The path that a piece of a text names: without quotes and punctuation around it. NULL: no picture
-// file.
+// Returns the path of the picture file that a piece of text names, without quotes and punctuation
+// around it; NULL: it names none.
 static char *picture_named(const char *text, size_t length)
 {
     while (length && strchr("\"'`(<[", *text)) text++, length--;
@@ -175,7 +175,7 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
-// A file's name is only text to the model: people used to programs that attach it may not know.
+// A file name is only text to the model, unlike in programs that attach it.
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -212,7 +212,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     return status;
 }
 
-// Who types one of these alone means the program, not the model.
+// These words alone are meant for the program, not for the model.
 static bool wants_out(const char *line)
 {
     static const char *const words[] = { "exit", "quit", "bye", ":q", ":q!", ":wq", NULL };
@@ -223,7 +223,7 @@ static bool wants_out(const char *line)
     return false;
 }
 
-// "help", "?", "help train": who types that means /help. Not "help me with this picture".
+// "help", "?" and "help train" mean /help; "help me with this picture" does not.
 static bool wants_help(const char *line)
 {
     const size_t n = strcspn(line, " \t\n");
@@ -236,7 +236,7 @@ static bool wants_help(const char *line)
     return known;
 }
 
-// The name of a command without its slash is sent to the model, which the person may not want.
+// Notices the name of a command without its slash, which is sent to the model.
 static void hint_command(const struct shell *shell, const char *line)
 {
     const char *end = name_end(line);
@@ -262,9 +262,9 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
                        p);
     const bool command = p[0] == '/' && p[1] != '/';
     if (shell->interactive && !command) hint_command(shell, p);
-    if (!command) adapter_tell(shell);
+    if (!command) adapter_report(shell);
     const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
-    if (command) adapter_tell(shell);
+    if (command) adapter_report(shell);
     engine_look_identity(shell->engine);
     return status;
 }
@@ -297,8 +297,7 @@ static int wait_for(const struct script *s, struct err *err)
     return file_in_wait(fileno(s->file), engine_cancel_flag(s->shell->engine), err);
 }
 
-// The next byte; EOF at the end, and when reading fails (ferror). A pipe is waited for until
-// Ctrl-C.
+// Returns the next byte; EOF at the end and on an error (ferror). Waits for a pipe until Ctrl-C.
 static int next_byte(struct script *s, struct err *err)
 {
     for (;;) {
@@ -310,7 +309,7 @@ static int next_byte(struct script *s, struct err *err)
     }
 }
 
-// Next physical line without its end: 1, 0 at the end of the file, -1.
+// Reads the next physical line without its end: 1; 0 at the end of the file; -1.
 static int read_physical(struct script *s, struct err *err)
 {
     int c;
@@ -329,7 +328,7 @@ static int read_physical(struct script *s, struct err *err)
     return 1;
 }
 
-// Next logical line in s->reader.text: 1, 0 at the end, -1.
+// Reads the next logical line into s->reader.text: 1; 0 at the end; -1.
 static int read_logical(struct script *s, struct err *err)
 {
     s->first = s->number + 1;
@@ -353,8 +352,8 @@ static FILE *stream_of(int fd)
     return f;
 }
 
-// `path` or standard input. A pipe that nobody has opened to write is waited for: reading it would
-// be its end.
+// Opens `path` or standard input. Waits until a pipe has a writer: before that, reading it gives
+// end of file.
 static int script_open(struct script *s, const char *path, struct err *err)
 {
     if (!strcmp(path, "-")) {

@@ -6,7 +6,8 @@
 
 #include "commands/command.h"
 
-// The current session's name; NULL and a message before its first message, or if it cannot be kept.
+// Returns the current session's name; NULL with a message if it has no message yet or cannot be
+// saved.
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {
@@ -20,8 +21,9 @@ static const char *current(const struct shell *shell, struct err *err)
     return name;
 }
 
-// The session as fields, for programs. file: NULL, or where it was exported to.
-static void tell(const struct shell *shell, const char *change, const char *name, const char *file)
+// Emits the session as fields, for programs. file: where it was exported to, or NULL.
+static void emit_session(const struct shell *shell, const char *change, const char *name,
+                         const char *file)
 {
     const struct event_session session = { .change = change,
                                            .name = name,
@@ -36,7 +38,7 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
 {
     const char *name = store_session(shell->store);
     if (store_check_file(shell->store, err) < 0) return -1;
-    tell(shell, "current", name, NULL);
+    emit_session(shell, "current", name, NULL);
     if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
     else
@@ -48,7 +50,7 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
 static void report_session(const struct shell *shell, const char *change, const char *what)
 {
     const char *name = store_session(shell->store);
-    tell(shell, change, name, NULL);
+    emit_session(shell, change, name, NULL);
     sinks_notice(shell->sinks, "%s '%s'", what, name ? name : "");
 }
 
@@ -57,7 +59,7 @@ static const char *text_or_empty(const char *text)
     return text ? text : "";
 }
 
-static void tell_row(const struct shell *shell, const struct session_row *row)
+static void emit_row(const struct shell *shell, const struct session_row *row)
 {
     const struct event_session session = { .change = "listed",
                                            .name = text_or_empty(row->name),
@@ -93,18 +95,18 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
                   text_or_empty(rows[i].title));
     }
     table_emit(&t, shell->sinks);
-    for (size_t i = 0; i < count; i++) tell_row(shell, &rows[i]);
+    for (size_t i = 0; i < count; i++) emit_row(shell, &rows[i]);
     store_list_free(rows, count);
     return 0;
 }
 
-// The old session ends before the conversation is cleared, so that it keeps its messages.
+// Ends the old session before clearing the conversation, so that it keeps its messages.
 static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
     engine_clear(shell->engine);
     store_restore_arithmetic(shell->store, shell->engine);
-    tell(shell, "begun", store_session(shell->store), NULL);
+    emit_session(shell, "begun", store_session(shell->store), NULL);
     sinks_notice(shell->sinks, "the next message starts a new session");
     return 0;
 }
@@ -127,7 +129,7 @@ static int rename_session(struct shell *shell, int argc, char **argv, struct err
 {
     const char *from = argc > 1 ? argv[0] : current(shell, err), *to = argv[argc - 1];
     if (!from || store_rename(shell->store, from, to, err) < 0) return -1;
-    tell(shell, "renamed", to, NULL);
+    emit_session(shell, "renamed", to, NULL);
     sinks_notice(shell->sinks, "renamed to '%s'", to);
     return 0;
 }
@@ -135,12 +137,12 @@ static int rename_session(struct shell *shell, int argc, char **argv, struct err
 static int delete_session(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_delete(shell->store, argv[0], err) < 0) return -1;
-    tell(shell, "deleted", argv[0], NULL);
+    emit_session(shell, "deleted", argv[0], NULL);
     sinks_notice(shell->sinks, "deleted '%s'", argv[0]);
     return 0;
 }
 
-// Nothing is overwritten; an empty file (mktemp) may be filled.
+// Only an empty file (mktemp) may be overwritten.
 static int check_free(const char *path, struct err *err)
 {
     struct stat st;
@@ -163,11 +165,11 @@ static bool is_session(const struct shell *shell, const char *name)
 // FILE [NAME], in either order.
 static int export(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool turned = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);
-    const char *file = argv[turned], *name = argc > 1 ? argv[!turned] : current(shell, err);
+    const bool swapped = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);
+    const char *file = argv[swapped], *name = argc > 1 ? argv[!swapped] : current(shell, err);
     if (!name || check_free(file, err) < 0) return -1;
     if (store_export(shell->store, name, file, err) < 0) return -1;
-    tell(shell, "exported", name, file);
+    emit_session(shell, "exported", name, file);
     sinks_notice(shell->sinks, "session '%s' written to '%s'", name, file);
     return 0;
 }

@@ -28,8 +28,8 @@ static int show_matching(const struct shell *shell, const char *pattern, struct 
     return shown ? 0 : settings_unknown(pattern, err);
 }
 
-// The engine reports a change; an unchanged value is reported here, so that a program always
-// sees an answer.
+// The engine reports only changes; an unchanged value is reported here, so that programs always get
+// a reply.
 static int set_value(const struct shell *shell, const char *key, const char *value, struct err *err)
 {
     if (!settings_find(key)) return settings_unknown(key, err);
@@ -41,7 +41,7 @@ static int set_value(const struct shell *shell, const char *key, const char *val
     return status;
 }
 
-// "KEY=VALUE", "KEY = VALUE" and "KEY VALUE ...": the value is the rest, joined by blanks.
+// "KEY=VALUE", "KEY = VALUE" or "KEY VALUE ...": the words of the value are joined by blanks.
 char *set_read(int argc, char **argv)
 {
     struct buf value = { 0 };
@@ -165,7 +165,8 @@ const char *setting_next(const struct setting *row, const char *now, int given, 
     return count ? values[at + 1 < count ? at + 1 : 0] : NULL;
 }
 
-// A method that is switched on takes what the model's folder keeps for it.
+// A method that is switched on also gets the adapter or calibration that the model's folder keeps
+// for it.
 static int switch_to(struct shell *shell, const char *key, const char *value, struct err *err)
 {
     struct preset_values v = { 0 };

@@ -6,8 +6,8 @@
 #include "core/engine/presets.h"
 #include "core/methods/method.h"
 
-// X(command, preset, what is set besides where the preset alone is refused (NULL: nothing), help,
-// details). The command is listed in commands/list.h too.
+// X(command, preset, settings added if the preset alone is refused (NULL: none), help, details).
+// commands/list.h lists the command too.
 #define ALIASES(X)                                                                              \
     X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                         \
       "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",                \
@@ -53,7 +53,7 @@ static int switch_on(struct shell *shell, const struct alias *alias, struct err 
     return 0;
 }
 
-// The methods that the preset names.
+// Switches off the methods that the preset names.
 static int switch_off(struct shell *shell, const struct alias *alias, struct err *err)
 {
     struct preset_values on = { 0 }, off = { 0 };

@@ -1,4 +1,4 @@
-// commands/table.c -- the table of commands: finding one, what it needs, running it.
+// commands/table.c -- the table of commands: finds a command, checks its needs, runs it.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +137,7 @@ const char *command_nearest(const char *name)
         const char *other = c->name;
         size_t d = length < 2 * strlen(other) ? text_distance(name, other) : best;
         if (length > 1 && !strncmp(name, other, length)) d = 0;
-        // A short word must agree in more than half of its letters.
+        // More than half of the letters must agree.
         if (d < best && d * 2 < strlen(other) && d * 2 <= length) {
             best = d;
             near = other;
@@ -190,7 +190,7 @@ static int unknown_action(const struct command *command, const char *word, const
     return -1;
 }
 
-// Moves argument number `at` behind the others, which are one less.
+// Moves argument number `at` to the end and drops it from the count; the list still owns it.
 static void move_behind(int *argc, char **argv, int at)
 {
     char *word = argv[at];
@@ -198,15 +198,16 @@ static void move_behind(int *argc, char **argv, int at)
     argv[--*argc] = word;
 }
 
-// The action of the line, which leaves the arguments; NULL: run().
+// Removes the action from the arguments; *action NULL: run() reads them.
 static int take_action(const struct command *command, int *argc, char **argv,
                        const struct command_action **action, struct err *err)
 {
-    const int place = command->action_at ? command->action_at - 1 : 0;
-    int at = place;
+    const int position = command->action_at ? command->action_at - 1 : 0;
+    int at = position;
     *action = command->run ? NULL : command->actions;
-    if (*argc <= place) {
-        if (place && *argc == place && find_action(command, argv[0]) && access(argv[0], F_OK) != 0)
+    if (*argc <= position) {
+        if (position && *argc == position && find_action(command, argv[0]) &&
+            access(argv[0], F_OK) != 0)
             return err_set(err, "say which one to %s: %s", argv[0], command->usage);
         return 0;
     }
@@ -216,8 +217,8 @@ static int take_action(const struct command *command, int *argc, char **argv,
         for (at = 0; at < *argc && !(*action = find_action(command, argv[at]));) at++;
     if (*action) move_behind(argc, argv, at);
     if (*action || !command->action_at) return 0;
-    // The usual one, if the word in its place exists as a file or preset and is no misspelt action.
-    const char *near = NULL, *word = argv[place];
+    // Otherwise the usual action, if the word exists as a file or preset and is no misspelt action.
+    const char *near = NULL, *word = argv[position];
     for (const struct command_action *a = command->actions; a->name; a++)
         if (!near && text_distance(word, a->name) < 2) near = a->name;
     const bool exists = command->complete == COMPLETE_PRESET || access(word, F_OK) == 0;
@@ -238,7 +239,7 @@ const struct command *command_of_action(const char *action, const char *first, b
     *noun = named && find_action(named, action) && named->action_at &&
             (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
-    // A number is that of a job.
+    // A number means a job.
     const bool number = first && *first && !first[strspn(first, "0123456789")];
     for (int i = 0; (c = command_at(i)); i++) {
         if (!c->action_at || !find_action(c, action)) continue;

@@ -1,4 +1,4 @@
-// commands/tour.c -- /tour: what the program does, in lines that can be run one by one.
+// commands/tour.c -- /tour: a guided tour whose steps are lines to run.
 #include "commands/tour.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static const struct tour_step steps[] = {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-// With a model that sees no pictures.
+// The steps for text-only models.
 static const struct tour_step text_steps[] = {
     { "Name three colours.", "Ask something. Ctrl-C stops an answer; /regen answers again." },
     { "/context", "How much of the context the conversation takes. Only new tokens are computed." },
@@ -66,7 +66,7 @@ int tour_count(bool sees)
     return sees ? STEPS : TEXT_STEPS;
 }
 
-// The demo picture beside the program, or where it is installed.
+// Searches the demo picture beside the program, then where it is installed.
 static char *find_picture(void)
 {
     static const char *const places[] = { "demo/pictures/scene-1.png",

@@ -1,4 +1,4 @@
-// commands/tour.h -- the steps of /tour, which the full screen offers one after the other.
+// commands/tour.h -- the steps of /tour.
 #ifndef COMMANDS_TOUR_H
 #define COMMANDS_TOUR_H
 

@@ -62,7 +62,7 @@ static void add_counts(struct table_builder *t, const struct params_count *c)
               c->total ? 100 * (double)c->trained / (double)c->total : 0);
 }
 
-// How many parameters are trained, by part.
+// Shows the trained parameters by part of the model.
 static void show_counts(const struct plan *p, const struct forecast *f)
 {
     struct table_builder t;
@@ -101,7 +101,7 @@ static void show_memory(const struct plan *p, const struct forecast *f)
                      (long long)f->picture_width, (long long)f->picture_height);
 }
 
-// What the planned run computes.
+// Shows the adapter and methods of the planned run.
 static void show_roles(const struct plan *p, const struct forecast *f)
 {
     char *acting = roles_text(f->role);
@@ -123,7 +123,7 @@ static int show_one(const struct plan *p, struct err *err)
     return 0;
 }
 
-// One line a method.
+// Shows one row per training method.
 static int show_all(struct plan *p, struct err *err)
 {
     struct table_builder t;
@@ -143,7 +143,7 @@ static int show_all(struct plan *p, struct err *err)
         table_row(&t, "%.1f|%.1f|%.1f", (double)memory_own(&f.parts) / 1e6,
                   (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6,
                   (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
-        // On a device with memory of its own they are copies, and counted.
+        // A device with separate memory holds copies of the mapped weights, which count.
         const bool copied = device_has_memory(engine_backend(p->shell->engine));
         table_add(&t, "%.1f",
                   (double)(memory_own(&f.parts) + (copied ? 0 : of[MEMORY_MAPPED])) / 1e6);
