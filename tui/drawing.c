@@ -5,6 +5,12 @@
 //
 // A mixture of both is lost on a terminal of 256 colours. There the map lies over the picture in
 // colours that the terminal has, over none of its pixels, every other one, or all, by its value.
+//
+// In the cells of a canvas a drawing becomes letters, half blocks, quadrants or sextants, or a
+// picture that the terminal draws itself. With eight colours, the paper of a letter is the map, its
+// letter and ink the picture. A character has two colours: where a cell has more pixels than two
+// (2 x 2, 2 x 3), they are parted at the middle of the channel in which they differ most, and each
+// part gets its mean.
 #include "tui/drawing.h"
 
 #include <math.h>
@@ -14,6 +20,7 @@
 #include "core/base/hash.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
+#include "tui/painter.h"
 
 void map_release(struct map *m)
 {
@@ -136,7 +143,8 @@ static uint32_t step_colour(const struct drawing *d, double share, uint32_t belo
     return colour_cube(d->ramp[(int)(share * SHADES + 0.5)]);
 }
 
-uint32_t drawing_colour(const struct drawing *d, int x, int y)
+// 0xRRGGBB
+static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
     double u = x * du, v = y * dv;
@@ -154,29 +162,19 @@ uint32_t drawing_colour(const struct drawing *d, int x, int y)
     return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
 }
 
-double drawing_share(const struct drawing *d, int x, int y)
+// The map's share, 0..1; below 0: no value, dropped, or no map.
+static double share_at(const struct drawing *d, int x, int y)
 {
     double u = (x + 0.5) / d->width, v = (y + 0.5) / d->height;
     const struct map *m = tile_at(d, &u, &v);
     return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : -1;
 }
 
-uint32_t drawing_below(const struct drawing *d, int x, int y)
+// The picture's colour, whatever covers it.
+static uint32_t below_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
     return d->picture ? picture_at(d->picture, x * du, y * dv, du, dv) : 0;
-}
-
-double drawing_brightness(const struct drawing *d, int x, int y)
-{
-    return brightness(drawing_below(d, x, y));
-}
-
-double drawing_ink(const struct drawing *d, int x, int y)
-{
-    if (!d->map_count) return brightness(drawing_colour(d, x, y));
-    const double share = drawing_share(d, x, y);
-    return share > 0 ? share : 0;
 }
 
 // --- for another thread --------------------------------------------------------------------------
@@ -187,7 +185,8 @@ static void mix(uint64_t *key, const void *bytes, size_t length)
     for (size_t i = 0; i < length; i++) hash_mix(key, b[i]);
 }
 
-uint64_t drawing_key(const struct drawing *d)
+// Differs when anything differs that the pixels depend on.
+static uint64_t key_of(const struct drawing *d)
 {
     uint64_t key = d->picture_key;
     hash_mix(&key, 2 * d->smooth + d->bare);
@@ -226,7 +225,8 @@ static struct map *copy_map(const struct map *m)
     return copy;
 }
 
-struct drawing *drawing_copy(const struct drawing *d)
+// With all it refers to, for another thread.
+static struct drawing *copy(const struct drawing *d)
 {
     struct drawing *copy = copy_bytes(d, sizeof *d);
     for (int i = 0; i < d->map_count; i++) copy->maps[i] = copy_map(d->maps[i]);
@@ -256,7 +256,7 @@ uint8_t *drawing_pixels(const struct drawing *d, int width, int height)
     const int left = (width - d->width) / 2;
     for (int y = 0; y < d->height && y < height; y++)
         for (int x = 0; x < d->width && x < width; x++) {
-            const uint32_t rgb = drawing_colour(d, x, y);
+            const uint32_t rgb = colour_at(d, x, y);
             uint8_t *to = pixels + ((size_t)y * (size_t)width + (size_t)(left + x)) * 4;
             to[0] = (uint8_t)(rgb >> 16);
             to[1] = (uint8_t)(rgb >> 8);
@@ -264,4 +264,184 @@ uint8_t *drawing_pixels(const struct drawing *d, int width, int height)
             to[3] = 255;
         }
     return pixels;
+}
+
+// --- in cells ------------------------------------------------------------------------------------
+
+static const char shades[] = " .:-=+*#%@";
+enum { BLACK = 0, BLUE = 4, WHITE = 7 };
+
+struct dots {
+    int across, down;                // pixels of a cell
+    uint32_t (*code)(unsigned mask); // character whose ink covers the pixels of the mask
+};
+
+static uint32_t half_block(unsigned mask)
+{
+    static const uint32_t codes[] = { ' ', 0x2580, 0x2584, 0x2588 };
+    return codes[mask];
+}
+
+// Bits: upper left, upper right, lower left, lower right.
+static uint32_t quadrant(unsigned mask)
+{
+    static const uint32_t codes[] = { ' ',    0x2598, 0x259d, 0x2580, 0x2596, 0x258c,
+                                      0x259e, 0x259b, 0x2597, 0x259a, 0x2590, 0x259c,
+                                      0x2584, 0x2599, 0x259f, 0x2588 };
+    return codes[mask];
+}
+
+// U+1FB00..3B are the masks in order, without those that other characters have.
+static uint32_t sextant(unsigned mask)
+{
+    if (mask == 0) return ' ';
+    if (mask == 21) return 0x258c;
+    if (mask == 42) return 0x2590;
+    if (mask == 63) return 0x2588;
+    return 0x1fb00 + mask - 1 - (mask > 21) - (mask > 42);
+}
+
+static const struct dots dots_of[] = {
+    [GRAPHICS_BLOCKS] = { 1, 2, half_block },
+    [GRAPHICS_QUADRANTS] = { 2, 2, quadrant },
+    [GRAPHICS_SEXTANTS] = { 2, 3, sextant },
+};
+
+// --- two colours of several ----------------------------------------------------------------------
+
+static uint32_t channel(uint32_t rgb, int shift)
+{
+    return rgb >> shift & 255;
+}
+
+static uint32_t mean_of(const uint32_t *rgb, int count, unsigned mask)
+{
+    uint32_t sum[3] = { 0 }, n = 0;
+    for (int i = 0; i < count; i++) {
+        if (!(mask >> i & 1)) continue;
+        for (int k = 0; k < 3; k++) sum[k] += channel(rgb[i], 16 - 8 * k);
+        n++;
+    }
+    return n ? (sum[0] / n) << 16 | (sum[1] / n) << 8 | sum[2] / n : 0;
+}
+
+// The pixels above the middle of the widest channel; of two pixels always the first.
+static unsigned part(const uint32_t *rgb, int count)
+{
+    uint32_t widest = 0, middle = 0;
+    int shift = 16;
+    unsigned mask = 0;
+    if (count == 2) return 1;
+    for (int s = 16; s >= 0; s -= 8) {
+        uint32_t low = 255, high = 0;
+        for (int i = 0; i < count; i++) {
+            const uint32_t v = channel(rgb[i], s);
+            low = v < low ? v : low;
+            high = v > high ? v : high;
+        }
+        if (high - low <= widest) continue;
+        widest = high - low;
+        middle = (high + low) / 2;
+        shift = s;
+    }
+    for (int i = 0; i < count && widest; i++)
+        if (channel(rgb[i], shift) > middle) mask |= 1u << i;
+    return mask;
+}
+
+static void draw_dots(const struct drawing *d, const struct dots *dots, struct canvas *c,
+                      struct area area)
+{
+    const int count = dots->across * dots->down;
+    const unsigned all = (1u << count) - 1;
+    for (int y = 0; y < d->height / dots->down; y++)
+        for (int x = 0; x < d->width / dots->across; x++) {
+            uint32_t rgb[6];
+            for (int i = 0; i < count; i++)
+                rgb[i] = colour_at(d, x * dots->across + i % dots->across,
+                                   y * dots->down + i / dots->across);
+            const unsigned mask = part(rgb, count);
+            canvas_put(c, area, x, y, STYLE_TEXT, dots->code(mask));
+            struct cell *cell = canvas_at(c, area.x + x, area.y + y);
+            if (!cell) continue;
+            cell->ink = CELL_RGB | mean_of(rgb, count, mask ? mask : all);
+            cell->paper = CELL_RGB | mean_of(rgb, count, all & ~mask);
+        }
+}
+
+// --- letters, and eight colours ------------------------------------------------------------------
+
+static uint32_t letter(double ink)
+{
+    const int shade = (int)(ink * 9 + 0.5);
+    return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
+}
+
+// The map as paper: what is high stands out, what is low leaves the picture's letters as they are.
+static void colour_letter(const struct drawing *d, int x, int y, struct cell *cell)
+{
+    const int paper = step_of_eight(share_at(d, x, y));
+    if (d->picture && !d->bare) {
+        const int hue = colour_hue(below_at(d, x, y));
+        cell->code = letter(brightness(below_at(d, x, y)));
+        cell->ink = hue < 0 ? 0 : CELL_RGB | colour_of(hue); // a grey: the terminal's own
+    }
+    if (paper < 0) return;
+    cell->paper = CELL_RGB | colour_of(paper);
+    cell->ink = CELL_RGB | colour_of(paper == BLUE ? WHITE : BLACK);
+}
+
+static void draw_letters(const struct drawing *d, struct canvas *c, struct area area)
+{
+    for (int y = 0; y < d->height; y++)
+        for (int x = 0; x < d->width; x++) {
+            // The ink of a letter: the map's share, or the picture's brightness.
+            const double ink = d->map_count ? share_at(d, x, y) : brightness(colour_at(d, x, y));
+            canvas_put(c, area, x, y, STYLE_TEXT, letter(ink));
+            struct cell *cell = canvas_at(c, area.x + x, area.y + y);
+            if (cell && c->mono && c->colours >= 8 && !c->ascii) colour_letter(d, x, y, cell);
+        }
+}
+
+// --- in an area ----------------------------------------------------------------------------------
+
+static struct area cells_of(const struct drawing *d, struct area area, int across, int down)
+{
+    const int width = (d->width + across - 1) / across, height = (d->height + down - 1) / down;
+    return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
+}
+
+// Until the terminal's own picture is ready, characters take its place, in the same cells: others
+// would stay beside the picture.
+struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
+{
+    if (area.height < 1 || area.width < 1) return area;
+    const bool own = c->painter && graphics_way(c->graphics)->encode;
+    const bool letters = c->mono || c->ascii || c->graphics == GRAPHICS_ASCII;
+    const struct dots *dots =
+        &dots_of[c->graphics < GRAPHICS_KITTY ? c->graphics : GRAPHICS_BLOCKS];
+    const int across = letters ? 1 : dots->across, down = letters ? 1 : dots->down;
+    struct drawing sized =
+        *d; // in pixels of the terminal: the sizes of its cells are not always 1 : 2
+    struct area place;
+    d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
+    if (own) {
+        sized.steps = false;
+        drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);
+        place = cells_of(&sized, area, c->cell_width, c->cell_height);
+    } else { // a cell is twice as high as wide
+        drawing_fit(d, area.width * across, area.height * down, 2.0 * across / down);
+        place = cells_of(d, area, across, down);
+    }
+    d->width = place.width * across;
+    d->height = place.height * down;
+    if (letters)
+        draw_letters(d, c, place);
+    else
+        draw_dots(d, dots, c, place);
+    if (!own) return place;
+    const uint64_t key = painter_key(key_of(&sized), c, place);
+    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, copy(&sized), c, place);
+    canvas_picture(c, place, key, sized.width, sized.height);
+    return place;
 }

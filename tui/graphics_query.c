@@ -121,22 +121,6 @@ static void take_attributes(struct graphics *g, const char *text)
     g->complete = true;
 }
 
-// ESC P > | NAME ESC backslash. tmux has iTerm2's pictures moved to where its own cursor is not.
-static void take_name(struct graphics *g, const char *text)
-{
-    static const char *const names[] = { "iTerm2", "WezTerm", NULL };
-    for (int i = 0; names[i]; i++)
-        if (strstr(text, names[i]) && !g->tmux) find(g, GRAPHICS_ITERM);
-}
-
-// ESC P 1 $ r 0;48:2:1:2:3 m ESC backslash, or with semicolons, or with a colour space:
-// 48:2::1:2:3.
-static void take_attributes_set(struct graphics *g, const char *text)
-{
-    const bool rgb = strstr(text, "48:2:") || strstr(text, "48;2;");
-    g->true_colour |= rgb && (strstr(text, ":1:2:3") || strstr(text, ";1;2;3"));
-}
-
 bool graphics_answer(struct graphics *g, const char *reply, size_t length)
 {
     char text[128];
@@ -146,8 +130,10 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length)
         if (!strncmp(text + 8, "OK", 2)) find(g, GRAPHICS_KITTY);
         return true;
     }
-    if (begins(reply, length, "\033P>|")) {
-        take_name(g, text + 4);
+    if (begins(reply, length, "\033P>|")) { // NAME ESC backslash
+        const bool shows = strstr(text, "iTerm2") || strstr(text, "WezTerm");
+        // tmux has iTerm2's pictures moved to where its own cursor is not.
+        if (shows && !g->tmux) find(g, GRAPHICS_ITERM);
         return true;
     }
     if (begins(reply, length, "\033[?") && reply[length - 1] == 'c') {
@@ -158,8 +144,10 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length)
         if (begins(reply, length, "\033]4;255;rgb:")) g->colours = 256;
         return true;
     }
+    // 0;48:2:1:2:3 m ESC backslash, or with semicolons, or with a colour space: 48:2::1:2:3.
     if (begins(reply, length, "\033P1$r") || begins(reply, length, "\033P0$r")) {
-        take_attributes_set(g, text + 2);
+        const bool rgb = strstr(text, "48:2:") || strstr(text, "48;2;");
+        g->true_colour |= rgb && (strstr(text, ":1:2:3") || strstr(text, ";1;2;3"));
         return true;
     }
     // NOLINTNEXTLINE(cert-err34-c): four digits cannot overflow
@@ -215,15 +203,6 @@ static void take_replies(struct graphics *g, const struct buf *came, struct buf 
     }
 }
 
-static bool ask_kitty_now(const struct graphics *g, int fd)
-{
-    struct buf question = { 0 };
-    graphics_ask_kitty(g, &question);
-    const bool sent = write(fd, question.data, question.length) == (ssize_t)question.length;
-    buf_release(&question);
-    return sent;
-}
-
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed)
 {
     struct buf question = { 0 }, came = { 0 };
@@ -247,7 +226,9 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
         const int ready = poll(&p, 1, patience > 0 ? patience : 0);
         if (!ready && again) {
             again = false;
-            waiting = ask_kitty_now(g, fd);
+            buf_clear(&question);
+            graphics_ask_kitty(g, &question);
+            waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
             continue;
         }
         const ssize_t n = ready > 0 ? read(fd, bytes, sizeof bytes) : 0;

@@ -27,13 +27,6 @@ static struct edited {
 } * edited;
 static size_t edited_count;
 
-static bool was_edited(int at)
-{
-    for (size_t i = 0; i < edited_count; i++)
-        if (edited[i].at == at) return true;
-    return false;
-}
-
 // Puts the text there, and gives what stood there.
 static char *exchange(int at, const char *line)
 {
@@ -50,7 +43,9 @@ void guard_leave(void)
     if (entry && strcmp(entry->line, rl_line_buffer) != 0) {
         const int at = where_history();
         char *former = exchange(at, rl_line_buffer);
-        if (former && !was_edited(at)) {
+        size_t i = 0;
+        while (i < edited_count && edited[i].at != at) i++;
+        if (former && i == edited_count) {
             edited = xreallocarray(edited, edited_count + 1, sizeof *edited);
             edited[edited_count++] = (struct edited){ at, former };
         } else {
@@ -179,21 +174,16 @@ static int search_on(int count, int key)
     return search(rl_forward_search_history, count, key);
 }
 
-// Some of vi's commands leave the cursor within a letter of several bytes. Completion would look
-// for the end of such a word for ever.
-static void leave_letter(void)
+void guard_again(void)
 {
+    // Some of vi's commands leave the cursor within a letter of several bytes. Completion would
+    // look for the end of such a word for ever.
     const int length = (int)strlen(rl_line_buffer); // a zero byte that was quoted ends the line
     if (rl_end > length) rl_end = length;
     if (rl_point > rl_end) rl_point = rl_end;
     while (rl_point > 0 && rl_point < rl_end &&
            ((unsigned char)rl_line_buffer[rl_point] & 0xc0) == 0x80)
         rl_point--;
-}
-
-void guard_again(void)
-{
-    leave_letter();
     if (!searching || RL_ISSTATE(RL_STATE_ISEARCH)) return;
     searching = false;
     replace_all(rl_reverse_search_history, search_back);

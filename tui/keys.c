@@ -177,7 +177,10 @@ struct keys {
         char *command;
     } * bound;
     size_t count;
-    struct key_row methods[METHODS_MAX + 1]; // what switches them; command and note are ours
+    // The table, with those that switch methods behind those of "all"; ends without a key.
+    struct key_row rows[sizeof rows / sizeof rows[0] + METHODS_MAX];
+    struct key_row *methods; // in it: command and note are ours
+    int method_count;
 };
 
 // "/toggle ira.on", "/toggle prune.score off contribution".
@@ -196,9 +199,14 @@ struct keys *keys_new(void)
 {
     struct keys *k = xcalloc(1, sizeof *k);
     const struct method *m;
-    int n = 0;
+    struct key_row *to = k->rows;
+    const struct key_row *row = rows;
+    while (!strcmp(row->context, "all")) *to++ = *row++;
+    k->methods = to;
     for (int i = 0; (m = method_shown(i)); i++)
-        if (m->press) k->methods[n++] = method_row(m);
+        if (m->press) *to++ = method_row(m);
+    k->method_count = (int)(to - k->methods);
+    while (row->key) *to++ = *row++;
     pthread_mutex_init(&k->mutex, NULL);
     return k;
 }
@@ -208,9 +216,9 @@ void keys_free(struct keys *k)
     if (!k) return;
     for (size_t i = 0; i < k->count; i++) free(k->bound[i].command);
     free(k->bound);
-    for (const struct key_row *row = k->methods; row->key; row++) {
-        free((char *)(uintptr_t)row->command);
-        free((char *)(uintptr_t)row->note);
+    for (int i = 0; i < k->method_count; i++) {
+        free((char *)(uintptr_t)k->methods[i].command);
+        free((char *)(uintptr_t)k->methods[i].note);
     }
     pthread_mutex_destroy(&k->mutex);
     free(k);
@@ -329,24 +337,13 @@ char *keys_find(struct keys *k, const char *context, const char *key)
 {
     pthread_mutex_lock(&k->mutex);
     const struct bound *bound = find_bound(k, key);
-    const char *command = bound ? bound->command : find_row(rows, context, key);
+    const char *command = bound ? bound->command : find_row(k->rows, context, key);
     // A list or page that is open takes every key.
     const bool alone = !strcmp(context, "list") || !strcmp(context, "pager");
-    if (!command && !alone) command = find_row(rows, "all", key);
-    if (!command && !alone) command = find_row(k->methods, "all", key);
+    if (!command && !alone) command = find_row(k->rows, "all", key);
     char *copy = command ? xstrdup(command) : NULL;
     pthread_mutex_unlock(&k->mutex);
     return copy;
-}
-
-static void unbind(struct keys *k, const char *name)
-{
-    for (size_t i = 0; i < k->count; i++) {
-        if (strcmp(k->bound[i].name, name)) continue;
-        free(k->bound[i].command);
-        k->bound[i] = k->bound[--k->count];
-        return;
-    }
 }
 
 // Without these, nothing could be typed, sent or stopped, /bind included.
@@ -374,7 +371,12 @@ int keys_bind(struct keys *k, const char *key, const char *command, struct err *
         if (!strcmp(name, fixed[i].key))
             return err_set(err, "%s %s: bind another key", name, fixed[i].does);
     pthread_mutex_lock(&k->mutex);
-    unbind(k, name);
+    size_t i = 0;
+    while (i < k->count && strcmp(k->bound[i].name, name) != 0) i++;
+    if (i < k->count) {
+        free(k->bound[i].command);
+        k->bound[i] = k->bound[--k->count];
+    }
     if (command && *command) {
         k->bound = xreallocarray(k->bound, k->count + 1, sizeof *k->bound);
         struct bound *b = &k->bound[k->count++];
@@ -393,12 +395,7 @@ void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *ro
                                      NULL };
         each(self, &row);
     }
-    const struct key_row *row = rows;
-    for (; !strcmp(row->context, "all"); row++)
-        if (!find_bound(k, row->key)) each(self, row);
-    for (const struct key_row *m = k->methods; m->key; m++)
-        if (!find_bound(k, m->key)) each(self, m);
-    for (; row->key; row++)
+    for (const struct key_row *row = k->rows; row->key; row++)
         if (!find_bound(k, row->key)) each(self, row);
     pthread_mutex_unlock(&k->mutex);
 }

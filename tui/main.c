@@ -58,9 +58,10 @@ static int run_word(const struct options *o, int argc, char **argv)
     struct err err = { 0 };
     int status;
     if (o->rest < argc && (!strcmp(rest[0], "--help") || !strcmp(rest[0], "-h")))
-        status = help->run(word != help, rest - 1, &err); // help on the word; of help itself: all
+        status =
+            help->run(help, word != help, rest - 1, &err); // help on the word; of help itself: all
     else
-        status = word->run(argc - o->rest, rest, &err);
+        status = word->run(word, argc - o->rest, rest, &err);
     if (status != STATUS_OK && err.text[0])
         text_printf(stderr, "vlmsh %s: %s\n", word->name, err.text);
     if (status == STATUS_USAGE)

@@ -131,22 +131,17 @@ static int near_layer(const struct view *v, const struct result_kind *k, int lay
     return -1;
 }
 
-static void move_layer(const struct view *v, struct map_wish *w, int direction)
-{
-    const struct result_kind *k = kind_at(w->kind);
-    const int next = near_layer(v, k, w->layer + direction, direction);
-    if ((k->each & EACH_LAYER) && next >= 0) w->layer = next;
-}
-
 static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
 {
     const int heads = v->snapshot ? (int)v->snapshot->heads : 0;
-    const unsigned each = kind_at(w->kind)->each;
+    const struct result_kind *k = kind_at(w->kind);
+    const unsigned each = k->each;
     const bool far = direction == 2 || direction == -2;
     if (axis == AXIS_TOKEN && (each & EACH_TOKEN))
         w->token =
             clamp(far ? (direction > 0 ? 1 << 20 : 0) : w->token + direction, token_count(v));
-    if (axis == AXIS_LAYER) move_layer(v, w, direction);
+    const int layer = near_layer(v, k, w->layer + direction, direction);
+    if (axis == AXIS_LAYER && (each & EACH_LAYER) && layer >= 0) w->layer = layer;
     if (axis == AXIS_HEAD && (each & EACH_HEAD) && heads)
         w->head = w->head + 1 >= heads ? -1 : w->head + 1;
 }

@@ -76,15 +76,6 @@ static int map_height(const struct view *v, struct area area)
     return rest > least ? rest : least;
 }
 
-// An ellipsis where the settings go on.
-static void draw_title(struct canvas *c, struct area area, const char *title)
-{
-    const bool cut = area.width > 0 && text_width(title) > area.width;
-    const size_t length = cut ? text_fit(title, area.width - 1) : strlen(title);
-    const int x = canvas_text_n(c, area, 0, 0, STYLE_TITLE, title, length);
-    if (cut) canvas_put(c, area, x, 0, STYLE_TITLE, c->ascii ? '>' : 0x2026);
-}
-
 static void draw_side(const struct view *v, int side, struct canvas *c, struct area area)
 {
     const struct compare_view *k = &v->compare;
@@ -92,7 +83,11 @@ static void draw_side(const struct view *v, int side, struct canvas *c, struct a
     const struct map *m = compare_map(v, side);
     const struct area map = { area.x, area.y + 1, area.width, height };
     const struct area text = { area.x, area.y + 1 + height, area.width, area.height - 1 - height };
-    draw_title(c, area, k->title[side]);
+    const char *title = k->title[side];
+    const bool cut = area.width > 0 && text_width(title) > area.width;
+    const size_t length = cut ? text_fit(title, area.width - 1) : strlen(title);
+    const int x = canvas_text_n(c, area, 0, 0, STYLE_TITLE, title, length);
+    if (cut) canvas_put(c, area, x, 0, STYLE_TITLE, c->ascii ? '>' : 0x2026); // an ellipsis
     if (height && m)
         map_draw(v, &k->maps, m, c, map);
     else if (height)

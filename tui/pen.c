@@ -3,11 +3,6 @@
 
 enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
 
-static bool is_grey(int index)
-{
-    return colour_hue(colour_of(index)) < 0;
-}
-
 // A legible ink on one of the first eight colours: white on black, red and blue, else black.
 static int ink_on(int paper)
 {
@@ -25,7 +20,7 @@ static void look_in_eight(const struct look *look, struct pen *pen)
     if (look->paper == BLACK) {
         pen->paper = BLACK;
         if (hue < 0) pen->ink = WHITE;
-    } else if (look->paper > 0 && is_grey(look->paper)) {
+    } else if (look->paper > 0 && colour_hue(colour_of(look->paper)) < 0) {
         pen->ink = COLOUR_DEFAULT;
         pen->attributes |= LOOK_REVERSE;
     } else if (look->paper > 0) {

@@ -93,13 +93,6 @@ static bool ends_with(const char *name, const char *const *endings)
     return false;
 }
 
-static bool is_picture(const char *path)
-{
-    struct stat st;
-    return *path && !strchr(path, '\n') && ends_with(path, kind_find("image")->endings) &&
-           stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
 // Terminals drop paths as they are, quoted as for a shell, or as file://.
 char *picker_dropped(const char *text)
 {
@@ -111,7 +104,10 @@ char *picker_dropped(const char *text)
     char *plain = xstrndup(text, length), *word = unquoted(plain);
     char *paths[] = { picture_source_path(plain), picture_source_path(word) };
     for (int i = 0; i < 2; i++) {
-        if (!line && is_picture(paths[i])) {
+        struct stat st;
+        if (!line && *paths[i] && !strchr(paths[i], '\n') &&
+            ends_with(paths[i], kind_find("image")->endings) && stat(paths[i], &st) == 0 &&
+            S_ISREG(st.st_mode)) {
             char *quoted = picker_quote(paths[i]);
             line = xasprintf("/image %s", quoted);
             free(quoted);

@@ -178,20 +178,14 @@ void prompt_escape(struct prompt *p)
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
 }
 
-// Bytes before the first control character.
-static size_t text_length(const char *text)
-{
-    size_t n = 0;
-    while ((unsigned char)text[n] >= 0x20 && text[n] != 0x7f) n++;
-    return n;
-}
-
 void prompt_insert(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
     if (RL_ISSTATE(RL_STATE_ISEARCH)) { // searched for, up to a control character: a key of its own
-        feed(p, good, text_length(good));
+        size_t n = 0;
+        while ((unsigned char)good[n] >= 0x20 && good[n] != 0x7f) n++;
+        feed(p, good, n);
     } else {
         rl_begin_undo_group();
         rl_insert_text(good);

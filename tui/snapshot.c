@@ -122,21 +122,16 @@ void previews_free(void *previews)
     free(p);
 }
 
-// A preview without a path: the picture was taken back.
-static void post_gone(struct told_pictures *told, size_t i, struct news_queue *q)
-{
-    struct preview *gone = xcalloc(1, sizeof *gone);
-    gone->index = (int)i;
-    told->sha256[i][0] = '\0';
-    news_post(q, NEWS_PICTURE, NULL, gone, preview_free);
-}
-
 void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q)
 {
     const struct engine_talk c = engine_talk(shell->engine);
     for (size_t i = 0; i < told->count; i++)
-        if (told->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path))
-            post_gone(told, i, q);
+        if (told->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path)) {
+            struct preview *gone = xcalloc(1, sizeof *gone); // without a path
+            gone->index = (int)i;
+            told->sha256[i][0] = '\0';
+            news_post(q, NEWS_PICTURE, NULL, gone, preview_free);
+        }
     told->sha256 = xreallocarray(told->sha256, c.picture_count + 1, sizeof *told->sha256);
     if (told->count > c.picture_count) told->count = c.picture_count;
     for (size_t i = 0; i < c.picture_count; i++) {

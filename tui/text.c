@@ -20,32 +20,18 @@ static int next_character(const char *p, size_t left, int32_t *code)
     return 1;
 }
 
-static void add_visible(struct buf *to, int32_t code)
-{
-    if (code < 0x20 || code == 0x7f) {
-        buf_putc(to, '^');
-        buf_putc(to, (char)(code ^ 0x40));
-    } else {
-        buf_puts(to, replacement); // U+0080..U+009F: terminals read them as escapes
-    }
-}
-
-static bool is_control(int32_t code)
-{
-    if (code == '\n' || code == '\t') return false;
-    return code < 0x20 || (code >= 0x7f && code < 0xa0);
-}
-
 static void add_text(struct buf *to, const char *text, bool for_terminal)
 {
     size_t left = strlen(text);
     while (left) {
         int32_t code;
-        int n = next_character(text, left, &code);
-        if (code < 0)
+        const int n = next_character(text, left, &code);
+        const bool kept = !for_terminal || code == '\n' || code == '\t';
+        const bool high = code >= 0x80 && code < 0xa0; // terminals read them as escapes
+        if (code < 0 || (high && !kept))
             buf_puts(to, replacement);
-        else if (for_terminal && is_control(code))
-            add_visible(to, code);
+        else if ((code < 0x20 || code == 0x7f) && !kept)
+            buf_printf(to, "^%c", code ^ 0x40);
         else
             buf_add(to, text, (size_t)n);
         text += n;

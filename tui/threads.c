@@ -19,21 +19,13 @@
 
 #include "core/base/err.h"
 
-static bool is_job(char **argv)
-{
-    return argv[0] && argv[1] && !strcmp(argv[1], "job");
-}
-
-static bool spins(const char *policy)
-{
-    return policy && !strcasecmp(policy, "active");
-}
-
 void threads_wait_asleep(char **argv)
 {
     char program[PATH_MAX];
     const char *policy = getenv("OMP_WAIT_POLICY");
-    if ((policy || getenv("GOMP_SPINCOUNT")) && !(is_job(argv) && spins(policy))) return;
+    const bool job = argv[0] && argv[1] && !strcmp(argv[1], "job");
+    const bool spins = policy && !strcasecmp(policy, "active");
+    if ((policy || getenv("GOMP_SPINCOUNT")) && !(job && spins)) return;
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0 || setenv("OMP_WAIT_POLICY", "passive", 1) < 0 ||
         setenv("GOMP_SPINCOUNT", "1500", 1) < 0)

@@ -235,13 +235,6 @@ void dynamics_release(struct dynamics_view *d)
     free(d->ghosts);
 }
 
-static double number_of(const char *cell)
-{
-    char *end;
-    const double value = cell ? strtod(cell, &end) : NAN;
-    return !cell || end == cell ? NAN : value;
-}
-
 static struct series read_series(const struct event_table *t)
 {
     struct series s = { .name = xstrdup(t->name), .row_count = t->row_count };
@@ -252,7 +245,10 @@ static struct series read_series(const struct event_table *t)
         s.columns[s.column_count] = xstrdup(t->columns[s.column_count]);
     for (size_t i = 0; i < cells; i++) {
         const bool numeric = t->numeric && t->numeric[i % (size_t)t->column_count];
-        s.values[i] = numeric ? number_of(t->cells[i]) : NAN;
+        const char *cell = numeric && t->cells[i] ? t->cells[i] : "";
+        char *end;
+        s.values[i] = strtod(cell, &end);
+        if (end == cell) s.values[i] = NAN;
     }
     return s;
 }

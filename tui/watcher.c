@@ -37,21 +37,6 @@ struct watcher {
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-static int count_alive(const struct job_row *rows, size_t count)
-{
-    int alive = 0;
-    for (size_t i = 0; i < count; i++) alive += !job_state_ended(rows[i].state);
-    return alive;
-}
-
-static double count_steps(const struct job_row *rows, size_t count)
-{
-    double steps = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!job_state_ended(rows[i].state) && rows[i].step > 0) steps += rows[i].step;
-    return steps;
-}
-
 // The curve of the loss, or of whatever the job told first.
 static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
 {
@@ -77,8 +62,13 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
     const bool same = version == w->version && curve == w->told_curve;
     if (same && !w->lived) return;
     if (store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
-    const int alive = count_alive(rows, count);
-    const double steps = count_steps(rows, count);
+    int alive = 0;
+    double steps = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (job_state_ended(rows[i].state)) continue;
+        alive++;
+        if (rows[i].step > 0) steps += rows[i].step;
+    }
     if (same && alive == w->lived && steps == w->steps) {
         job_rows_free(rows, count);
         return;

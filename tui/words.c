@@ -19,7 +19,7 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-static int run_version(int argc, char **argv, struct err *err)
+static int run_version(const struct word *w, int argc, char **argv, struct err *err)
 {
     text_printf(stdout, "vlmsh %s\n", VERSION);
     return STATUS_OK;
@@ -54,32 +54,22 @@ static int run_with(const char *model, const char *name, int argc, char **argv, 
     return status;
 }
 
-static int run_command(const char *name, int argc, char **argv, struct err *err)
+static int run_command(const struct word *w, int argc, char **argv, struct err *err)
 {
-    return run_with(NULL, name, argc, argv, err);
+    return run_with(NULL, w->name, argc, argv, err);
 }
 
-static int run_quantize(int argc, char **argv, struct err *err)
+static int run_quantize(const struct word *w, int argc, char **argv, struct err *err)
 {
     if (argc && argv[0][0] != '-') return run_with(argv[0], "quantize", argc - 1, argv + 1, err);
     err_set(err, "MODEL, the folder or file to read, is missing");
     return STATUS_USAGE;
 }
 
-static int run_new(int argc, char **argv, struct err *err)
-{
-    return run_command("new", argc, argv, err);
-}
-
-static int run_scenes(int argc, char **argv, struct err *err)
-{
-    return run_command("scenes", argc, argv, err);
-}
-
-static int run_help(int argc, char **argv, struct err *err)
+static int run_help(const struct word *w, int argc, char **argv, struct err *err)
 {
     if (argc && strcmp(argv[0], "--man") == 0) return print_reference();
-    if (argc) return run_command("help", argc, argv, err);
+    if (argc) return run_command(w, argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
 }
@@ -214,7 +204,7 @@ static int find_way(const struct job_options *o, enum job_way *way, struct err *
     return err_set(err, "an action is missing: run ID, or list");
 }
 
-static int run_job_word(int argc, char **argv, struct err *err)
+static int run_job_word(const struct word *w, int argc, char **argv, struct err *err)
 {
     struct job_options o = { 0 };
     enum job_way way = WAY_HERE;
@@ -235,13 +225,13 @@ static int run_job_word(int argc, char **argv, struct err *err)
 
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
-      "write a model with random weights, or join an encoder and a language model", run_new },
+      "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "write a GGUF file with small weights", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
-      "generate N pictures with questions", run_scenes },
+      "generate N pictures with questions", run_command },
     { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", run_job_word },
 };
 

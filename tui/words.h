@@ -14,7 +14,7 @@ struct word {
     const char *help;  // one line
     // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
     // and usage.
-    int (*run)(int argc, char **argv, struct err *err);
+    int (*run)(const struct word *w, int argc, char **argv, struct err *err);
 };
 
 const struct word *word_find(const char *name); // NULL

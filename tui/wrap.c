@@ -24,18 +24,6 @@ static bool is_code(const struct wrap *w, const char *line, size_t length)
     return !w->marked && (w->fenced || (length >= 4 && !memcmp(line, "    ", 4)));
 }
 
-static bool is_fence(const char *line, size_t length)
-{
-    return length >= 3 && !memcmp(line, "```", 3);
-}
-
-static int step_width(int32_t code, int width, int column)
-{
-    if (code == '\t') return 4 - column % 4;
-    if (code > 0 && (code < 0x20 || code == 0x7f)) return 2; // ^X
-    return width;
-}
-
 static bool is_letter(char c)
 {
     return isalpha((unsigned char)c) || (c & 0x80);
@@ -77,7 +65,8 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         int32_t code;
         int width;
         const size_t n = character_next(line + at, length - at, &code, &width);
-        const int step = step_width(code, width, column);
+        const bool control = code > 0 && (code < 0x20 || code == 0x7f); // ^X
+        const int step = code == '\t' ? 4 - column % 4 : control ? 2 : width;
         if (column + step > room && at) {
             if (code == ' ' && !code_line) return at; // the blank itself may hang over
             return place && !code_line ? place : at;
@@ -113,7 +102,7 @@ bool wrap_next(struct wrap *w)
         while (*w->next == ' ') w->next++;
     const char *end = strchrnul(w->next, '\n');
     const size_t left = (size_t)(end - w->next);
-    const bool fence = !w->marked && !w->within && is_fence(w->next, left);
+    const bool fence = !w->marked && !w->within && left >= 3 && !memcmp(w->next, "```", 3);
     if (!w->within) w->code = fence || is_code(w, w->next, left);
     if (fence) w->fenced = !w->fenced;
     if (!w->within) w->hang = w->marked && !w->code ? item_indent(w->next, left) : 0;
