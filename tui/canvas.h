@@ -26,18 +26,18 @@ struct cell {
     uint32_t marks[CELL_MARKS]; // combining, 0 = none
     uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
     uint8_t style, width;
-    uint8_t picture; // under this one of the canvas, from 1; 0: under none
+    uint8_t picture; // the picture that covers it, from 1; 0: none
 };
 
 struct area {
     int x, y, width, height;
 };
 
-// A picture that the terminal draws over cells which nothing else has drawn on since.
+// A picture that the terminal draws over its cells, unless something was drawn on them later.
 struct canvas_picture {
     struct area area;
     uint64_t key;      // of the painter
-    int width, height; // pixels that it covers: in the middle of its cells' upper ones
+    int width, height; // pixels that it covers: at the top of its cells, centred
 };
 
 struct painter;
@@ -78,12 +78,11 @@ void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t 
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
 // Draws a frame with a title around the area; returns its interior.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
-// A picture of width x height pixels over cells that have been drawn.
+// Has the terminal draw a picture of width x height pixels over cells that are already drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
-// Words on the lower line of such a frame: as many of the parts, with two blanks between them, as
-// fit whole.
+// Writes words into the lower line of the frame: as many parts, separated by two blanks, as fit.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
-// The words in this line name keys: a click presses them.
+// Marks a line whose words name keys: a click on them presses the key.
 void canvas_hints(struct canvas *c, struct area line);
 // A horizontal bar, filled to share 0..1.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);

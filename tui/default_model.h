@@ -7,9 +7,9 @@
 
 #include "commands/command.h"
 
-// From now on shell->want_model loads it, until any model was loaded.
+// Sets shell->want_model to load it, until any model is loaded.
 void default_model_offer(struct shell *shell);
-// Whether this model folder is the demo model's, not the small random one that stands in for it.
+// Whether this folder is the demo model, not the random one that replaces it.
 bool default_model_is_demo(const char *folder);
 
 #endif

@@ -19,16 +19,16 @@ struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
 // The name if it is shown (event_table.titled), the headings, the rows.
 char *table_copy_text(const void *table, int width);
-// The width that it needs at least; how many lines of its text are not rows.
+// Its minimum width; the number of lines of its text above the rows.
 int table_copy_least(const struct table_copy *t);
 size_t table_copy_headings(const struct table_copy *t);
-// Each row as an item of help (commands/help_text.h): the first cell explained by the others.
+// Each row as an item of help (commands/help_text.h): the first cell, explained by the others.
 char *table_copy_items(const struct table_copy *t);
 
 // Appends two texts side by side, wrapped between words, no wider than `width` (at least 20);
 // marks where they begin to differ.
 void columns_draw(struct buf *to, const struct event_columns *c, int width);
-// A copy of the columns; its lines at a width, which the caller frees; frees the copy.
+// A copy that can be drawn at any width: columns_text returns its lines, which the caller frees.
 void *columns_copy(const struct event_columns *c);
 char *columns_text(const void *copy, int width);
 void columns_free(void *copy);

@@ -2,7 +2,7 @@
 //
 //   struct graphics g = { 0 };
 //   graphics_ask(&g, &question);                        // written to the terminal once
-//   graphics_answer(&g, reply, length);                 // for each reply, whenever it comes
+//   graphics_answer(&g, reply, length);                 // for each reply
 //   const struct graphics_way *way = graphics_way(graphics_choose(&g, "auto"));
 //   if (way->encode) way->encode(&picture, g.tmux, &out);
 //
@@ -32,7 +32,7 @@ struct graphics_picture {
     const uint8_t *pixels;
     int width, height, columns, lines;
     uint32_t id;  // kitty's name of it, 16..255
-    bool confirm; // kitty says when it has it
+    bool confirm; // kitty confirms that it received the picture
 };
 
 struct graphics_way {
@@ -42,27 +42,28 @@ struct graphics_way {
 };
 const struct graphics_way *graphics_way(enum graphics_kind kind);
 
-// What the terminal said of itself.
+// What the terminal reports about itself.
 struct graphics {
     enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply says more
-    bool tmux;                   // inside tmux: what is for the outer terminal is wrapped
-    bool complete;               // it has answered everything
+    bool tmux;                   // inside tmux: sequences for the outer terminal are wrapped
+    bool complete;               // all replies have arrived
     int cell_width, cell_height; // pixels; 0: unknown
-    int colours;                 // of its palette: 256; 0: not said
+    int colours;                 // of its palette: 256; 0: unknown
     bool true_colour;
 };
-// What to write to the terminal; nothing if it would show the question. Reads TERM, TMUX, KITTY_...
+// Appends the query for the terminal; nothing if the terminal would display it. Reads TERM, TMUX
+// ...
 void graphics_ask(struct graphics *g, struct buf *out);
-// kitty's part of it alone: tmux may have dropped it.
+// The part for kitty alone, to repeat it: tmux may drop it.
 void graphics_ask_kitty(const struct graphics *g, struct buf *out);
-// One reply (a whole escape sequence); false: not one of ours.
+// Reads one reply, a whole escape sequence. False: it answers no query of ours.
 bool graphics_answer(struct graphics *g, const char *reply, size_t length);
-// Asks on the terminal `fd` and waits at most `seconds` for its replies; what was typed meanwhile
-// goes into `typed`.
+// Queries the terminal `fd` and waits at most `seconds` for its replies; appends keys typed
+// meanwhile to `typed`.
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed);
-// Without asking: by what the terminal left in the environment.
+// Finds the way without a query, from the environment.
 void graphics_guess(struct graphics *g);
-// The size of a cell in pixels, from the terminal's driver, its reply, or a common size.
+// The size of a cell in pixels, from the terminal driver, the terminal's reply, or a common size.
 void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
 // The value of screen.graphics as a way: "auto" is the found one.
 enum graphics_kind graphics_choose(const struct graphics *g, const char *setting);

@@ -5,7 +5,7 @@
 
 #include "tui/canvas.h"
 
-// The key that the words at this cell name; false: none. Words belong together up to two blanks.
+// Finds the key named by the words at this cell; false: none. Two blanks separate groups of words.
 bool hint_key(const struct canvas *c, int x, int y, char name[32]);
 
 #endif

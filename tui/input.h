@@ -21,7 +21,7 @@ void input_free(struct input *in);
 enum input_result input_read(struct input *in, char **line);
 // Discards pasted lines that have not been read yet (a Ctrl-C stops them too).
 void input_flush(struct input *in);
-// Has these bytes read before what is typed next.
+// Queues bytes that readline reads before the next keys.
 void input_add_early(const char *bytes, size_t length);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 }; // as terminals number them, less one
 
-// Their prefixes: "Ctrl-Alt-"; "" of what is none.
+// Their prefixes ("Ctrl-Alt-"); "" for no modifiers.
 const char *key_modifiers(unsigned modifiers);
 
 enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
@@ -25,7 +25,7 @@ enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
 struct key {
     enum key_kind kind;
     char name[32];  // of KEY_NAMED and KEY_TEXT (one character)
-    char bytes[64]; // as they came; KEY_REPLY: what the terminal says of itself
+    char bytes[64]; // as received; KEY_REPLY: a reply of the terminal
     size_t length;
     int x, y, button; // KEY_MOUSE: from 0; 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down
     char *paste;      // KEY_PASTE: free() it
@@ -34,15 +34,14 @@ struct key {
 struct key_reader {
     struct buf bytes, paste;
     bool pasting;
-    bool paused; // a paste was taken without its end
+    bool paused; // the last paste was returned without its end
 };
 
 void key_reader_add(struct key_reader *r, const char *bytes, size_t length);
-// flush: no more bytes came for a while, so an ESC is the key itself. False: no key, or an
-// incomplete one.
+// flush: no bytes have followed for a while, so an ESC is the key itself. False: no complete key.
 bool key_reader_next(struct key_reader *r, bool flush, struct key *key);
 bool key_reader_open(const struct key_reader *r);     // in the middle of a sequence
-bool key_reader_replying(const struct key_reader *r); // within an answer of the terminal
+bool key_reader_replying(const struct key_reader *r); // in the middle of a reply of the terminal
 void key_reader_release(struct key_reader *r);
 
 // --- keys to what they do ------------------------------------------------------------------------
@@ -52,14 +51,14 @@ struct key_row {
     const char *key;
     const char *command; // "/line", or an action
     const char *note;
-    // On the frame of the focused panel; of "all" in the status line. NULL: none.
+    // Shown on the frame of the focused panel, or (of "all") in the status line. NULL: not shown.
     const char *hint;
 };
 
-// The table without the keys of methods, which struct keys has; NULL past its end.
+// The table without the keys of methods (struct keys has them); NULL past its end.
 const struct key_row *key_row(int index);
 
-struct keys; // with what the user bound; may be used by several threads
+struct keys; // the table and the user's bindings; thread-safe
 
 struct keys *keys_new(void);
 void keys_free(struct keys *k);
@@ -67,8 +66,8 @@ void keys_free(struct keys *k);
 char *keys_find(struct keys *k, const char *context, const char *key);
 // command NULL or "": restores the default. -1: unknown key.
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
-// The canonical spelling of a key name ("ctrl-p", "C-p", "^P": "Ctrl-P"; "Ctrl-M": "Enter"); false:
-// unknown, or none that terminals send.
+// Spells a key name canonically ("ctrl-p", "C-p", "^P": "Ctrl-P"; "Ctrl-M": "Enter"). False:
+// terminals send no such key.
 bool key_spell(const char *typed, char name[32]);
 // "Left Right: token  Up Down: layer": the hints of a panel's keys. free() it.
 char *keys_hints(struct keys *k, const char *context);

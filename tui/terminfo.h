@@ -32,12 +32,12 @@ enum terminfo_string {
 
 struct terminfo {
     char *strings[TERMINFO_STRINGS]; // NULL: it has none
-    int lines, columns, colours;     // -1: not said
+    int lines, columns, colours;     // -1: unknown
     bool mouse;
     bool no_corner; // a character in the last cell scrolls the screen
 };
 
-// Of TERM, for the terminal `fd`. -1: unknown, or nothing that can place a cursor.
+// Reads the description of TERM for the terminal `fd`. -1: unknown, or it cannot place the cursor.
 int terminfo_read(struct terminfo *info, int fd);
 void terminfo_release(struct terminfo *info);
 void terminfo_add(struct buf *out, const char *text); // NULL is nothing

@@ -18,7 +18,7 @@ enum style {
     STYLE_ANSWER,
     STYLE_CODE,
     STYLE_STRONG,   // bold and
-    STYLE_EMPHASIS, // italics of an answer
+    STYLE_EMPHASIS, // italic words of an answer
     STYLE_NOTICE,
     STYLE_ERROR,
     STYLE_BORDER,
@@ -35,7 +35,7 @@ enum style {
     STYLE_CURVE2,
     STYLE_CURVE3,
     STYLE_CURVE4,
-    STYLE_GHOST, // the previous run
+    STYLE_GHOST, // curves of the previous run
     STYLE_BAR,
     STYLE_COUNT
 };

@@ -5,14 +5,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-// Restarts the program with threads that soon sleep while they wait, unless the environment says
-// otherwise. OMP_WAIT_POLICY=active is meant for the chat: a job, which inherits it, would take the
-// cores from the chat while it waits. First call in main; returns if they already do (or if it
-// fails).
+// Restarts the program with OpenMP threads that soon sleep while they wait, unless the environment
+// chooses otherwise. A job ignores an inherited OMP_WAIT_POLICY=active: its spinning threads would
+// take the cores from the chat. Called first in main; returns if the policy is already set, or on
+// failure.
 void threads_wait_asleep(char **argv);
-// Signals go to the main thread: they would interrupt system calls of this one. Faults stay
-// enabled, or the system would end the program before the terminal is restored. The name is shown
-// by ps -L and debuggers.
+// Starts a thread with all signals blocked but faults: signals go to the main thread, and a blocked
+// fault would end the program before the terminal is restored. ps -L and debuggers show the name.
 void threads_start(pthread_t *thread, const char *name, void *(*run)(void *self), void *self);
 // Waits for its end; false: it did not end in time.
 bool threads_join(pthread_t thread, int seconds);

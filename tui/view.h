@@ -34,17 +34,17 @@ struct entry {
     struct buf text;
     size_t *tokens; // ENTRY_ANSWER: start of each token's text
     size_t token_count;
-    struct remark *remarks; // ENTRY_ANSWER: what happened while it was written
+    struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
     size_t remark_count;
     struct markdown shown; // ENTRY_ANSWER: as drawn at that width
-    bool undone;           // not part of the conversation: no answer came
-    int width, lines;      // wrapped at this width: how many lines; width 0: not counted
+    bool undone;           // a question without an answer: not part of the conversation
+    int width, lines;      // number of lines when wrapped at this width; width 0: not counted
     // ENTRY_TABLE: source and state of the text; NULL: fixed text.
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
     int headings;    // number of lines of ENTRY_TABLE
-    int pan, widest; // columns scrolled over, and its own
+    int pan, widest; // columns scrolled sideways; width of its longest line
 };
 
 struct chat_view {
@@ -53,7 +53,7 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
-    int wide;                 // last table that was drawn and is wider than the panel; -1: none
+    int wide;                 // last drawn table that is wider than the panel; -1: none
     unsigned markdown;        // options of tui/markdown.h, as drawn last
     bool searching;           // letters go to the search text
     struct buf search;
@@ -67,7 +67,7 @@ enum { MAPS_MAX = 4096 };
 enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
 extern const char *const map_mode_names[];
 
-// A map of the last answer, by its place among them.
+// Identifies a map of the last answer.
 struct map_wish {
     int kind, picture, layer, head, token; // head, token -1: mean, all
 };
@@ -83,7 +83,7 @@ struct image_view {
     bool smooth;
     struct area place; // cells of the map as drawn last
     struct map_wish wish;
-    bool wishing; // the wish is being computed
+    bool wishing; // the wished map is being computed
     // Which tokens look at a part of the picture, in maps like `look`.
     bool looking;
     struct map_wish look;
@@ -102,7 +102,7 @@ struct compare_view {
     char *title[2], *text[2];       // NULL: no comparison yet
     size_t common;                  // length of the common prefix in bytes
     size_t *starts[2], tokens[2];   // start of each token
-    struct image_view maps, coming; // of the tokens; of an unfinished comparison
+    struct image_view maps, coming; // of the tokens; of a comparison in progress
     int token;                      // shown
     bool fresh;                     // not viewed yet
 };
@@ -115,9 +115,9 @@ struct changed_view {
     int64_t number, count; // from 1
     struct previews *pictures;
     size_t picture;    // shown
-    int top;           // lines of the texts that are scrolled over
+    int top;           // first visible line of the texts
     int lines, height; // of all texts, of the panel, as last drawn
-    int asked;         // for which was asked last, by number
+    int asked;         // index of the `which` requested last
     bool fresh;        // not viewed yet
 };
 
@@ -219,30 +219,30 @@ struct view {
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
-    bool attached;             // a picture was attached, and nothing was told since
-    bool by_key;               // the running line is a panel's key's
-    bool told;                 // and something of it stands on the status line
-    int keys_waiting;          // such lines that do not run yet
+    bool attached;             // a picture was attached, and no entry was added since
+    bool by_key;               // a panel's key submitted the running line
+    bool told;                 // the status line shows a message of it
+    int keys_waiting;          // number of queued lines of panels' keys
     char *line;                // the running line
     int waiting;               // number of queued lines
     double asked, first, last; // times of the running answer; 0: not yet
     size_t tokens;
     double rate, first_s; // of the last answer
-    double drafts;        // share of its drafts that came true; -1: there were none
+    double drafts;        // share of its drafts that were accepted; -1: no drafts
     bool loading;
     double progress;
     double progress_left; // seconds; NaN: unknown
     char *progress_what;
-    bool stale; // a changed setting: the next answer recomputes
+    bool stale; // a setting changed: the next answer recomputes the prompt
     bool expect_message;
-    int tour; // its step that is offered, from 1; 0: none
+    int tour; // the offered step, from 1; 0: none
     int64_t prompt_tokens;
     char *hint; // one line, until the next key
     // Requests of a panel.
     char *run;     // line
-    bool run_key;  // it belongs to a panel's key: told on the status line
-    char *quiet;   // line whose maps alone are wanted, in the background
-    char *preview; // file whose preview is wanted
+    bool run_key;  // it belongs to a panel's key: its messages go to the status line
+    char *quiet;   // line to run in the background for its maps
+    char *preview; // file to preview
     char *copy;    // text for the clipboard
     char *insert;  // text for the input line
     bool close;
@@ -255,12 +255,12 @@ bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void view_run(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// A line that a panel's key stands for: what it tells goes to the status line.
+// The same for a panel's key: messages of the line go to the status line.
 void view_run_key(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Runs "/set KEY VALUE" with the value after the current one, as a key's line.
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
-const struct preview *view_picture(const struct view *v); // shown; NULL: none
+const struct preview *view_picture(const struct view *v); // the shown one; NULL: none
 // The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);
 
@@ -268,7 +268,7 @@ void chat_release(struct chat_view *c);
 void image_view_release(struct image_view *i);
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
-// Those for which `drops` is true; NULL: all.
+// Drops the maps for which `drops` is true; NULL: all.
 void image_drop_maps(struct image_view *i, bool (*drops)(const struct map *m));
 void image_clear(struct image_view *i);
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
@@ -276,7 +276,7 @@ void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);
 // A picture alone, as large as possible (panel_image.c).
 void picture_draw(const struct preview *p, struct canvas *c, struct area area);
-// A map over its picture, if that is shown, with its scale below.
+// Draws a map, over its picture if the mode says so, with its scale below.
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,
               struct canvas *c, struct area area);
 void compare_take(struct compare_view *k, const struct event_columns *c);

@@ -2,8 +2,8 @@
 // other.
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
-//   worker_submit(w, "What is this?", false, false);  // returns at once; NEWS_BUSY, events,
-//   NEWS_IDLE worker_cancel(w, NULL);                  // the running line and the queued ones
+//   worker_submit(w, "What is this?", false, false);     // posts NEWS_BUSY, events, NEWS_IDLE
+//   worker_cancel(w, NULL);                              // the running line and the queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
@@ -20,8 +20,8 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue,
 // live: runs before the next token of the running answer (shell_line_live), or before the queued
 // lines. key: the line of a panel's key (NEWS_BUSY_KEY).
 void worker_submit(struct worker *w, const char *line, bool live, bool key);
-// A line whose maps alone are shown, when nothing else waits; it replaces one that waits still, and
-// ends early when another line comes.
+// Runs a line for its maps alone once nothing else waits. It replaces one that still waits, and
+// ends early when another line is submitted.
 void worker_submit_quiet(struct worker *w, const char *line);
 // Drops the queued lines and cancels the running one. Returns how many were queued, with their
 // texts in `dropped` (may be NULL).

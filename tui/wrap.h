@@ -16,7 +16,7 @@ struct wrap {
     const char *line; // the current line
     size_t length;
     bool code;
-    int indent; // columns in front of it, when it continues an item of a list
+    int indent; // columns before a continued line of a list item
     // Position:
     const char *next;
     int width;
@@ -27,8 +27,8 @@ struct wrap {
 };
 
 struct wrap wrap_begin(const char *text, int width);
-// Of text that markdown_render made: only a tab begins a line of code, and what continues an item
-// of a list stands below the item's words.
+// For text of markdown_render: only a tab begins a line of code, and continued lines of a list item
+// align with its words.
 struct wrap wrap_begin_marked(const char *text, int width);
 bool wrap_next(struct wrap *w);
 int wrap_count(const char *text, int width); // lines; at least 1
