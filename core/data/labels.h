@@ -27,7 +27,7 @@ struct labels {
     int64_t trained;          // number of targets other than -1
 };
 
-// Pictures are indexed by content_item.picture; only their counts are read (model_place_picture).
+// Pictures are indexed by content_item.picture; only their counts are read (model_size_picture).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);

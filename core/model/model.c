@@ -27,7 +27,8 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
     return 0;
 }
 
-// What ends an answer: generation_config.json, else config.json, else the tokenizer's word.
+// The ids that end an answer: of generation_config.json, else config.json, else the tokenizer's
+// word.
 static int find_ends(struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -47,8 +48,8 @@ static int find_ends(struct model *m, struct err *err)
     return 0;
 }
 
-// The folder's chat template. Where it cannot be rendered, the layout takes its place, and
-// m->template_problem says why. -1: Ctrl-C came while it was tried.
+// Opens the folder's chat template. If it cannot be rendered, the layout replaces it, and
+// m->template_problem says why. -1: Ctrl-C cancelled the attempt.
 static int open_template(struct model *m, struct err *why)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -69,21 +70,17 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
-// The tokenizer has no marks that another layout writes.
-static bool usual_layout_fits(const struct model *m)
-{
-    return m->usual_layout && !m->conversation && !m->checkpoint->chat_template &&
-           tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
-           tokenizer_id(m->tokenizer, "<|im_start|>") < 0;
-}
-
 static int load_tokenizer(struct model *m, struct err *err)
 {
     m->tokenizer = checkpoint_tokenizer(m->checkpoint, err);
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
-    if (usual_layout_fits(m)) m->layout = layout_find(m->usual_layout);
+    // The family's layout, unless the tokenizer has marks of another one.
+    if (m->usual_layout && !m->conversation && !m->checkpoint->chat_template &&
+        tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
+        tokenizer_id(m->tokenizer, "<|im_start|>") < 0)
+        m->layout = layout_find(m->usual_layout);
     if (!m->placeholder_word) return 0;
     m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
     return m->placeholder >= 0
@@ -92,7 +89,7 @@ static int load_tokenizer(struct model *m, struct err *err)
                          m->placeholder_word);
 }
 
-// That of all matrices, or f32; if any are in blocks, that of the first one.
+// The dtype of all matrices, or f32 if they differ; if any are in blocks, that of the first one.
 static enum dtype common_dtype(const struct weights *w)
 {
     int dtype = -1;
@@ -145,15 +142,6 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Smaller weights are made or found by the hash of those they take the place of, which are not
-// read. A process with some of the layers reads only its own.
-static int read_weights(const struct model *m, bool small, bool part,
-                        const struct load_progress *progress, struct err *err)
-{
-    if (small) return checkpoint_identify(m->checkpoint, progress, err);
-    return part ? 0 : checkpoint_fetch(m->checkpoint, 0, progress, err);
-}
-
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err)
 {
@@ -174,10 +162,13 @@ struct model *model_open(const char *name, const struct backend *backend,
     free(whole);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
-    // Headers alone, until the family is known.
+    // Reads headers only until the family is known.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (dealer && dealer->deal(dealer, m, err) < 0)) goto named;
-    if (read_weights(m, kind, dealer, progress, err) < 0) goto out;
+    // Smaller weights are found by the hash of the weights that they replace, which are not read. A
+    // process that holds some layers reads only their weights, when it binds them.
+    if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
+    if (!kind && !dealer && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;
@@ -222,19 +213,8 @@ static bool any_size(const struct model *m)
     return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES;
 }
 
-// image.downsample where the encoder reads a smaller picture: a limit, but never an impossible one.
-static void read_smaller(const struct model *m, struct picture *p, double share)
-{
-    const int64_t whole = p->tokens, most = p->shape.most_tokens;
-    if (!whole || (most && whole > most)) return; // impossible already
-    p->shape.most_tokens = llrint(share * (double)whole);
-    if (p->shape.most_tokens < 1) p->shape.most_tokens = 1;
-    p->tokens = m->family->picture_tokens(m, p->shape);
-    if (p->tokens > p->shape.most_tokens) p->shape.most_tokens = p->tokens;
-}
-
-void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown, struct picture_limit limit)
+void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                        size_t shown, struct picture_limit limit)
 {
     const struct family *f = m->family;
     const bool several = shown > 1 && f->several_differ;
@@ -244,11 +224,17 @@ void model_place_picture(const struct model *m, struct picture *p, int64_t width
     };
     p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
     p->newline = p->newline_step = 0;
-    if (downsampled && any_size(m)) read_smaller(m, p, limit.share);
+    const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
+    if (downsampled && any_size(m) && fits) { // a smaller limit, but never an impossible one
+        const int64_t most = llrint(limit.share * (double)p->tokens);
+        p->shape.most_tokens = most < 1 ? 1 : most;
+        p->tokens = f->picture_tokens(m, p->shape);
+        if (p->tokens > p->shape.most_tokens) p->shape.most_tokens = p->tokens;
+    }
     if (f->picture_newlines) f->picture_newlines(m, p);
     if (!downsampled || any_size(m)) return;
     p->shape.share = limit.share;
-    pooling_place(m, p);
+    pooling_size(m, p);
 }
 
 int model_check_picture(const struct model *m, const struct picture *p, struct err *err)
@@ -341,7 +327,7 @@ void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
         const struct safetensor *t = m->checkpoint->tensors[i];
         enum model_part_kind kind = m->family->part(m, t->name);
         bool stray = kind == PART_HEAD && m->decoder.config.tied;
-        // Old files hold tables that are no parameters: position_ids, inv_freq.
+        // Tables of old files, position_ids and inv_freq, are no parameters.
         bool table = strstr(t->name, "position_ids") || strstr(t->name, "inv_freq");
         if (stray || table) continue;
         const int64_t count = safetensor_count(t);

@@ -38,23 +38,23 @@ struct model {
     struct picture_config picture;
     struct tile_grids grids; // where pictures are cut into tiles by their resolution
     int64_t map_tiles;       // tiles whose features a picture may have, else they shrink; 0: any
-    struct tensor newline;   // [1,D] visual token behind each row of a picture; data NULL: none
-    enum dtype dtype;        // of all matrices; f32 if they differ, but of blocks if there are any
+    struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
+    enum dtype dtype;        // of all matrices; f32 if they differ; of blocks if any are in blocks
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
-    const char *placeholder_word; // it is the token of this text; NULL: the configs give the id
+    const char *placeholder_word; // its text, if the configs do not give the id; else NULL
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
     const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
     struct ids eos;               // ids that end an answer
     const char *ends_from;        // file that names them; NULL: none does
     bool ignore;                  // weights and keys that the family does not know
     bool ignored; // some were, here or when the GGUF file was made: answers may be wrong
-    char *unread; // those and others that nothing reads, in words; NULL: none
+    char *unread; // describes these and others that nothing reads; NULL: none
     struct model_listener listener;
 };
 
-// A folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); with "::ignore-weights" behind it,
-// without tensors that its family does not know (core/model/unread.h). On failure nothing is left;
-// NULL and a message that names the folder.
+// Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); with "::ignore-weights" at
+// the end, without tensors that its family does not know (core/model/unread.h). NULL with a message
+// that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 // Chooses the layers of this process (model->decoder.part) once the configs and the headers of the
@@ -76,21 +76,22 @@ int model_bind(struct model *m, struct err *err);
 bool model_sees(const struct model *m);             // has a vision encoder
 bool model_in_blocks(const struct model *m);        // has weights in blocks
 bool model_ends(const struct model *m, int32_t id); // ends the token an answer?
-// Counts the visual tokens of p, of that size, in a prompt that shows `shown` pictures, each of
-// which may cost limit.most (preprocess_limit). Where that is impossible it costs more, and no
-// prompt can be made of it. limit.share makes it as small as it can be: no picture is refused.
-void model_place_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
-                         size_t shown, struct picture_limit limit);
+// Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
+// shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). If that is
+// impossible it has more, and no prompt can hold it. limit.share makes it as small as possible: no
+// picture is refused.
+void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
+                        size_t shown, struct picture_limit limit);
 
-// Can the encoder read a picture that was placed? -1 says why not; it then has no visual tokens.
+// Can the encoder read a picture (after model_size_picture)? -1 says why not; it then has no visual
+// tokens.
 int model_check_picture(const struct model *m, const struct picture *p, struct err *err);
 
 // Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
 // tied head).
 void model_weights_changed(struct model *m);
 
-// Does an adapter give the head numbers of its own, where the model's file ties it to the
-// embedding?
+// Has an adapter replaced the head, which the model's file ties to the embedding?
 bool model_head_apart(const struct model *m);
 
 // Call before weights are read, in a pass or not; pictures: the conversation has one.
@@ -107,7 +108,8 @@ struct settings *prompt_undated(const struct settings *s);
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
-// What a value of compute.matmul came to where `auto` meant `arithmetic` (EVENT_MODEL's key).
+// The arithmetic that a value of compute.matmul selected where `auto` meant `arithmetic`
+// (EVENT_MODEL's key).
 const char *model_arithmetic_then(const char *matmul, const char *arithmetic);
 
 // Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts

@@ -158,7 +158,7 @@ const char *logits_damage(const float *x, int64_t n)
 }
 
 int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
-                     size_t history_count, uint64_t place)
+                     size_t history_count, uint64_t position)
 {
     double penalty = settings_real(s, "sample.repeat_penalty");
     if (penalty != 1) penalise(logits, vocab, history, history_count, penalty);
@@ -183,7 +183,7 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
         mass += list[kept++].probability;
 
     double draw =
-        mass * random_unit((uint64_t)settings_integer(s, "sample.seed"), RANDOM_SAMPLE, place);
+        mass * random_unit((uint64_t)settings_integer(s, "sample.seed"), RANDOM_SAMPLE, position);
     size_t chosen = 0;
     while (chosen + 1 < kept && draw >= list[chosen].probability)
         draw -= list[chosen++].probability;

@@ -11,18 +11,18 @@
 
 struct settings;
 
-// Why a model computes NaN or Inf. Files that vlmsh keeps (smaller weights, checkpoints,
-// calibrations) are no reason: their hashes are checked when they are read.
+// The reason why a model computes NaN or Inf. Files that vlmsh keeps (smaller weights, checkpoints,
+// calibrations) cannot be it: their hashes are checked when they are read.
 #define DAMAGED                                                                                \
     "its weights, or those of an applied adapter, are damaged, or its config.json belongs to " \
     "another model"
 
-// "NaN" or "Inf" if that is among the logits; NULL if a token can be picked from them. -Inf is the
-// logit of a token that is never picked, but one of them must be finite.
+// "NaN" or "Inf" if the logits contain it; NULL if a token can be picked from them. -Inf excludes a
+// token, but one logit must be finite.
 const char *logits_damage(const float *logits, int64_t n);
 
-// Modifies logits [vocab]. history: ids so far, for the penalty. place: index of the new token.
+// Modifies logits [vocab]. history: ids so far, for the penalty. position: index of the new token.
 int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
-                     size_t history_count, uint64_t place);
+                     size_t history_count, uint64_t position);
 
 #endif

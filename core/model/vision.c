@@ -5,11 +5,11 @@
 //          -> features: of the stream after `depth` blocks -> projector
 //
 // The feature layer counts hidden states as the reference does: 0 enters the first block, -1 leaves
-// the last one, -2 the one before. Blocks after the feature layer are computed only for a listener
-// that asks for what leaves them.
+// the last one, -2 the one before. Blocks after the feature layer are computed only for listeners
+// at their output.
 //
-// S' rows in the encoder, S features. Several pictures go through together; a row attends only to
-// its own tile or window. Steps that a kind lacks change nothing: their weights are not bound.
+// S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
+// tile or window. Steps that a kind lacks change nothing: their weights are not bound.
 #include "core/model/vision.h"
 
 #include <math.h>
@@ -20,28 +20,25 @@
 #include "core/model/linear_rows.h"
 #include "core/ops/ops.h"
 
-// Reorders heads [S', heads, d]: elements 2j first, then 2j + 1, as op_rope pairs them. Queries and
-// keys are reordered alike, which changes no score.
-static struct tensor *pairs_apart(struct graph *g, struct tensor *x)
-{
-    const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
-    x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
-    const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
-    x = x ? op_columns_of(g, n * heads, halves, 2) : NULL;
-    return x ? graph_view3(g, x, n, heads, d) : NULL;
-}
-
 // Queries, keys or values x [S', Dv] as heads [S', heads, d].
 static struct tensor *heads(struct graph *g, const struct vision_config *c, struct tensor *x)
 {
     return x ? graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads) : NULL;
 }
 
-// Queries or keys [S', heads, d] at their rotary positions, where the kind has some.
+// Rotates queries or keys [S', heads, d], if the kind has rotary positions.
 static struct tensor *rotate(struct graph *g, const struct vision_block *block, struct tensor *x)
 {
     if (!x || !block->cos) return x;
-    if (block->config->kind->adjacent_pairs) x = pairs_apart(g, x);
+    if (block->config->kind->adjacent_pairs) {
+        // Elements 2j first, then 2j + 1, as op_rope pairs them: the same order of queries and keys
+        // changes no score.
+        const int64_t n = x->shape[0], count = x->shape[1], d = x->shape[2];
+        x = graph_view(g, x, 2, (int64_t[]){ n * count, d });
+        const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
+        x = x ? op_columns_of(g, n * count, halves, 2) : NULL;
+        x = x ? graph_view3(g, x, n, count, d) : NULL;
+    }
     return op_rope(g, x, block->cos, block->sin);
 }
 

@@ -19,6 +19,8 @@
 
 struct vision_kind;
 
+enum { VISION_BLOCKS_MOST = 1000 }; // bits of vision_config.whole
+
 struct vision_config {
     const struct vision_kind *kind;
     int layers;                 // blocks in the file
@@ -35,7 +37,7 @@ struct vision_config {
     int64_t out;                    // width of what leaves the encoder, where the config says it
     int64_t times;                  // pictures that a patch of video spans; all show the same
     int64_t window;                 // side of a window in visual tokens
-    uint64_t whole[16];             // bit l: block l sees whole pictures
+    uint64_t whole[16];             // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                // strategy "default"
@@ -67,7 +69,7 @@ struct vision {
 // A picture as the encoder reads it.
 struct vision_picture {
     struct tensor *pixels; // as the kind says: [3,H,W], [T,3,H,W] or patches [S', numbers]
-    int64_t tiles;         // T: parts that see nothing of each other
+    int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // of the picture, for listeners
     // [S'] in host memory that vision_forward fills, NULL: none. The attention to each row in the
@@ -76,7 +78,7 @@ struct vision_picture {
     float *received;
 };
 
-// Pictures that go through the encoder together: their rows stand one after the other.
+// Pictures that pass the encoder together, their rows one after the other.
 struct vision_batch {
     const struct vision *vision;
     const struct vision_picture *picture; // [count]
@@ -106,9 +108,9 @@ struct vision_kind {
     bool adjacent_pairs; // they rotate elements 2j and 2j + 1 of a head; else j and j + d/2
     bool row_by_row;     // patches of native resolution go row by row; else block by block of
                          // merge x merge
-    // Does this block see windows, not whole tiles? NULL: no block does.
+    // Does this block attend to windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
-    // Then row i sees rows first[i] .. last[i]-1.
+    // Then row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
@@ -140,10 +142,18 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
 // The GELU variant of an activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
-// Is the width a multiple of the number of heads, which that key gives?
-int vision_heads_check(const struct vision_config *v, const char *key, struct err *err);
-// Can heads be rotated by rows and columns?
-int vision_plane_check(const struct vision_config *v, struct err *err);
+// Class defaults of the sizes that all encoders have.
+struct vision_sizes {
+    bool short_keys;                    // "depth", "num_heads", "in_channels"
+    int64_t layers, hidden, ffn, heads; // ffn 0: not read
+    int64_t patch;                      // 0: not read
+};
+// Reads them, and checks that heads divide the width and can be rotated, if the kind does.
+int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual, const cJSON *json,
+                      struct err *err);
+// Reads the epsilon of the norms.
+int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
+                    struct err *err);
 // Number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 
@@ -182,7 +192,7 @@ int64_t vision_features(const struct vision_config *c, const struct vision_pictu
 int64_t vision_feature_width(const struct vision_config *c);
 
 // Fills `received` of the batch from a block's queries and keys [S',heads,d]; row i sees rows
-// first[i]..last[i]-1 (NULL: all).
+// first[i]..end[i]-1 (NULL: all).
 void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tensor *q,
                       struct tensor *k, struct tensor *first, struct tensor *end);
 
@@ -244,7 +254,7 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
 // patches (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv] (vision_resample.c).
 struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
 
-// The rows that each row sees: i32 [S'], row i sees rows first[i] .. last[i]-1; NULL: all.
+// The rows that each row attends to: i32 [S'], row i to rows first[i] .. end[i]-1; NULL: all.
 struct vision_seen {
     struct tensor *first, *end;
 };
@@ -263,7 +273,7 @@ struct vision_block {
     const struct vision_layer *w;
     struct vision_seen seen;
     struct tensor *cos, *sin;         // [S', d/2], or NULL
-    const struct vision_batch *focus; // whose attention is wanted; NULL: of none
+    const struct vision_batch *focus; // measure the attention to these pictures; NULL: to none
 };
 
 // h += out(attention(norm1 h)), h += ffn(norm2 h) in place by fused kernels. false: not possible.
@@ -273,9 +283,9 @@ bool vision_ffn_fused(struct graph *g, const struct vision_block *block, struct 
 // --- for kinds -----------------------------------------------------------------------------------
 
 // Row and column of patch i of a picture in its grid, as kind->row_by_row says.
-void vision_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
-                  int64_t *row, int64_t *col);
-// cos and sin [S', d/2] of 2-D rotary positions: half of the pairs turn by the row, half by the
+void vision_grid_position(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                          int64_t *row, int64_t *col);
+// cos and sin [S', d/2] of 2-D rotary positions: half of the pairs rotate by the row, half by the
 // column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
 

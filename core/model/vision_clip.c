@@ -3,8 +3,8 @@
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token; where the family merges, cells of them
 //
-// The encoder's last norm is never applied to the features: SigLIP's is bound for measurements,
-// CLIP's is for the pooled class token alone.
+// The features never pass the encoder's last norm: SigLIP's is bound for measurements, CLIP's
+// serves the pooled class token alone.
 #include "core/model/vision.h"
 
 // Class defaults of transformers; hub files leave out keys that equal them.
@@ -17,26 +17,17 @@ struct defaults {
 static int read(struct vision_config *v, const struct defaults *d, const cJSON *json,
                 struct err *err)
 {
-    int64_t layers, channels;
-    if (json_int(json, "num_hidden_layers", 1, 1000, 12, &layers, err) < 0 ||
-        json_int(json, "hidden_size", 1, 100000, 768, &v->hidden, err) < 0 ||
-        json_int(json, "intermediate_size", 1, 1000000, 3072, &v->ffn, err) < 0 ||
-        json_int(json, "num_attention_heads", 1, 10000, 12, &v->heads, err) < 0 ||
-        json_int(json, "num_channels", 1, 100, 3, &channels, err) < 0 ||
-        json_int(json, "image_size", 1, 10000, 224, &v->image_size, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, d->patch, &v->patch, err) < 0)
+    const struct vision_sizes usual = {
+        .layers = 12, .hidden = 768, .ffn = 3072, .heads = 12, .patch = d->patch
+    };
+    if (vision_sizes_read(v, &usual, json, err) < 0 ||
+        json_int(json, "image_size", 1, 10000, 224, &v->image_size, err) < 0)
         return -1;
-    v->layers = (int)layers;
-    if (channels != 3) return err_set(err, "\"num_channels\" must be 3");
-    if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
     if (v->patch > v->image_size)
         return err_set(err, "\"patch_size\" %lld is larger than \"image_size\" %lld",
                        (long long)v->patch, (long long)v->image_size);
-    if (gelu_form_read(&v->act, json, "hidden_act", d->act, err) < 0 ||
-        json_real(json, "layer_norm_eps", d->eps, &v->eps, err) < 0)
-        return -1;
-    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must be within 0..1");
-    return 0;
+    if (gelu_form_read(&v->act, json, "hidden_act", d->act, err) < 0) return -1;
+    return vision_eps_read(v, json, "layer_norm_eps", d->eps, err);
 }
 
 static int clip_read(struct vision_config *v, const cJSON *json, struct err *err)

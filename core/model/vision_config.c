@@ -63,21 +63,41 @@ int vision_config_read(struct vision_config *v, const struct vision_kind *kind, 
     return kind->read(v, json, err);
 }
 
-int vision_heads_check(const struct vision_config *v, const char *key, struct err *err)
+int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual, const cJSON *json,
+                      struct err *err)
 {
-    if (v->hidden % v->heads == 0) return 0;
-    return err_set(err, "\"hidden_size\" %lld is not a multiple of \"%s\" %lld",
-                   (long long)v->hidden, key, (long long)v->heads);
-}
-
-int vision_plane_check(const struct vision_config *v, struct err *err)
-{
+    const bool brief = usual->short_keys;
+    const char *const layers_key = brief ? "depth" : "num_hidden_layers";
+    const char *const heads_key = brief ? "num_heads" : "num_attention_heads";
+    const char *const channels_key = brief ? "in_channels" : "num_channels";
+    int64_t layers, channels;
+    if (json_int(json, layers_key, 1, VISION_BLOCKS_MOST, usual->layers, &layers, err) < 0 ||
+        json_int(json, "hidden_size", 1, 100000, usual->hidden, &v->hidden, err) < 0 ||
+        json_int(json, heads_key, 1, 10000, usual->heads, &v->heads, err) < 0 ||
+        json_int(json, channels_key, 1, 100, 3, &channels, err) < 0)
+        return -1;
+    if (usual->ffn && json_int(json, "intermediate_size", 1, 1000000, usual->ffn, &v->ffn, err) < 0)
+        return -1;
+    if (usual->patch && json_int(json, "patch_size", 1, 1000, usual->patch, &v->patch, err) < 0)
+        return -1;
+    v->layers = (int)layers;
+    if (channels != 3) return err_set(err, "\"%s\" must be 3", channels_key);
+    if (v->hidden % v->heads)
+        return err_set(err, "\"hidden_size\" %lld is not a multiple of \"%s\" %lld",
+                       (long long)v->hidden, heads_key, (long long)v->heads);
     const int64_t width = v->hidden / v->heads;
-    if (width % 4 == 0) return 0;
+    if (!v->kind->angles || width % 4 == 0) return 0;
     return err_set(err,
                    "heads of width %lld cannot be rotated by rows and columns: the width must be a "
                    "multiple of 4",
                    (long long)width);
+}
+
+int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
+                    struct err *err)
+{
+    if (json_real(json, key, usual, &v->eps, err) < 0) return -1;
+    return v->eps >= 0 && v->eps <= 1 ? 0 : err_set(err, "\"%s\" must be within 0..1", key);
 }
 
 int vision_depth(const struct vision_config *c)

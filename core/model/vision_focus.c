@@ -112,20 +112,20 @@ static void cells_to_tokens(const struct vision_config *c, const struct vision_p
     }
 }
 
-// Patches that already stand cell by cell, in the kind's order.
+// Patches that are already in cells, in the kind's order.
 static void blocks_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                              float *token)
 {
     const int64_t size = c->merge * c->merge, cells = p->rows * p->cols / size;
-    int32_t *place = xreallocarray(NULL, (size_t)cells + 1, sizeof *place);
-    for (int64_t n = 0; n < cells; n++) place[n] = (int32_t)n;
-    if (c->kind->order) c->kind->order(c, p, place);
+    int32_t *index = xreallocarray(NULL, (size_t)cells + 1, sizeof *index);
+    for (int64_t n = 0; n < cells; n++) index[n] = (int32_t)n;
+    if (c->kind->order) c->kind->order(c, p, index);
     for (int64_t n = 0; n < cells; n++) {
         float sum = 0;
         for (int64_t i = 0; i < size; i++) sum += p->received[n * size + i];
-        token[place[n]] = sum;
+        token[index[n]] = sum;
     }
-    free(place);
+    free(index);
 }
 
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)

@@ -19,32 +19,26 @@
 
 static int glm_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
+    static const struct vision_sizes usual = {
+        .short_keys = true, .layers = 24, .hidden = 1536, .heads = 12, .patch = 14
+    };
     const char *act;
-    int64_t layers, channels, image;
-    if (json_int(json, "depth", 1, 1000, 24, &layers, err) < 0 ||
-        json_int(json, "hidden_size", 1, 100000, 1536, &v->hidden, err) < 0 ||
+    int64_t image;
+    if (vision_sizes_read(v, &usual, json, err) < 0 ||
         json_int(json, "out_hidden_size", 1, 100000, 4096, &v->out, err) < 0 ||
-        json_int(json, "num_heads", 1, 10000, 12, &v->heads, err) < 0 ||
-        json_int(json, "in_channels", 1, 100, 3, &channels, err) < 0 ||
         json_int(json, "image_size", 1, 10000, 336, &image, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
         json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
         json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0)
         return -1;
-    v->layers = (int)layers;
     v->ffn = v->out;
     v->table_rows = v->table_cols = image / v->patch;
-    if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
     if (v->table_rows < 1) return err_set(err, "\"image_size\" is less than a patch");
-    if (vision_heads_check(v, "num_heads", err) < 0) return -1;
-    if (json_real(json, "rms_norm_eps", 1e-5, &v->eps, err) < 0 ||
+    if (vision_eps_read(v, json, "rms_norm_eps", 1e-5, err) < 0 ||
         json_bool(json, "attention_bias", false, &v->qkv_bias, err) < 0 ||
         json_text(json, "hidden_act", "silu", &act, err) < 0)
         return -1;
-    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
-    if (strcmp(act, "silu") != 0)
-        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
-    return vision_plane_check(v, err);
+    if (strcmp(act, "silu") == 0) return 0;
+    return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
 }
 
 static void glm_bind(struct vision *v, struct binder *b)

@@ -15,9 +15,10 @@
 #include "core/model/vision.h"
 #include "core/ops/ops.h"
 
-// What a layout calls things, and its class defaults.
+// Names of a layout, and its class defaults.
 struct layout {
-    int64_t layers, hidden, ffn, heads, image;
+    struct vision_sizes sizes;
+    int64_t image;
     const char *bias, *qk_norm, *norm; // keys, and the default of "norm_type"
     bool has_qk_norm;
     double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", as of all others
@@ -26,10 +27,7 @@ struct layout {
 };
 
 static const struct layout transformers = {
-    .layers = 24,
-    .hidden = 1024,
-    .ffn = 4096,
-    .heads = 16,
+    .sizes = { .layers = 24, .hidden = 1024, .ffn = 4096, .heads = 16 },
     .image = 448,
     .bias = "attention_bias",
     .qk_norm = "use_qk_norm",
@@ -52,10 +50,7 @@ static const struct layout transformers = {
 };
 
 static const struct layout authors = {
-    .layers = 48,
-    .hidden = 3200,
-    .ffn = 12800,
-    .heads = 25,
+    .sizes = { .layers = 48, .hidden = 3200, .ffn = 12800, .heads = 25 },
     .image = 224,
     .bias = "qkv_bias",
     .qk_norm = "qk_normalization",
@@ -93,27 +88,18 @@ static int read_side(const cJSON *json, const char *key, int64_t most, int64_t o
 static int read(struct vision_config *v, const struct layout *f, const cJSON *json, struct err *err)
 {
     const char *norm;
-    int64_t layers, channels;
-    if (json_int(json, "num_hidden_layers", 1, 1000, f->layers, &layers, err) < 0 ||
-        json_int(json, "hidden_size", 1, 100000, f->hidden, &v->hidden, err) < 0 ||
-        json_int(json, "intermediate_size", 1, 1000000, f->ffn, &v->ffn, err) < 0 ||
-        json_int(json, "num_attention_heads", 1, 10000, f->heads, &v->heads, err) < 0 ||
-        json_int(json, "num_channels", 1, 100, 3, &channels, err) < 0 ||
+    if (vision_sizes_read(v, &f->sizes, json, err) < 0 ||
         read_side(json, "image_size", 10000, f->image, &v->image_size, err) < 0 ||
         read_side(json, "patch_size", 1000, 14, &v->patch, err) < 0)
         return -1;
-    v->layers = (int)layers;
-    if (channels != 3) return err_set(err, "\"num_channels\" must be 3");
     if (v->patch > v->image_size)
         return err_set(err, "\"patch_size\" %lld is larger than \"image_size\" %lld",
                        (long long)v->patch, (long long)v->image_size);
-    if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
 
-    if (json_real(json, "layer_norm_eps", 1e-6, &v->eps, err) < 0 ||
+    if (vision_eps_read(v, json, "layer_norm_eps", 1e-6, err) < 0 ||
         json_text(json, "norm_type", f->norm, &norm, err) < 0 ||
         json_bool(json, f->qk_norm, f->has_qk_norm, &v->qk_norm, err) < 0)
         return -1;
-    if (v->eps < 0 || v->eps > 1) return err_set(err, "\"layer_norm_eps\" must be within 0..1");
     v->qk_eps = f->qk_eps > 0 ? f->qk_eps : v->eps;
     v->norm_bias = strcmp(norm, "layer_norm") == 0;
     if (!v->norm_bias && strcmp(norm, "rms_norm") != 0)

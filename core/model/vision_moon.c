@@ -6,8 +6,8 @@
 //   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
 //   -> LayerNorm -> block by block of merge x merge, which the projector joins
 //
-// The step easy to get wrong: pairs (2j, 2j + 1) of a head turn by the column where j is even, by
-// the row where it is odd, at frequency j / 2 of d/4.
+// The step easy to get wrong: pairs (2j, 2j + 1) of a head rotate by the column if j is even, by
+// the row if it is odd, at frequency j / 2 of d/4.
 #include <math.h>
 #include <stdio.h>
 
@@ -28,33 +28,23 @@ static int read_merge(struct vision_config *v, const cJSON *json, struct err *er
     return 0;
 }
 
-// Kimi-VL's keys of the table of positions, or Kimi-K2.5's.
-static int read_table(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    const bool newer = json_get(json, "pos_emb_height") != NULL;
-    const char *const rows = newer ? "pos_emb_height" : "init_pos_emb_height";
-    const char *const cols = newer ? "pos_emb_width" : "init_pos_emb_width";
-    if (json_int(json, rows, 1, 10000, 64, &v->table_rows, err) < 0) return -1;
-    return json_int(json, cols, 1, 10000, 64, &v->table_cols, err);
-}
-
 static int moon_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
-    int64_t layers;
+    static const struct vision_sizes usual = {
+        .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 14
+    };
     v->eps = 1e-5; // no config names it
     v->times = 1;
     v->patch_bias = true;
-    if (json_int(json, "num_hidden_layers", 1, 1000, 27, &layers, err) < 0 ||
-        json_int(json, "hidden_size", 1, 100000, 1152, &v->hidden, err) < 0 ||
-        json_int(json, "intermediate_size", 1, 1000000, 4304, &v->ffn, err) < 0 ||
-        json_int(json, "num_attention_heads", 1, 10000, 16, &v->heads, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
-        read_merge(v, json, err) < 0 || read_table(v, json, err) < 0 ||
-        gelu_form_read(&v->act, json, "hidden_act", "gelu_pytorch_tanh", err) < 0)
+    if (vision_sizes_read(v, &usual, json, err) < 0 || read_merge(v, json, err) < 0) return -1;
+    // Kimi-VL's keys of the table of positions, or Kimi-K2.5's.
+    const bool newer = json_get(json, "pos_emb_height") != NULL;
+    const char *const rows = newer ? "pos_emb_height" : "init_pos_emb_height";
+    const char *const cols = newer ? "pos_emb_width" : "init_pos_emb_width";
+    if (json_int(json, rows, 1, 10000, 64, &v->table_rows, err) < 0 ||
+        json_int(json, cols, 1, 10000, 64, &v->table_cols, err) < 0)
         return -1;
-    v->layers = (int)layers;
-    if (vision_heads_check(v, "num_attention_heads", err) < 0) return -1;
-    return vision_plane_check(v, err);
+    return gelu_form_read(&v->act, json, "hidden_act", "gelu_pytorch_tanh", err);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -171,11 +161,11 @@ static void moon_angles(const struct vision_batch *b, float *cos_out, float *sin
     for (size_t k = 0; k < b->count; k++)
         for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
             const int64_t patch = i - b->at[k], cols = b->picture[k].cols;
-            const int64_t place[] = { patch % cols, patch / cols };
+            const int64_t position[] = { patch % cols, patch / cols };
             for (int64_t j = 0; j < half; j++) {
                 const int64_t number = j / 2;
                 const float f = (float)(1 / pow(10000, 2 * (double)number / (double)half));
-                const float angle = (float)place[j % 2] * f;
+                const float angle = (float)position[j % 2] * f;
                 cos_out[i * half + j] = (float)cos((double)angle);
                 sin_out[i * half + j] = (float)sin((double)angle);
             }

@@ -18,26 +18,6 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-enum { BLOCKS_MOST = 1000 }; // bits of vision_config.whole
-
-static int read_sizes(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    int64_t layers, channels;
-    if (json_int(json, "depth", 1, BLOCKS_MOST, 32, &layers, err) < 0 ||
-        json_int(json, "hidden_size", 1, 100000, 3584, &v->hidden, err) < 0 ||
-        json_int(json, "intermediate_size", 1, 1000000, 3420, &v->ffn, err) < 0 ||
-        json_int(json, "num_heads", 1, 10000, 16, &v->heads, err) < 0 ||
-        json_int(json, "in_channels", 1, 100, 3, &channels, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, 14, &v->patch, err) < 0 ||
-        json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
-        json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0)
-        return -1;
-    v->layers = (int)layers;
-    if (channels != 3) return err_set(err, "\"in_channels\" must be 3");
-    if (vision_heads_check(v, "num_heads", err) < 0) return -1;
-    return vision_plane_check(v, err);
-}
-
 static int read_windows(struct vision_config *v, const cJSON *json, struct err *err)
 {
     static const int usual[] = { 7, 15, 23, 31 };
@@ -54,7 +34,7 @@ static int read_windows(struct vision_config *v, const cJSON *json, struct err *
     cJSON_ArrayForEach(item, list)
     {
         const int64_t block = json_whole(item, -1);
-        if (block < 0 || block >= BLOCKS_MOST)
+        if (block < 0 || block >= VISION_BLOCKS_MOST)
             return err_set(err, "\"fullatt_block_indexes\" must be a list of blocks");
         v->whole[block / 64] |= UINT64_C(1) << block % 64;
     }
@@ -63,10 +43,15 @@ static int read_windows(struct vision_config *v, const cJSON *json, struct err *
 
 static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
+    static const struct vision_sizes usual = {
+        .short_keys = true, .layers = 32, .hidden = 3584, .ffn = 3420, .heads = 16, .patch = 14
+    };
     const char *act;
     v->eps = 1e-6; // no config names it
-    if (read_sizes(v, json, err) < 0 || read_windows(v, json, err) < 0 ||
-        json_text(json, "hidden_act", "silu", &act, err) < 0)
+    if (vision_sizes_read(v, &usual, json, err) < 0 ||
+        json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
+        json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0 ||
+        read_windows(v, json, err) < 0 || json_text(json, "hidden_act", "silu", &act, err) < 0)
         return -1;
     if (strcmp(act, "silu") != 0)
         return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);

@@ -22,7 +22,7 @@ static double cubic(double t)
     return t < 2 ? (((t - 5) * t + 8) * t - 4) * a : 0;
 }
 
-// Neighbour k of 4 along an axis: its place and weight.
+// Neighbour k of 4 along an axis: its index and weight.
 static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weight)
 {
     const double x = ((double)i + 0.5) * (double)side / (double)n - 0.5;
@@ -40,7 +40,7 @@ static void neighbours(const struct vision_batch *b, int k, int l, int32_t *row,
             const struct vision_picture *picture = &b->picture[p];
             int64_t y, x;
             double by_row, by_col;
-            vision_place(c, picture, i - b->at[p], &y, &x);
+            vision_grid_position(c, picture, i - b->at[p], &y, &x);
             y = neighbour(y, picture->rows, c->table_rows, k, &by_row);
             x = neighbour(x, picture->cols, c->table_cols, l, &by_col);
             row[i] = (int32_t)(y * c->table_cols + x);

@@ -1,9 +1,10 @@
-// core/model/vision_rows.c -- the rows of the encoder's stream: in which order patches stand, class
-// tokens, positions, what each row sees.
+// core/model/vision_rows.c -- the rows of the encoder's stream: order of patches, class tokens,
+// positions, the rows that each row attends to.
 //
-//   square tiles   of each tile the class token, then its patches row by row; a row sees its tile
-//   any size       patches row by row, or cell by cell of merge x merge, and cells as windows
-//                  follow each other where the kind has some; a row sees its picture or window
+//   square tiles   of each tile the class token, then its patches row by row; a row attends to its
+//                  tile
+//   any size       patches row by row, or cell by cell of merge x merge, and cells window by window
+//                  if the kind has windows; a row attends to its picture or window
 //
 // The features or the projector join a cell to one row (pixel shuffle in the references). The order
 // is easy to get wrong: cells row by row; in a cell of 2 x 2 (2r, 2c), (2r, 2c+1), (2r+1, 2c),
@@ -59,36 +60,36 @@ static int64_t tile_count(const struct vision_batch *b)
 
 // Lists n rows of each tile from row `from` on (n -1: all) by their index in the stream, or with
 // `in_tile` by their index in the tile. Returns their number.
-static int64_t row_places(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
-                          int32_t *place)
+static int64_t list_rows(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
+                         int32_t *index)
 {
     int64_t count = 0, tile = 0;
     for (size_t i = 0; i < b->count; i++) {
         const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
         const int64_t end = n < 0 ? rows : from + n;
         for (int64_t t = 0; t < b->picture[i].tiles; t++, tile += in_tile ? 0 : rows)
-            for (int64_t row = from; row < end; row++) place[count++] = (int32_t)(tile + row);
+            for (int64_t row = from; row < end; row++) index[count++] = (int32_t)(tile + row);
     }
     return count;
 }
 
-// op_gather_rows and op_scatter_rows with the rows of row_places.
+// op_gather_rows and op_scatter_rows with the rows of list_rows.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
                              int64_t from, int64_t n, bool in_tile)
 {
-    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
-    x = op_gather_rows(g, x, place, row_places(b, from, n, in_tile, place));
-    free(place);
+    int32_t *index = xreallocarray(NULL, (size_t)b->rows, sizeof *index);
+    x = op_gather_rows(g, x, index, list_rows(b, from, n, in_tile, index));
+    free(index);
     return x;
 }
 
 static struct tensor *scatter(struct graph *g, struct tensor *into, struct tensor *x,
                               const struct vision_batch *b, int64_t from, int64_t n)
 {
-    int32_t *place = xreallocarray(NULL, (size_t)b->rows, sizeof *place);
-    row_places(b, from, n, false, place);
-    into = op_scatter_rows(g, into, x, place);
-    free(place);
+    int32_t *index = xreallocarray(NULL, (size_t)b->rows, sizeof *index);
+    list_rows(b, from, n, false, index);
+    into = op_scatter_rows(g, into, x, index);
+    free(index);
     return into;
 }
 
@@ -179,7 +180,7 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
     return op_add(g, h, position);
 }
 
-// --- what a row sees, and its angles -------------------------------------------------------------
+// --- the rows that a row attends to, and its angles ----------------------------------------------
 
 static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *end)
 {
@@ -234,8 +235,8 @@ void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor 
     free(sines);
 }
 
-void vision_place(const struct vision_config *c, const struct vision_picture *p, int64_t i,
-                  int64_t *row, int64_t *col)
+void vision_grid_position(const struct vision_config *c, const struct vision_picture *p, int64_t i,
+                          int64_t *row, int64_t *col)
 {
     const int64_t merge = c->kind->row_by_row ? 1 : c->merge;
     const int64_t cell = i / (merge * merge), in = i % (merge * merge), cells = p->cols / merge;
@@ -254,10 +255,10 @@ void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *si
     for (size_t k = 0; k < b->count; k++)
         for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
             int64_t row, col;
-            vision_place(c, &b->picture[k], (patch ? patch[i] : i) - b->at[k], &row, &col);
+            vision_grid_position(c, &b->picture[k], (patch ? patch[i] : i) - b->at[k], &row, &col);
             for (int64_t j = 0; j < half; j++) {
-                const int64_t place = j < quarter ? row : col;
-                const float angle = (float)place * frequency[j % quarter];
+                const int64_t position = j < quarter ? row : col;
+                const float angle = (float)position * frequency[j % quarter];
                 cos_out[i * half + j] = (float)cos((double)angle);
                 sin_out[i * half + j] = (float)sin((double)angle);
             }
@@ -310,16 +311,16 @@ struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
     if (!v->config.kind->order || !x || !graph_ok(g)) return x;
     const int64_t n = x->shape[0], cell = v->config.merge * v->config.merge;
     int32_t *token = xreallocarray(NULL, (size_t)n, sizeof *token);
-    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
     int64_t at = 0;
     for (size_t i = 0; i < count; i++) {
         const int64_t tokens = pictures[i].rows * pictures[i].cols / cell;
         v->config.kind->order(&v->config, &pictures[i], token);
-        for (int64_t t = 0; t < tokens; t++) place[at + token[t]] = (int32_t)(at + t);
+        for (int64_t t = 0; t < tokens; t++) index[at + token[t]] = (int32_t)(at + t);
         at += tokens;
     }
-    x = op_gather_rows(g, x, place, n);
+    x = op_gather_rows(g, x, index, n);
     free(token);
-    free(place);
+    free(index);
     return x;
 }

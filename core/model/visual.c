@@ -1,6 +1,6 @@
-// core/model/visual.c -- pictures to visual tokens, and these between the text embeddings.
+// core/model/visual.c -- turns pictures into visual tokens, and splices these into text embeddings.
 //
-//   picture -> what the encoder reads (family->picture_read) -> features [S',Dv'] -> projector
+//   picture -> input of the encoder (family->picture_read) -> features [S',Dv'] -> projector
 //           -> sequence order -> visual tokens [S,D] (family->picture_pack)
 //   ids -> embeddings, visual tokens scattered into their rows -> h[0] [n,D]
 #include "core/model/visual.h"
@@ -111,14 +111,14 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 
 // --- visual tokens among the text ----------------------------------------------------------------
 
-// Lists the rows of picture `p` (-1: of text) among rows from.. of s: their places in h[0], and
+// Lists the rows of picture `p` (-1: of text) among rows from.. of s: their indices in h[0], and
 // their rows of the picture's visual tokens (for text: of the embedding table).
-static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *place, int32_t *row)
+static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *index, int32_t *row)
 {
     int64_t n = 0;
     for (int64_t i = from; i < s->n; i++)
         if (p < 0 ? s->picture[i] < 0 : s->picture[i] == p) {
-            place[n] = (int32_t)(i - from);
+            index[n] = (int32_t)(i - from);
             row[n++] = p < 0 ? s->ids[i] : s->cell[i];
         }
     return n;
@@ -193,32 +193,32 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
 {
     struct tensor *const table = graph_weight(embed); // [V,D]
     const int64_t n = s->n - from;
-    int32_t *place = xreallocarray(NULL, (size_t)n, sizeof *place);
+    int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
     int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
     focus_site(g, s, focus, picture_count);
 
     // Text: the rows of its ids.
-    int64_t count = rows_of(s, from, -1, place, row);
+    int64_t count = rows_of(s, from, -1, index, row);
     struct tensor *h; // [n,D]
     if (count == n || !table) {
         h = op_embedding(g, table, s->ids + from, n);
     } else {
         h = graph_new2(g, DTYPE_F32, n, table->shape[1]);
-        if (count) h = op_scatter_rows(g, h, op_embedding(g, table, row, count), place);
+        if (count) h = op_scatter_rows(g, h, op_embedding(g, table, row, count), index);
     }
 
     // Pictures: all their tokens, or the remaining ones if the first are cached.
     for (int p = 0; h && p < picture_count; p++) {
-        count = rows_of(s, from, p, place, row);
+        count = rows_of(s, from, p, index, row);
         if (!count) continue;
         if (!visual[p]) {
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
         struct tensor *tokens = visual_site(g, s, visual[p], p); // [S,D]
-        h = op_scatter_rows(g, h, op_gather_rows(g, tokens, row, count), place);
+        h = op_scatter_rows(g, h, op_gather_rows(g, tokens, row, count), index);
     }
-    free(place);
+    free(index);
     free(row);
     struct site_args args = {
         .layer = -1, .picture = -1, .x = h, .past = from, .sequence = s, .prefill = n > 1

@@ -254,8 +254,8 @@ static int encode(struct encoder *e, const struct picture *picture, size_t shown
         .backend = step.backend, .arena = &step, .hooks = &hooks, .settings = settings
     };
     struct picture one = { .image = picture->image };
-    model_place_picture(m, &one, one.image.width, one.image.height, shown,
-                        preprocess_limit(settings));
+    model_size_picture(m, &one, one.image.width, one.image.height, shown,
+                       preprocess_limit(settings));
     hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
     const struct vision_picture p = m->family->picture_read(&g, m, &one);
     if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);

@@ -87,7 +87,7 @@ static void place(struct conversation *c, size_t i, size_t shown)
     struct picture *p = &c->pictures[i];
     const struct picture_shape was = p->shape;
     if (!c->model || !p->bytes) return;
-    model_place_picture(c->model, p, p->image.width, p->image.height, shown, c->limit);
+    model_size_picture(c->model, p, p->image.width, p->image.height, shown, c->limit);
     if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens &&
         p->shape.share == was.share)
         return;
@@ -127,8 +127,8 @@ static int check_max_tokens(struct setting_env *env, struct err *err)
     const int64_t most = preprocess_limit(env->settings).most;
     struct picture alone = { 0 }, beside = { 0 };
     if (!most || !env->model || !model_sees(env->model)) return 0;
-    model_place_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
-    model_place_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
+    model_size_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
+    model_size_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
     const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
     if (least <= most) return 0;
     return err_set(err,
@@ -226,7 +226,7 @@ int conversation_attach_decoded(struct conversation *c, struct picture *p, struc
     if (m && !model_sees(m))
         return err_set(err, "the model '%s' is text-only: it cannot see '%s'", m->name,
                        name_of(p->path));
-    if (m) model_place_picture(m, p, p->image.width, p->image.height, 1, c->limit);
+    if (m) model_size_picture(m, p, p->image.width, p->image.height, 1, c->limit);
     if (m && model_check_picture(m, p, err) < 0) return err_in(err, "'%s'", name_of(p->path));
     c->pictures = xreallocarray(c->pictures, c->picture_count + 1, sizeof *c->pictures);
     c->pictures[c->picture_count] = *p;

@@ -152,7 +152,7 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
             find(k->c, f->problem, s, f->why);
             return -1;
         }
-        model_place_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
+        model_size_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
         struct err err;
         if (model_check_picture(k->m, &pictures[i], &err) == 0) continue;
         char *title = picture_source_title(s->dialogue.paths[i]);

@@ -20,8 +20,8 @@ static char *key_of(const struct feed *f, const char *path, size_t shown)
 
 static void place(const struct feed *f, struct picture *p, size_t shown)
 {
-    model_place_picture(f->model, p, p->image.width, p->image.height, shown,
-                        preprocess_limit(f->settings));
+    model_size_picture(f->model, p, p->image.width, p->image.height, shown,
+                       preprocess_limit(f->settings));
 }
 
 static int in_picture(const char *path, struct err *err)

@@ -123,7 +123,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     m->family->picture_usual(m, &width, &height);
     p->image = (struct image){ .width = width, .height = height, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(width * height), 3);
-    model_place_picture(m, p, width, height, 1, preprocess_limit(d->job.settings));
+    model_size_picture(m, p, width, height, 1, preprocess_limit(d->job.settings));
     if (!d->t.train.feed.frozen) return 0;
     struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
     return feed_encode(&feed, &d->t.graph, p, err);

@@ -3,13 +3,13 @@
 //   picture -> the whole of it as one square tile                        -> [side, side] features
 //           -> on the grid that fits it best, black around it -> tiles   -> one map of features
 //   map -> without the rows or columns that show only black -> smaller, where it is too large
-//   tokens: those of the square, then the map row by row, a newline behind each row
+//   tokens: those of the square, then the map row by row, a newline after each row
 //
 // A picture of several in one prompt, where the family tells them apart, is only the square
 // (padded, not squeezed) and one newline.
 //
-// The step that is easy to get wrong is the border: as many features are taken off at both sides as
-// fit into half the black, so that features which show a little black stay.
+// The step easy to get wrong is the border: each side loses as many features as fit into half the
+// black, so that features which show a little black stay.
 #include "core/model/families/anyres.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// The grids stand in config.json, for the model, and in preprocessor_config.json, for the pictures.
+// config.json has the grids for the model, preprocessor_config.json for the pictures.
 static int read_grids(struct model *m, const struct checkpoint *c, const char *grids,
                       struct err *err)
 {
@@ -93,7 +93,7 @@ int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err)
     return b.failed ? -1 : 0;
 }
 
-// --- where features stand ------------------------------------------------------------------------
+// --- the order of features -----------------------------------------------------------------------
 
 // A picture's tiles, and which of their features become tokens.
 struct packing {
@@ -196,8 +196,8 @@ void anyres_newlines(const struct model *m, struct picture *p)
     p->newline_step = k.out_cols + 1;
 }
 
-// The part of the picture that the map shows. A tile's patches cover all of it, but for pixels at
-// its right and lower edge that make no patch.
+// The part of the picture that the map shows. Patches cover all of a tile but pixels at its right
+// and lower edge that make no patch.
 static void map_area(const struct packing *p, struct picture_shape s, int64_t tile,
                      struct picture_tile *t)
 {
@@ -286,7 +286,7 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 
 // --- features to tokens --------------------------------------------------------------------------
 
-// Where feature (row, col) of the map without border stands among those of all tiles.
+// The index of feature (row, col) of the map without border among those of all tiles.
 static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
 {
     const int64_t r = row + p->top, c = col + p->left, side = p->side;
@@ -294,12 +294,12 @@ static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
     return (int32_t)((tile * side + r % side) * side + c % side);
 }
 
-// The two features that place `i` of `out` lies between, in a line of `in`, and the share of the
-// second. In f32, as in torch's interpolate (bilinear, align_corners false).
+// The two of `in` features in a line between which feature `i` of `out` lies, and the weight of the
+// second. In f32, as torch's interpolate (bilinear, align_corners false).
 static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
 {
-    const float scale = (float)in / (float)out, place = scale * ((float)i + 0.5f) - 0.5f;
-    const float from = place > 0 ? place : 0;
+    const float scale = (float)in / (float)out, x = scale * ((float)i + 0.5f) - 0.5f;
+    const float from = x > 0 ? x : 0;
     at[0] = (int64_t)from;
     at[1] = at[0] + 1 < in ? at[0] + 1 : at[0];
     return from - (float)at[0];
@@ -326,39 +326,35 @@ static struct tensor *resampled(struct graph *g, struct tensor *x, const struct 
     return x;
 }
 
-// The map as it is, in order: [rows * cols, D].
-static struct tensor *gathered(struct graph *g, struct tensor *x, const struct packing *p)
-{
-    const int64_t n = p->rows * p->cols;
-    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
-    for (int64_t i = 0; i < n; i++) index[i] = feature_at(p, i / p->cols, i % p->cols);
-    x = op_gather_rows(g, x, index, n);
-    free(index);
-    return x;
-}
-
-// Puts x [n, D] into lines of `cols` rows, each of which has `gap` others behind it; from row `at`.
+// Puts x [n, D] into lines of `cols` rows with gaps of `gap` rows between them, from row `at`.
 static struct tensor *put_lines(struct graph *g, struct tensor *into, struct tensor *x, int64_t n,
                                 int64_t at, int64_t cols, int64_t gap)
 {
-    int32_t *place = xreallocarray(NULL, (size_t)n + 1, sizeof *place);
-    for (int64_t i = 0; i < n; i++) place[i] = (int32_t)(at + i + i / cols * gap);
-    into = op_scatter_rows(g, into, x, place);
-    free(place);
+    int32_t *index = xreallocarray(NULL, (size_t)n + 1, sizeof *index);
+    for (int64_t i = 0; i < n; i++) index[i] = (int32_t)(at + i + i / cols * gap);
+    into = op_scatter_rows(g, into, x, index);
+    free(index);
     return into;
 }
 
 // Features of all tiles of a picture [T*side*side, D] to its visual tokens [tokens, D].
-static struct tensor *pack(struct graph *g, const struct model *m, struct tensor *x,
-                           const struct packing *p)
+struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct picture *picture,
+                           struct tensor *x)
 {
+    const struct packing packing = packing_of(m, picture->shape), *const p = &packing;
     const int64_t square = p->side * p->side, map = p->out_rows * p->out_cols;
     const int64_t lines = p->tokens - square - map; // a newline each
     struct tensor *h = graph_new2(g, DTYPE_F32, p->tokens, m->decoder.config.hidden);
     h = put_lines(g, h, graph_rows(g, x, 0, square), square, 0, square, 0);
     if (map) {
-        const bool whole = p->out_rows == p->rows && p->out_cols == p->cols;
-        x = whole ? gathered(g, x, p) : resampled(g, x, p);
+        if (p->out_rows == p->rows && p->out_cols == p->cols) { // the map as it is, in order
+            int32_t *index = xreallocarray(NULL, (size_t)map, sizeof *index);
+            for (int64_t i = 0; i < map; i++) index[i] = feature_at(p, i / p->cols, i % p->cols);
+            x = op_gather_rows(g, x, index, map);
+            free(index);
+        } else {
+            x = resampled(g, x, p);
+        }
         h = put_lines(g, h, x, map, square, p->out_cols, 1);
     }
     if (!lines) return h;
@@ -378,11 +374,4 @@ struct vision_picture anyres_read(struct graph *g, const struct model *m,
         vision_square(&m->vision.config, picture_pixels(g, m, picture, &p)); // [T,3,tile,tile]
     read.tiles = p.tiles;
     return read;
-}
-
-struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct picture *picture,
-                           struct tensor *x)
-{
-    const struct packing p = packing_of(m, picture->shape);
-    return pack(g, m, x, &p);
 }

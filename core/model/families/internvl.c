@@ -2,7 +2,7 @@
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// stand between <img> and </img>, tile after tile, each row by row of its grid. Positions are those
+// are between <img> and </img>, tile after tile, each row by row of its grid. Positions are those
 // of plain text.
 #include "core/model/families/internvl.h"
 
@@ -75,7 +75,7 @@ struct picture_config internvl_picture(const struct vision_config *v)
     };
 }
 
-// "crop_to_patches" is not read: what the processor is called with overrides it.
+// "crop_to_patches" is not read: the arguments of the processor's call override it.
 static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
@@ -130,7 +130,7 @@ static int internvl_configure(struct model *m, const struct checkpoint *c, struc
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// What the encoder reads of a picture of `tiles` tiles.
+// The encoder's input of a picture of `tiles` tiles.
 static struct vision_picture tiles_of(const struct model *m, struct tensor *pixels, int64_t tiles)
 {
     struct vision_picture p = vision_square(&m->vision.config, pixels);
@@ -186,40 +186,26 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
 }
 
 // The tiles as the encoder reads them: [T, 3, image_size, image_size].
-static struct tensor *upload_tiles(struct graph *g, const struct model *m,
-                                   const struct image *tiles, int64_t count)
-{
-    const struct picture_config *p = &m->picture;
-    const int64_t shape[] = { count, 3, p->height, p->width }, one = 3 * p->height * p->width;
-    float *floats = xreallocarray(NULL, (size_t)(count * one), sizeof *floats);
-    for (int64_t i = 0; i < count; i++) preprocess_floats(floats + i * one, &tiles[i], p);
-    struct tensor *pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
-    free(floats);
-    return pixels;
-}
-
-static struct tensor *picture_pixels(struct graph *g, const struct model *m,
-                                     const struct picture *picture)
-{
-    const struct tile_grid grid = grid_of(m, picture->shape);
-    const int64_t count = tile_count(&m->picture, grid);
-    struct image *tiles = xcalloc((size_t)count, sizeof *tiles);
-    struct tensor *pixels = NULL;
-    struct err err;
-    if (tile_grid_cut(tiles, grid, &picture->image, &m->picture, preprocess_order(g->settings),
-                      &err) < 0)
-        graph_fail(g, "%s", err.text);
-    else
-        pixels = upload_tiles(g, m, tiles, count);
-    for (int64_t i = 0; i < count; i++) image_release(&tiles[i]);
-    free(tiles);
-    return pixels;
-}
-
 struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
                                             const struct picture *picture)
 {
-    struct tensor *pixels = picture_pixels(g, m, picture); // [T,3,H,W]
+    const struct picture_config *p = &m->picture;
+    const struct tile_grid grid = grid_of(m, picture->shape);
+    const int64_t count = tile_count(p, grid);
+    struct image *tiles = xcalloc((size_t)count, sizeof *tiles);
+    struct tensor *pixels = NULL;
+    struct err err;
+    if (tile_grid_cut(tiles, grid, &picture->image, p, preprocess_order(g->settings), &err) < 0) {
+        graph_fail(g, "%s", err.text);
+    } else {
+        const int64_t shape[] = { count, 3, p->height, p->width }, one = 3 * p->height * p->width;
+        float *floats = xreallocarray(NULL, (size_t)(count * one), sizeof *floats);
+        for (int64_t i = 0; i < count; i++) preprocess_floats(floats + i * one, &tiles[i], p);
+        pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
+        free(floats);
+    }
+    for (int64_t i = 0; i < count; i++) image_release(&tiles[i]);
+    free(tiles);
     return tiles_of(m, pixels, pixels ? pixels->shape[0] : 0);
 }
 

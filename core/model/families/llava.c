@@ -50,7 +50,7 @@ static void shown_part(const struct picture_config *c, struct picture_shape shap
                        struct picture_tile *t)
 {
     double w = (double)shape.width, h = (double)shape.height, long_side = w > h ? w : h;
-    if (c->square) { // padded: what lies outside is border
+    if (c->square) { // padded: the rest is border
         t->left = (w - long_side) / 2, t->right = t->left + long_side;
         t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
         w = h = long_side;

@@ -31,7 +31,7 @@ static int read_limits(struct picture_config *c, const cJSON *json, struct err *
     return 0;
 }
 
-// What the encoder's config says too.
+// Checks a value that must equal the encoder's.
 static int check_same(const cJSON *json, const char *key, int64_t want, struct err *err)
 {
     int64_t value;
@@ -44,19 +44,6 @@ static int check_same(const cJSON *json, const char *key, int64_t want, struct e
 const char *const native_picture_keys[] = { PICTURE_SHARED_KEYS,   "size",       "min_pixels",
                                             "max_pixels",          "patch_size", "merge_size",
                                             "temporal_patch_size", NULL };
-
-static int read_file(struct model *m, const cJSON *json, struct err *err)
-{
-    const struct vision_config *v = &m->vision.config;
-    struct picture_config *c = &m->picture;
-    if (picture_config_read_shared(c, json, err) < 0 || read_limits(c, json, err) < 0 ||
-        check_same(json, "patch_size", v->patch, err) < 0 ||
-        check_same(json, "merge_size", v->merge, err) < 0 ||
-        check_same(json, "temporal_patch_size", v->times, err) < 0)
-        return -1;
-    c->crop = false; // no processor of this kind crops
-    return c->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
-}
 
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err)
@@ -71,14 +58,21 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
     memset(m->picture.background, 255, sizeof m->picture.background);
     memcpy(m->picture.mean, picture_clip_mean, sizeof m->picture.mean);
     memcpy(m->picture.std, picture_clip_std, sizeof m->picture.std);
-    if (read_file(m, c->preprocessor, err) < 0)
+    const cJSON *json = c->preprocessor;
+    if (picture_config_read_shared(&m->picture, json, err) < 0 ||
+        read_limits(&m->picture, json, err) < 0 ||
+        check_same(json, "patch_size", v->patch, err) < 0 ||
+        check_same(json, "merge_size", v->merge, err) < 0 ||
+        check_same(json, "temporal_patch_size", v->times, err) < 0 ||
+        (!m->picture.resize && err_set(err, "\"do_resize\" false is not supported") < 0))
         return err_in(err, "%s", checkpoint_preprocessor_file(c));
+    m->picture.crop = false; // no processor of this kind crops
     return 0;
 }
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// How a picture of that shape is read.
+// The preprocessing of a picture of that shape.
 static struct picture_config config_of(const struct model *m, struct picture_shape shape)
 {
     return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
@@ -133,11 +127,11 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
     return 1;
 }
 
-// Text counts on from the largest position so far, on every axis alike. A picture that begins at p
-// has p, p + row, p + column; the text after it goes on at p + max(rows, columns).
+// Text continues from the largest position so far, equally on all axes. A picture that begins at p
+// has p, p + row, p + column; the text after it continues at p + max(rows, columns).
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s)
 {
-    if (!sequence_visual_count(s, 0)) return; // plain text: one axis says it all
+    if (!sequence_visual_count(s, 0)) return; // plain text needs one axis
     sequence_set_axes(s, 3);
     int32_t *time = s->positions, *row = time + s->n, *column = row + s->n;
     int64_t next = 0, rows = 0, cols = 1;

@@ -1,7 +1,7 @@
 // core/model/families/pooling.c -- averages the grids of a picture's visual tokens.
 //
-// The tokens of a picture are its tiles and what stands between them. A list has for each of them
-// how it was and how it becomes; everything else follows from it.
+// The tokens of a picture are its tiles and tokens between them. A list holds each tile before and
+// after pooling; everything else follows from it.
 #include "core/model/families/pooling.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void pooled_size(const struct picture_tile *t, double share, int64_t *row
     if (*cols < 1) *cols = t->cols > 0;
 }
 
-// Tokens of a tile, those that end its rows included.
+// Tokens of a tile, with those that end its rows.
 static int64_t tile_tokens(const struct picture_tile *t)
 {
     return t->rows * t->pitch;
@@ -55,7 +55,7 @@ static struct pooled *pooled_list(const struct model *m, struct picture_shape sh
     return list;
 }
 
-void pooling_place(const struct model *m, struct picture *p)
+void pooling_size(const struct model *m, struct picture *p)
 {
     int count;
     const int64_t newline = p->newline;
@@ -164,7 +164,7 @@ struct tensor *pooling_forward(struct graph *g, const struct model *m,
     struct blend b = { .most = largest_area(list, count) };
     b.index = xcalloc((size_t)(tokens * b.most) + 1, sizeof *b.index);
     b.weight = xcalloc((size_t)(tokens * b.most) + 1, sizeof *b.weight);
-    for (int i = 0; i <= count; i++) { // what stands before each tile, and behind the last one
+    for (int i = 0; i <= count; i++) { // tokens before each tile and after the last one stay
         const int64_t end = i < count ? list[i].now.first : tokens;
         while (to < end) blend_one(&b, to++, from++);
         if (i == count) break;

@@ -13,8 +13,8 @@
 
 #include "core/model/families/family.h"
 
-// Sets p->tokens and the places of its newlines by p->shape.share; both were set without it.
-void pooling_place(const struct model *m, struct picture *p);
+// Updates p->tokens and the indices of its newlines for p->shape.share.
+void pooling_size(const struct model *m, struct picture *p);
 // family->picture_tiles, after pooling by shape.share.
 int pooling_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                   int most);

@@ -76,7 +76,7 @@ static struct picture read_picture(const struct fixture *f, const char *picture)
     if (!bytes) bytes = file_read(jpg, 1 << 24, &size, &err);
     if (!bytes || image_size(bytes, size, picture, &width, &height, &err) < 0)
         fail_msg("%s", err.text);
-    model_place_picture(f->model, &p, width, height, 1, (struct picture_limit){ 0 });
+    model_size_picture(f->model, &p, width, height, 1, (struct picture_limit){ 0 });
     free(bytes);
     free(png);
     free(jpg);

@@ -100,7 +100,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
                 for (size_t shown = 1; shown < 3; shown++) {
                     struct picture p = { 0 };
                     struct picture_tile tiles[2];
-                    model_place_picture(m, &p, w, h, shown, (struct picture_limit){ 0 });
+                    model_size_picture(m, &p, w, h, shown, (struct picture_limit){ 0 });
                     assert_int_equal(p.shape.several, shown > 1 && k == 0);
                     const int count = m->family->picture_tiles(m, p.shape, tiles, 2);
                     int64_t cells = 0, lines = 0;

@@ -86,11 +86,11 @@ static void small_pictures_are_enlarged(void **state)
     must(engine_load(g.engine, folder, &err), &err);
     const struct model *m = engine_model(g.engine);
     struct picture p = { 0 };
-    model_place_picture(m, &p, 2 * side, 2 * side, 1, (struct picture_limit){ 0 });
+    model_size_picture(m, &p, 2 * side, 2 * side, 1, (struct picture_limit){ 0 });
     assert_int_equal(p.tokens, 16);
-    model_place_picture(m, &p, 3 * side, 4 * side, 1, (struct picture_limit){ 0 });
+    model_size_picture(m, &p, 3 * side, 4 * side, 1, (struct picture_limit){ 0 });
     assert_int_equal(p.tokens, 12);
-    model_place_picture(m, &p, 3 * side, 5 * side, 1, (struct picture_limit){ 0 });
+    model_size_picture(m, &p, 3 * side, 5 * side, 1, (struct picture_limit){ 0 });
     assert_int_equal(p.tokens, 15);
     scratch_remove(folder);
     golden_close(&g);
@@ -104,7 +104,7 @@ static const char *const folders[] = { "qwen2.5-vl", "glm-4.1v",        "kimi-vl
 static int64_t tokens_of(const struct model *m, int64_t width, int64_t height, int64_t most)
 {
     struct picture p = { 0 };
-    model_place_picture(m, &p, width, height, 1, (struct picture_limit){ .most = most });
+    model_size_picture(m, &p, width, height, 1, (struct picture_limit){ .most = most });
     return p.tokens;
 }
 

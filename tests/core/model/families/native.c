@@ -74,8 +74,8 @@ static void pictures_take_as_many_positions_as_their_longer_side(void **state)
     struct model *m = load(QWEN);
     struct picture pictures[2] = { 0 };
     struct sequence s;
-    model_place_picture(m, &pictures[0], 70, 42, 2, (struct picture_limit){ 0 });
-    model_place_picture(m, &pictures[1], 42, 70, 2, (struct picture_limit){ 0 });
+    model_size_picture(m, &pictures[0], 70, 42, 2, (struct picture_limit){ 0 });
+    model_size_picture(m, &pictures[1], 42, 70, 2, (struct picture_limit){ 0 });
     assert_int_equal(pictures[0].tokens, 15);
     sequence_init(&s, 34, 1);
     for (int i = 0; i < 15; i++) {
