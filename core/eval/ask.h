@@ -25,7 +25,7 @@
 
 #include "core/base/err.h"
 #include "core/base/options.h"
-#include "core/eval/cut.h"
+#include "core/eval/evaluate.h"
 #include "core/eval/grid.h"
 
 #define ASK_USAGE \

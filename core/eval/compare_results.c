@@ -10,7 +10,6 @@
 #include "core/engine/presets.h"
 #include "core/eval/compare.h"
 #include "core/eval/compare_data.h"
-#include "core/eval/cut.h"
 #include "core/eval/evaluate.h"
 #include "core/probes/results.h"
 #include "core/settings/changes.h"

@@ -14,10 +14,10 @@
 // turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
 // the other sampling settings do not. Consecutive questions about the same pictures, and the
 // choices of a question, share passes (eval.batch), which changes no bit where products are f32.
-// With eval.first another question comes before those of a sample.
-// Active methods work as in a chat, one question at a time. A picture is encoded once for
-// consecutive samples that show it, and their common prompt prefix is computed once, unless a
-// method is on (what it keeps of a picture may depend on the question).
+// With eval.first, another question precedes those of a sample. Active methods work as in a chat,
+// one question at a time. A picture is encoded once for consecutive samples that show it, and their
+// common prompt prefix is computed once, unless a method is on (the tokens that it keeps of a
+// picture may depend on the question).
 //
 // Room core/eval/: questions about a data set, their answers and scores, the loss of samples, two
 // sets of settings side by side, and calibration. Uses jobs, engine, sets, probes, metrics and what
@@ -29,7 +29,6 @@
 
 #include "core/base/err.h"
 #include "core/base/names.h"
-#include "core/eval/cut.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/suite.h"
@@ -40,23 +39,29 @@ struct image_decoder;
 struct job_results;
 struct picture;
 
+// Limits that end answers, whose scores may then be too low: ctx.max, sample.max_tokens.
+enum cut { CUT_NONE, CUT_CONTEXT, CUT_LENGTH, CUTS };
+enum cut cut_of(const struct event_answer *a);
+// "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
+char *cut_text(const int64_t counts[CUTS]);
+
 // One scored question, or a sample that could not be scored. Borrowed for the call.
 struct evaluated {
     int64_t index, line;         // index of the sample in the data
     int turn;                    // index of the question in its sample, from 0
     const char *id, *kind;       // id: as text, or "#INDEX"
-    const char *group;           // what the question belongs to; "": nothing
-    const struct metric *metric; // NULL when skipped before it was known
+    const char *group;           // of the question, such as MME's pairs; "": none
+    const struct metric *metric; // NULL: skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
     const char *scored_text;     // the part of the answer that the rule reads: without thinking
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // first of them
     double score;                // NaN when skipped
-    const char *skipped;         // why it could not be scored; NULL: scored
+    const char *skipped;         // reason why it was not scored; NULL: scored
     int class;                   // the metric's own case, -1
     enum cut cut;
-    enum thought thought; // what became of the answer's thinking
+    enum thought thought; // was the answer's thinking removed?
     int lost;             // choices that the suite leaves out for their text
     int64_t done, count;  // samples processed including this one, and all
 };
@@ -68,13 +73,13 @@ struct evaluate_passes {
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
     size_t opening;         // messages of c that are eval.first and its answer
-    bool cancelled;         // the last one failed for that reason
+    bool cancelled;         // the last pass was cancelled
 };
 
 struct evaluate_request {
     const struct model *model;
     const struct backend *backend;
-    const struct settings *settings; // a snapshot that nobody changes
+    const struct settings *settings; // does not change during the run
     const struct hooks *hooks;       // another listener, after the methods; NULL: none
     struct method_tensors tensors;   // the adapter's, for methods that learn
     const struct dataset *data;
@@ -87,11 +92,11 @@ struct evaluate_request {
     const struct metric *metric;   // NULL: each sample's own metric, else loss
     const struct set_total *total; // of an evaluation set; NULL: none
     enum thinking thinking;        // of answers: removed before the rule, or not
-    // A thread reads the next samples and decodes their pictures while the model answers. Not where
-    // times are measured: it needs a processor now and then.
+    // Reads the next samples and decodes their pictures in a thread while the model answers. Off
+    // where times are measured, because the thread uses a processor.
     bool ahead;
-    struct data_notices *notices; // counts what a person is told of the data; NULL: nothing
-    // Answers that are scored instead of asking the model, but for rules by likelihood; NULL: none.
+    struct data_notices *notices; // counts remarks on the data; NULL: none
+    // Answers to score instead of the model's, except by rules that rank choices; NULL: none.
     const struct given *given;
     // Called after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
@@ -122,12 +127,11 @@ struct evaluation {
     // For each metric the total, most questions first; then, if there are several kinds, each kind.
     struct evaluation_total *totals;
     size_t total_count;
-    int64_t samples, skipped; // processed samples; and those with something that could not be
-                              // scored
+    int64_t samples, skipped; // processed samples; those with a question that was not scored
     char *why;                // the first reason, NULL
-    int64_t cut[CUTS];        // answers by what ended them too early
-    int64_t thoughts[THOUGHTS], lost; // answers by what became of their thinking; choices lost
-    bool cancelled;                   // the totals cover what was scored until then
+    int64_t cut[CUTS];        // answers by the limit that ended them
+    int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
+    bool cancelled;                   // the totals cover the scores until then
     struct names kinds;               // owner of the names
     // With the total of a set: all scores, and the numbers of the total with an interval of the
     // first (NaN: too few).
@@ -141,17 +145,17 @@ struct evaluation {
     char *first;            // eval.first; NULL: none
     char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
-    int batch;              // questions a pass, where more than one may change a score; else 0 or 1
+    int batch;              // questions a pass, if more than one may change a score; else 0 or 1
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
 // evaluation_note recorded for the earlier samples; otherwise it is initialised.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
-// The same sample by sample, so that several runs can go side by side. The request must outlive it.
+// The same sample by sample, so that two runs can alternate. The request must outlive it.
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
-// Called now and then with the samples read so far; false stops.
+// Called every few samples with the number read so far; false stops.
 typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
 // Finds each question's answer in *g (core/eval/given.h), before a run with r->given = g. -1 if a
 // sample's metric scores no answers, or when stopped. `reading` may be NULL.
@@ -160,12 +164,12 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g,
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
-// What is submitted of it: the answer, or the choice that was ranked first; NULL when skipped.
+// The text to submit: the answer, or the choice that was ranked first; NULL when skipped.
 const char *evaluated_answer(const struct evaluated *told);
-// A scored question: metric, kind, group, score and class of *told.
+// Adds a scored question: metric, kind, group, score and class of *told.
 void evaluation_note(struct evaluation *e, const struct evaluated *told);
 void evaluation_release(struct evaluation *e);
-// The main total: that of the metric with most questions; NULL: cancelled before the first.
+// The total of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
 // The total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);

@@ -1,6 +1,6 @@
-// core/eval/evaluate_batch.c -- eval.batch: the answers to several questions about the same
-// pictures, computed together (core/talk/batch.h). They wait until their samples' turn; scores,
-// reports and resumption know nothing of it.
+// core/eval/evaluate_batch.c -- eval.batch: answers several questions about the same pictures
+// together (core/talk/batch.h), and keeps the answers until their samples are evaluated. Scores,
+// reports and resumption are those of single questions.
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ const struct setting eval_settings[] = {
     { 0 },
 };
 
-// Rows of the cache that a batch may need behind its prefix.
+// Most rows of the cache that a batch may use behind its prefix.
 enum { ROWS_MOST = 4096 };
 
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,
@@ -37,7 +37,7 @@ int evaluate_batch_most(const struct conversation *c, const struct settings *s,
     return wanted < most ? (int)wanted : most;
 }
 
-// --- the samples to come -------------------------------------------------------------------------
+// --- the next samples ----------------------------------------------------------------------------
 
 void evaluate_read(struct evaluating *v, int64_t i, struct ahead_sample *a)
 {
@@ -58,7 +58,7 @@ bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a)
     return true;
 }
 
-// The k-th sample behind this one; NULL: it is not looked at, or not to be known yet.
+// The k-th sample behind this one; NULL: not in the request, or too far ahead.
 static struct ahead_sample *peek(struct evaluating *v, int k)
 {
     const struct evaluate_request *r = v->r;
@@ -82,8 +82,8 @@ struct questions {
     struct batch_answer answer[BATCH_MOST];
 };
 
-// The question as the model reads it, and how long its answer may be. False: it has no room, or
-// waits for an answer of its own to eval.first.
+// Prepares the question's rows and the limit of its answer. False: it exceeds the context, or needs
+// an answer to eval.first.
 static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
                     struct sequence *p, struct batch_answer *a)
 {
@@ -98,24 +98,19 @@ static bool prepare(struct evaluating *v, const struct sample *s, size_t message
            conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
 }
 
-// Does it go into a pass with the others, of which the longest would have `rows` rows? Of long
-// prompts most is common, or else few fit.
-static bool belongs(const struct questions *q, const struct sequence *p, int64_t rows)
-{
-    const struct sequence *first = &q->prompt[0];
-    if (!q->count) return true;
-    return sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&
-           (rows - first->n / 2) * (q->count + 2) <= ROWS_MOST;
-}
-
-// One question more. False: not one for this batch.
+// Adds a question; false: it does not fit into this batch.
 static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
 {
     struct sequence *p = &q->prompt[q->count];
     struct batch_answer *a = &q->answer[q->count];
     const bool good = prepare(v, s, message, p, a);
     const int64_t rows = p->n + a->max_tokens > q->rows ? p->n + a->max_tokens : q->rows;
-    if (!good || !belongs(q, p, rows)) {
+    // Long prompts share most rows, or few fit into a pass.
+    const struct sequence *first = &q->prompt[0];
+    const bool fits =
+        !q->count || (sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&
+                      (rows - first->n / 2) * (q->count + 2) <= ROWS_MOST);
+    if (!good || !fits) {
         sequence_release(p);
         *p = (struct sequence){ 0 };
         return false;
@@ -185,7 +180,7 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
     if (most < 2) return false;
     forget_ready(v);
     gather(v, s, m, most, &q);
-    // A batch that fails is asked again one by one, which says what of it is wrong.
+    // Questions of a failed batch are asked again one by one, which reports the errors.
     if (q.count > 1) {
         if (batch_answers(&v->c, v->settings, v->r->cancel, q.prompt, q.count, q.answer, &cancelled,
                           &err) == 0)

@@ -1,8 +1,8 @@
 // core/eval/evaluate_job.c -- the job `evaluate`: its arguments, scores and results.
 //
-// Reports every question once it is scored (EVENT_SCORE). A line in STATE/scores.jsonl holds what
-// the totals need, so that a resumed job continues with the sample at which it stopped: lines of
-// the last sample may be incomplete and are written again.
+// Reports every question once it is scored (EVENT_SCORE). STATE/scores.jsonl has a line for each,
+// from which a resumed job restores its totals; it continues with the sample at which it stopped,
+// whose lines may be incomplete and are written again.
 #include "core/eval/evaluate_job.h"
 
 #include <math.h>
@@ -168,7 +168,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the state file ------------------------------------------------------------------------------
 
-// A sample counts once, however many of its questions could not be scored.
+// Counts a sample once, however many of its questions could not be scored.
 static void note_skipped(struct evaluate_work *w, const cJSON *line, int64_t done)
 {
     const cJSON *why = json_get(line, "skipped");
@@ -211,20 +211,19 @@ static bool take_line(void *self, const cJSON *line)
     return true;
 }
 
-// Where pictures are counted, if the model sees them.
+// The counter of pictures, if the model sees them.
 static struct data_notices *seen(struct evaluate_work *w)
 {
     return model_sees(w->grid->model) ? &w->notices : NULL;
 }
 
-// Are the answers the model's, to pictures that it sees? Ranking asks it even where answers are
-// given.
+// Does the model see the pictures? Not if answers are given, unless it ranks choices.
 static bool shows_pictures(const struct evaluate_options *o)
 {
     return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);
 }
 
-// Only the first question of a sample says.
+// Adds the hash of the sample's pictures to the line of its first question.
 static void put_pictures(struct evaluate_work *w, const struct evaluated *e, cJSON *line)
 {
     char hex[HASH_HEX] = "";
@@ -275,8 +274,8 @@ static bool report(void *self, const struct evaluated *e)
     return !grid_stopped(g);
 }
 
-// Every rank matches all answers, and cannot know yet that the others read the same data: they do
-// not stop together here.
+// Ranks do not stop here: each matches all answers, and cannot know yet whether the others read the
+// same data.
 static bool match(void *self, int64_t done, int64_t count)
 {
     struct evaluate_work *w = self;
@@ -288,7 +287,7 @@ static bool match(void *self, int64_t done, int64_t count)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// Which layers each rank has computed, and what that took of its memory.
+// Reports each rank's layers and the memory that they took.
 static void report_stages(struct job *j)
 {
     const struct stages *s = stages_of(&j->model->decoder);
@@ -333,7 +332,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     w->result.total = evaluate_options_request(o).total;
     if (o->submit) w->submission = submission_new();
 
-    // The model, the set and what was kept of them: the same for all ranks.
+    // Model, set and kept lines must be the same for all ranks.
     if (grid_use(g, cell, err) < 0) return -1;
     const int opened = open_set(w, set, err);
     if (opened) return opened;
@@ -368,7 +367,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     g->pace = pace_from((double)w->first);
     const int status = evaluate_run(&request, &w->result, err);
     if (j && !w->result.cancelled) report_stages(j);
-    if (!first) return 0; // what came of it is rank 0's, which knows of earlier samples
+    if (!first) return 0; // rank 0 has the result, with earlier samples
     if (status < 0) return -1;
     if (*w->lost.text) return err_set(err, "%s", w->lost.text);
     return w->result.cancelled ? JOB_STOPPED : 0;

@@ -50,9 +50,9 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 // Can DATA be read, and --submit's file be written? Looks at the beginning of DATA only: for the
 // shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
-// Can the file of --submit be written? After hours of answers it would be late to ask.
+// Can the file of --submit be written? Checked before hours of answers.
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
-// What an evaluation set adds to a report: its name, the suite, prompt, answer length, source.
+// Adds an evaluation set's name, suite, prompt, answer length and source to a report.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              struct job_results *to);
 
@@ -69,8 +69,8 @@ struct evaluate_work {
     struct data_notices notices;
     int64_t first;   // samples of earlier processes
     int64_t told;    // the last sample whose pictures were written
-    int64_t marred;  // the last of an earlier process that is counted as skipped
-    bool stopped;    // while the answers of a file were matched
+    int64_t marred;  // the last sample of an earlier process that counts as skipped
+    bool stopped;    // while a file's answers were matched
     struct err lost; // why the state cannot be written
 };
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier

@@ -1,5 +1,15 @@
 // core/eval/evaluate_share.c -- samples dealt to a team (the ranks of a job, or the flights of a
-// rank), and what it has scored: as bytes that one sends to another.
+// rank), whose members send each other their scores as bytes.
+//
+// A model whose layers are dealt to ranks (core/stages/stages.h) has twice as many samples as
+// stages in progress at a time, so that a stage computes for one while others are elsewhere:
+//
+//   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in its own thread
+//   then:    the scores of all flights are counted and reported in the order of the samples
+//
+// All ranks do the same in the same order, and have all scores. Rank 0 decides when to stop.
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +66,8 @@ void evaluate_count(struct evaluating *v, const struct evaluated *told)
     if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
 }
 
-void evaluate_unpack(struct evaluating *v, struct buf *kept)
+// Counts in v what was packed, and clears it.
+static void unpack(struct evaluating *v, struct buf *kept)
 {
     for (size_t at = 0; at < kept->length;) {
         struct packed p;
@@ -81,7 +92,9 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
     return grid_deals(number, v->team, v->number);
 }
 
-bool evaluate_ends_round(const struct evaluating *v)
+// Has each of the team done its share of the round? A run resumed in the middle of a round finishes
+// that round first: only the shares of whole rounds, joined, are in the order of the samples.
+static bool ends_round(const struct evaluating *v)
 {
     return v->done > v->shared && grid_ends_round(v->done, v->team);
 }
@@ -103,9 +116,99 @@ void evaluate_end_sample(struct evaluating *v, bool bad)
 void evaluate_share(struct evaluating *v, bool rest)
 {
     struct ranks *ranks = v->r->ranks;
-    if (!ranks || v->stopped || !(rest ? v->done > v->shared : evaluate_ends_round(v))) return;
+    if (!ranks || v->stopped || !(rest ? v->done > v->shared : ends_round(v))) return;
     grid_gather(ranks, &v->kept);
-    evaluate_unpack(v, &v->kept);
+    unpack(v, &v->kept);
     ranks_share(ranks, &v->stopped, sizeof v->stopped, 0);
     v->shared = v->done;
+}
+
+// --- flights -------------------------------------------------------------------------------------
+
+// For each stage: with one alone, a prompt in one stage keeps the tokens of all others waiting.
+enum { FLIGHTS = 2 };
+
+struct flight {
+    struct evaluate_request request;
+    struct evaluation scratch; // counts nothing: what it scores is packed
+    struct evaluating *v;
+    pthread_t thread;
+    bool more;
+};
+
+static struct ranks *ranks_of(const struct evaluating *v)
+{
+    return stages_of(&v->r->model->decoder)->ranks;
+}
+
+// A round of a flight.
+static void *fly(void *self)
+{
+    struct flight *f = self;
+    struct evaluating *v = f->v;
+    ranks_turn_take(ranks_of(v));
+    do {
+        f->more = evaluate_next(v);
+    } while (f->more && !ends_round(v));
+    ranks_turn_pass(ranks_of(v));
+    return NULL;
+}
+
+static int start(struct flight *f, struct err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all); // signals are the main thread's
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&f->thread, NULL, fly, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
+}
+
+// One round of all flights: 1, or 0 for the last. -1 if a flight could not start: the other ranks
+// then wait for it until the job ends with this error.
+static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
+{
+    struct ranks *ranks = ranks_of(all);
+    int started = 0;
+    ranks_flights(ranks, count);
+    while (started < count && start(&flights[started], err) == 0) started++;
+    for (int i = 0; i < started; i++) pthread_join(flights[i].thread, NULL);
+    ranks_flights(ranks, 1);
+    if (started < count) return -1;
+    for (int i = 0; i < count; i++) {
+        struct evaluating *v = flights[i].v;
+        all->stopped |= v->stopped;
+        unpack(all, &v->kept);
+        all->done = v->shared = v->done;
+    }
+    ranks_share(ranks, &all->stopped, sizeof all->stopped, 0);
+    return flights[0].more && !all->stopped;
+}
+
+int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err)
+{
+    const int count = FLIGHTS * stages_of(&r->model->decoder)->count;
+    struct evaluating *all = evaluate_open(r, e);
+    struct flight *flights = xcalloc((size_t)count, sizeof *flights);
+    struct err ignored; // of flights, which have counted nothing, or of a part, without totals
+    int more;
+    for (int i = 0; i < count; i++) {
+        struct flight *f = &flights[i];
+        f->request = *r;
+        f->request.report = NULL;
+        if (i) f->request.notices = NULL; // each reads all samples
+        f->v = evaluate_open(&f->request, &f->scratch);
+        f->v->c.number = f->v->number = i;
+        f->v->team = count;
+        f->v->packs = true;
+    }
+    while ((more = fly_all(flights, count, all, err)) > 0) continue;
+    for (int i = 0; i < count; i++) {
+        evaluate_close(flights[i].v, &ignored);
+        evaluation_release(&flights[i].scratch);
+    }
+    free(flights);
+    if (more == 0) return evaluate_close(all, err);
+    if (evaluate_close(all, &ignored) == 0) evaluation_release(e);
+    return -1;
 }

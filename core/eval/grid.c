@@ -1,4 +1,4 @@
-// core/eval/grid.c -- opens the cells of a grid, finds what was kept of them, and runs them.
+// core/eval/grid.c -- opens the cells of a grid, continues their kept lines, and runs them.
 #include "core/eval/grid.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ static bool is_taken(const struct grid *g, const char *name)
     return taken;
 }
 
-// Never a hidden folder. The same cells in the same order have the same names.
+// Never a hidden folder. The same cells in the same order get the same names.
 static char *make_name(const struct grid *g, const char *text)
 {
     struct buf b = { 0 };
@@ -68,7 +68,7 @@ struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *se
     return &g->cells[g->count++];
 }
 
-// --- what a cell needs ---------------------------------------------------------------------------
+// --- opening a cell ------------------------------------------------------------------------------
 
 static bool same_text(const char *a, const char *b)
 {
@@ -123,10 +123,10 @@ int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
     return dataset_open(d, s->data, s->images, err);
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- kept lines ----------------------------------------------------------------------------------
 
-// What the open cell is computed with; of cells that run together, all, with keys that begin with a
-// cell's name.
+// The provenance of the open cell; of cells that run together, that of all, with each cell's name
+// before its keys.
 static int find_provenance(struct grid *g, size_t cell, struct provenance *p, struct err *err)
 {
     *p = (struct provenance){ 0 };
@@ -224,7 +224,7 @@ const atomic_bool *grid_cancel(const struct grid *g)
 
 // --- the runner ----------------------------------------------------------------------------------
 
-// Cells of one model, and of one checkpoint of it, follow each other, in the order of the first.
+// Groups the cells by model, then by checkpoint, in the order of their first appearance.
 static size_t *order_cells(const struct grid *g)
 {
     size_t *order = xcalloc(g->count + 1, sizeof *order), n = 0;
@@ -246,7 +246,7 @@ static size_t *order_cells(const struct grid *g)
     return order;
 }
 
-// The cells of this rank's group, one after the other.
+// Runs the cells of this rank's group, one after the other.
 static int run_cells(struct grid *g, const struct grid_plan *plan, const size_t *order,
                      struct err *err)
 {
@@ -266,7 +266,7 @@ static int run_cells(struct grid *g, const struct grid_plan *plan, const size_t 
     return 0;
 }
 
-// Why cells failed, as the first rank of their group says it.
+// Shares the errors of failed cells, as the first rank of their group knows them.
 static void share_failures(struct grid *g, const size_t *order)
 {
     const size_t ranks = (size_t)ranks_count(g->job->ranks);
@@ -290,16 +290,16 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     j->ranks = ranks_part(all, (int)g->group);
     if (g->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)g->group);
     const int status = run_cells(g, plan, order, err);
-    if (status < 0) return -1; // it ends all ranks
+    if (status < 0) return -1; // ends all ranks
     if (j->lost && *j->lost->text)
         return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
-    // If one group was stopped after another one had finished, all stop.
+    // If one group was stopped after another had finished, all stop.
     const bool stopped = status == JOB_STOPPED;
     double any[] = { stopped, stopped && job_stopped(j) == JOB_CANCEL };
     ranks_sum_doubles(all, any, 2);
     ranks_part_close(j->ranks);
     j->ranks = all;
-    if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have come to its end before
+    if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have finished before
     if (any[0] > 0) return JOB_STOPPED;
     share_failures(g, order);
     if (g->last.steps > 0)

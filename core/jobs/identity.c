@@ -55,17 +55,6 @@ struct identity identity_of(const cJSON *record)
 
 // --- differences ---------------------------------------------------------------------------------
 
-// Is it a setting that an older version did not have, at its default?
-static bool new_default(const char *item)
-{
-    const char *equals = strchr(item, '=');
-    if (!equals) return false;
-    char *key = xstrndup(item, (size_t)(equals - item));
-    const struct setting *row = settings_find(key);
-    free(key);
-    return row && !strcmp(equals + 1, row->def);
-}
-
 // The first line of `list` that differs from the other list's line with its key (*other, NULL if it
 // has none); NULL if none differs. The caller frees both.
 static char *first_difference(const char *list, const char *others, char **other)
@@ -74,22 +63,14 @@ static char *first_difference(const char *list, const char *others, char **other
     for (*other = NULL; (one = items_take(&list, "\n")); free(one)) {
         if (items_has(others, one, "\n")) continue;
         *other = items_with_key(others, one, "\n");
-        if (*other || !new_default(one)) return one;
+        // Older versions did not have all settings: one at its default does not count.
+        const char *equals = strchr(one, '=');
+        char *key = equals ? xstrndup(one, (size_t)(equals - one)) : NULL;
+        const struct setting *row = key ? settings_find(key) : NULL;
+        free(key);
+        if (*other || !row || strcmp(equals + 1, row->def) != 0) return one;
     }
     return NULL;
-}
-
-static int settings_differ(const char *then, const char *now, struct err *err)
-{
-    char *was, *is = first_difference(now, then, &was);
-    if (!is) was = first_difference(then, now, &is);
-    if (!was && !is) return 0;
-    err_set(err,
-            "the run started with %s, but now it is %s: restore it, or train into another folder",
-            was ? was : "fewer settings", is ? is : "without");
-    free(was);
-    free(is);
-    return -1;
 }
 
 static bool differ(const char *was, const char *is)
@@ -114,16 +95,7 @@ static int file_differs(const struct identity *is, const char *what, struct err 
                    what, work_of(is), otherwise(is));
 }
 
-static int data_differs(const struct identity *is, struct err *err)
-{
-    char *what =
-        is->data_path ? xasprintf("the data '%s'", is->data_path) : xstrdup("the data file");
-    file_differs(is, what, err);
-    free(what);
-    return -1;
-}
-
-// An earlier version's fingerprint of the same weights is no difference.
+// An earlier version's fingerprint of the same weights counts as equal.
 static int model_differs(const struct identity *was, const struct identity *is, struct err *err)
 {
     if (!differ(was->model, is->model)) return 0;
@@ -137,13 +109,30 @@ static int model_differs(const struct identity *was, const struct identity *is, 
     return -1;
 }
 
-// The settings say that it is another file, before the hashes do.
+// Compares settings before the hashes of files that they name, for a clearer message.
 int identity_same(const struct identity *was, const struct identity *is, struct err *err)
 {
     if (model_differs(was, is, err) < 0) return -1;
-    if (differ(was->data, is->data)) return data_differs(is, err);
-    if (was->settings && is->settings && settings_differ(was->settings, is->settings, err) < 0)
+    if (differ(was->data, is->data)) {
+        char *what =
+            is->data_path ? xasprintf("the data '%s'", is->data_path) : xstrdup("the data file");
+        file_differs(is, what, err);
+        free(what);
         return -1;
+    }
+    if (was->settings && is->settings) {
+        char *then, *now = first_difference(is->settings, was->settings, &then);
+        if (!now) then = first_difference(was->settings, is->settings, &now);
+        if (then || now)
+            err_set(err,
+                    "the run started with %s, but now it is %s: restore it, or train into another "
+                    "folder",
+                    then ? then : "fewer settings", now ? now : "without");
+        const bool changed = then || now;
+        free(then);
+        free(now);
+        if (changed) return -1;
+    }
     if (differ(was->held, is->held))
         return file_differs(is, "the data file of train.validation", err);
     if (differ(was->answers, is->answers)) return file_differs(is, "the file of --answers", err);

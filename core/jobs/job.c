@@ -196,19 +196,15 @@ void job_watch(struct job *j)
     cancel_watch(&j->cancel, &by);
 }
 
-static bool is_locked(const struct job *j)
-{
-    const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
-    if (status == 0) flock(j->answering, LOCK_UN);
-    return status < 0 && why == EWOULDBLOCK;
-}
-
 // A shell that is answering holds the lock, shared with other shells; the kernel releases it when
 // the shell dies. Another job holds it only for an instant while it checks: so check twice.
 static bool answers(const struct job *j)
 {
-    for (int i = 0; i < 2; i++)
-        if (!is_locked(j)) return false;
+    for (int i = 0; i < 2; i++) {
+        const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
+        if (status == 0) flock(j->answering, LOCK_UN);
+        if (status == 0 || why != EWOULDBLOCK) return false;
+    }
     return true;
 }
 
@@ -238,7 +234,7 @@ void job_hooks(struct job *j, struct hooks *hooks)
     hooks_add(hooks, &(struct hook){ .wants = yield_wants, .run = yield_run, .self = j });
 }
 
-// --- telling -------------------------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 void job_metric(struct job *j, const char *series, int64_t step, double value)
 {

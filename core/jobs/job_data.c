@@ -16,20 +16,6 @@
 #include "core/jobs/identity.h"
 #include "core/ranks/ranks.h"
 
-// A line of an older version has no provenance.
-static int check_provenance(const cJSON *line, const struct provenance *now, struct err *err)
-{
-    struct provenance there;
-    struct err why;
-    const bool other = provenance_get(&there, line) && provenance_same(&there, now, &why) < 0;
-    provenance_release(&there);
-    if (!other) return 0;
-    return err_set(err,
-                   "model, adapter or settings have changed since the job started: %s; restore "
-                   "them, or start another job",
-                   why.text);
-}
-
 static int hash_data(const char *data, const char *known, char hex[HASH_HEX], struct err *err)
 {
     if (!known) return hash_file(data, hex, err);
@@ -37,7 +23,7 @@ static int hash_data(const char *data, const char *known, char hex[HASH_HEX], st
     return 0;
 }
 
-// The hashes of what the job reads, in memory of their own.
+// The hashes of the files that the job reads.
 struct read_files {
     char data[HASH_HEX], answers[HASH_HEX];
 };
@@ -53,7 +39,7 @@ static int identify(const struct job_data *of, struct read_files *files, struct 
     return 0;
 }
 
-// *from: bytes of the first line; 0: there is none (it was cut off, or is of an older version).
+// *from: bytes of the first line; 0: none (it was cut off, or is an older version's).
 static int check_first(const char *text, size_t size, const struct job_data *of, size_t *from,
                        struct err *err)
 {
@@ -69,13 +55,21 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
         *from = (size_t)(stop + 1 - text);
         status = identify(of, &files, &is, err);
         if (status == 0) status = identity_same(&was, &is, err);
-        if (status == 0) status = check_provenance(line, of->provenance, err);
+        struct provenance there; // older versions did not record it
+        struct err why;
+        if (provenance_get(&there, line) && status == 0 &&
+            provenance_same(&there, of->provenance, &why) < 0)
+            status = err_set(err,
+                             "model, adapter or settings have changed since the job started: %s; "
+                             "restore them, or start another job",
+                             why.text);
+        provenance_release(&there);
     }
     cJSON_Delete(line);
     return status;
 }
 
-// Takes the lines of a sample, and clears them. 1: one is not valid.
+// Takes the lines of a sample, and clears them. 1: one is invalid.
 static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *take, void *self,
                        struct err *err)
 {
@@ -97,7 +91,7 @@ static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *
     return status;
 }
 
-// Takes the samples from *kept on, and moves *kept to where they end.
+// Takes the samples from *kept on, and moves *kept to their end.
 static int take_samples(const struct job_data *of, const char *text, size_t size, size_t *kept,
                         job_data_take *take, void *self, struct err *err)
 {
@@ -177,18 +171,6 @@ bool job_data_end(FILE *f)
     return job_data_add(f, line);
 }
 
-static int write_first(FILE *f, const struct job_data *of, struct err *err)
-{
-    struct read_files files;
-    struct identity is;
-    if (identify(of, &files, &is, err) < 0) return -1;
-    cJSON *line = cJSON_CreateObject();
-    identity_put(&is, line);
-    provenance_put(of->provenance, line);
-    if (job_data_add(f, line)) return 0;
-    return err_set(err, "cannot write the job's state: %s", strerror(errno));
-}
-
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err)
 {
@@ -199,7 +181,16 @@ FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take
         err_set(err, "cannot write '%s': %s", of->path, strerror(errno));
         return NULL;
     }
-    if (stored || write_first(f, of, err) == 0) return f;
+    if (stored) return f;
+    struct read_files files;
+    struct identity is;
+    if (identify(of, &files, &is, err) == 0) {
+        cJSON *line = cJSON_CreateObject();
+        identity_put(&is, line);
+        provenance_put(of->provenance, line);
+        if (job_data_add(f, line)) return f;
+        err_set(err, "cannot write the job's state: %s", strerror(errno));
+    }
     fclose(f);
     return NULL;
 }

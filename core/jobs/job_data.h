@@ -26,11 +26,11 @@ struct job_data {
     const struct provenance *provenance;
     const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
     const char *answers; // the file of --answers; NULL: none
-    // Whose pictures must be those of the lines ("pictures": hash of those of sample "at", or
-    // "done" - 1). NULL: they are not compared.
+    // Its pictures must be those of the lines ("pictures": hash of those of sample "at", or "done"
+    // - 1). NULL: they are not compared.
     const struct dataset *pictures;
-    struct data_notices *seen; // counts them; NULL: nothing does
-    bool whole; // each line is all of its sample; otherwise the lines of the last one are cut off
+    struct data_notices *seen; // counts them; NULL: no counts
+    bool whole; // each line is a complete sample; otherwise the last sample's lines are cut off
 };
 
 // Opens the file for appending after the valid part: a kill may have cut off the rest. NULL also if
@@ -38,7 +38,7 @@ struct job_data {
 // adapter or another file of a setting); the file then stays as it is.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
-// Takes the lines of a file whose lines are whole samples, without comparing anything.
+// Takes the lines of a file whose lines are complete samples, and compares nothing.
 int job_data_read(const char *path, job_data_take *take, void *self, struct err *err);
 // Appends a line, and frees it. False: errno says why not.
 bool job_data_add(FILE *f, cJSON *line);

@@ -47,24 +47,21 @@ void memory_note(const struct backend *b, uint64_t *peak)
     if (now > *peak) *peak = now;
 }
 
-static uint64_t free_on_gpus(const struct backend *b)
-{
-    const int before = backend_enter(b, -1);
-    uint64_t sum = 0;
-    for (int gpu = 0; gpu < backend_gpus(b); gpu++) {
-        size_t unused, total;
-        backend_enter(b, gpu);
-        b->memory->sizes(&unused, &total);
-        sum += unused;
-    }
-    backend_enter(b, before);
-    return sum;
-}
-
 uint64_t memory_free(const struct backend *b)
 {
     uint64_t kb, most, used;
-    if (b && b->own_memory && b->memory) return free_on_gpus(b);
+    if (b && b->own_memory && b->memory) {
+        const int before = backend_enter(b, -1);
+        uint64_t sum = 0;
+        for (int gpu = 0; gpu < backend_gpus(b); gpu++) {
+            size_t unused, total;
+            backend_enter(b, gpu);
+            b->memory->sizes(&unused, &total);
+            sum += unused;
+        }
+        backend_enter(b, before);
+        return sum;
+    }
     if (!file_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
     // "max" where there is no limit.

@@ -14,7 +14,7 @@
 // travels with the hidden state and is the same failure in all.
 //
 // Several conversations are under way at a time (graph.conversation), so that a stage computes for
-// one while another is elsewhere (core/eval/evaluate_flights.c).
+// one while another is elsewhere (core/eval/evaluate_share.c).
 //
 // Room core/stages/: layers of a model in several processes. Uses base to model, and ranks.
 #ifndef CORE_STAGES_STAGES_H
