@@ -4,7 +4,6 @@
 
 #include "commands/command.h"
 #include "core/base/file_in.h"
-#include "core/base/text.h"
 #include "core/template/jinja.h"
 
 enum { MESSAGES_LIMIT = 64 << 20, TEMPLATE_LIMIT = 4 << 20 };
@@ -16,9 +15,7 @@ static int read_messages(struct jinja_arena *arena, struct jinja_value variables
     size_t size;
     char *json = file_read(path, MESSAGES_LIMIT, &size, err);
     if (!json) return -1;
-    const int status = text_check(json, size, path, err) < 0
-                           ? -1
-                           : jinja_json(arena, json, size, path, 0, &messages, err);
+    const int status = jinja_json(arena, json, size, path, 0, &messages, err);
     free(json);
     if (status < 0) return -1;
     if (messages.kind != JINJA_LIST) return err_set(err, "%s: this is no list of messages", path);

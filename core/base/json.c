@@ -1,6 +1,7 @@
 // core/base/json.c -- JSON values, with messages for people.
 #include "core/base/json.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -98,11 +99,13 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
 
 bool json_has_nul(const char *text, size_t size)
 {
-    static const char nul[] = "\\u0000";
-    for (size_t i = 0; i + sizeof nul - 1 <= size; i++) {
-        if (text[i] != '\\') continue;
-        if (!memcmp(text + i, nul, sizeof nul - 1)) return true;
-        i++; // the escaped character
+    for (size_t i = 0; i + 1 < size; i++) {
+        if (text[i] != '\\' || text[++i] != 'u') continue; // skips the escaped character
+        size_t n = 0;
+        bool zero = true;
+        for (; n < 4 && i + 1 + n < size && isxdigit((unsigned char)text[i + 1 + n]); n++)
+            zero &= text[i + 1 + n] == '0';
+        if (n < 4 || zero) return true;
     }
     return false;
 }
@@ -185,7 +188,9 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 {
     if (text_check(text, size, name, err) < 0) return NULL;
     if (!json_has_nul(text, size)) return json_parse_exact(text, size, name, err);
-    err_set(err, "'%s' has a character \\u0000, which no text may hold", name);
+    err_set(err,
+            "'%s' has a character \\u0000, which no text may hold, or a \\u without four digits",
+            name);
     return NULL;
 }
 

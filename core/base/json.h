@@ -22,7 +22,8 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 // The end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python wrote
 // it, else "".
 const char *json_python(const char *text, size_t size);
-bool json_has_nul(const char *text, size_t size); // \u0000 in any of its texts
+// Has any of its texts \u0000, or a \u without four hexadecimal digits, which cJSON reads as such?
+bool json_has_nul(const char *text, size_t size);
 
 // Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
 // whole number is too large to be exact as a double. `object` may be NULL (all keys absent).

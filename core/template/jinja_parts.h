@@ -8,8 +8,7 @@
 //   jinja_value.c       memory, lists, dicts, truth, order
 //   jinja_string.c      strings and where they came from
 //   jinja_unicode.c     upper and lower case, white space, characters
-//   jinja_show.c        str(), repr() and tojson of values
-//   jinja_json.c        JSON -> values
+//   jinja_show.c        str(), repr() and tojson of values; JSON -> values
 #ifndef CORE_TEMPLATE_JINJA_PARTS_H
 #define CORE_TEMPLATE_JINJA_PARTS_H
 

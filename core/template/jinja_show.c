@@ -1,10 +1,12 @@
 // core/template/jinja_show.c -- values as text: Python's str() and repr(), and JSON as json.dumps
-// writes it.
+// writes it; values from JSON.
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/template/jinja_parts.h"
 
 // The shortest decimals that read back as the same number, in Python's form.
@@ -197,4 +199,47 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
     case JINJA_DICT: json_items(b, v, style, level); return;
     default: jinja_fail(b->r, "tojson cannot write a value of kind %s", jinja_value_kind_name(v));
     }
+}
+
+// An integer, or with a point or an exponent a real: templates print 1 and 1.0 differently.
+static struct jinja_value number_of(const cJSON *item)
+{
+    const char *text = item->valuestring; // NULL: a short integer
+    if (!text) return jinja_value_int((int64_t)item->valuedouble);
+    errno = 0;
+    const int64_t integer = strtoll(text, NULL, 10);
+    return strpbrk(text, ".eE") || errno ? jinja_value_real(item->valuedouble)
+                                         : jinja_value_int(integer);
+}
+
+static struct jinja_value value_of(struct jinja_arena *arena, const cJSON *json, int32_t source)
+{
+    const cJSON *item;
+    if (!jinja_spend(arena, 1) || cJSON_IsNull(json)) return jinja_value_none();
+    if (cJSON_IsBool(json)) return jinja_bool(cJSON_IsTrue(json));
+    if (cJSON_IsNumber(json)) return number_of(json);
+    if (cJSON_IsString(json))
+        return jinja_text(arena, json->valuestring, strlen(json->valuestring), source);
+    struct jinja_list *list = jinja_list_new(arena);
+    const struct jinja_value dict = jinja_dict(arena);
+    cJSON_ArrayForEach(item, json)
+    {
+        const struct jinja_value v = value_of(arena, item, source);
+        if (cJSON_IsArray(json))
+            jinja_list_push(arena, list, v);
+        else
+            jinja_set(arena, dict, item->string, v);
+    }
+    return cJSON_IsArray(json) ? jinja_list_value(JINJA_LIST, list) : dict;
+}
+
+int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const char *name,
+               int32_t source, struct jinja_value *value, struct err *err)
+{
+    cJSON *parsed = json_parse_data(json, size, name, err);
+    if (!parsed) return -1;
+    *value = value_of(arena, parsed, source);
+    cJSON_Delete(parsed);
+    if (!arena->spent) return 0;
+    return err_set(err, "'%s' has more values and keys than a rendering may take", name);
 }

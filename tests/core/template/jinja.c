@@ -181,12 +181,12 @@ static void test_json(void **state)
     struct err err;
     static const char *const wrong[] = { "",      "{",   "[1,]",        "{\"a\" 1}", "\"a",
                                          "[1 2]", "nul", "01x",         "\"\\q\"",   "1 2",
-                                         "+1",    "--1", "\"\\u12g4\"", "{1: 2}",    "\"\n\"" };
+                                         "+1",    "--1", "\"\\u12g4\"", "{1: 2}" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(jinja_json(&arena, wrong[i], strlen(wrong[i]), "j", 0, &v, &err), -1);
     static const char deep[] = "\n\n[[[[[";
     assert_int_equal(jinja_json(&arena, deep, strlen(deep), "j", 0, &v, &err), -1);
-    assert_non_null(strstr(err.text, "j: line 3: "));
+    assert_string_equal(err.text, "'j' is not valid JSON (near line 3)");
     jinja_arena_release(&arena);
     check("{{ [a, b, c, d] }}",
           "{\"a\": 1, \"b\": 1.0, \"c\": -2e2, \"d\": \"\\ud83d\\ude00\\u00e9\"}",
