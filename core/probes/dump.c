@@ -54,40 +54,23 @@ static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
     return false;
 }
 
-static int check_patterns(const struct dump *d, struct err *err)
-{
-    for (size_t i = 0; i < d->pattern_count; i++) {
-        const struct dump one = { .patterns = &d->patterns[i], .pattern_count = 1 };
-        bool some = false;
-        for (int t = 0; tap_at(t) && !some; t++) some = tap_wanted(&one, tap_at(t), -1);
-        if (!some)
-            return err_set(err, "no tensor '%s' (/help taps lists the names)", d->patterns[i]);
-    }
-    return d->pattern_count ? 0 : err_set(err, "no tensor named (/help taps lists the names)");
-}
-
-// Checks early that the file can be written, not only after a long answer.
-static int check_folder(const char *path, struct err *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    int status = access(folder, W_OK | X_OK);
-    if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    free(folder);
-    return status;
-}
-
 // Marks a file as a dump, in its metadata.
 static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
 
-// Only an earlier dump may be overwritten, never the weights of a model.
-static int check_former(const char *path, struct err *err)
+// Can the file be written? Asked before a long answer. Only an earlier dump may be overwritten,
+// never the weights of a model.
+static int check_path(const char *path, struct err *err)
 {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    const int status = access(folder, W_OK | X_OK);
     struct stat st;
-    if (stat(path, &st) < 0 || st.st_size == 0) return 0;
+    if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(folder);
+    if (status < 0 || stat(path, &st) < 0 || st.st_size == 0) return status;
     struct safetensors *f = safetensors_open(path, NULL);
     const char *mark = f ? safetensors_metadata(f, mark_key) : NULL;
-    bool ours = mark && !strcmp(mark, mark_value);
+    const bool ours = mark && !strcmp(mark, mark_value);
     safetensors_close(f);
     return ours ? 0
                 : err_set(err, "'%s' already exists and is not a dump: choose another name", path);
@@ -105,8 +88,16 @@ struct dump *dump_new(const char *patterns, const char *path, struct err *err)
         }
         p += length + (p[length] != 0);
     }
-    if (check_patterns(d, err) == 0 && check_folder(path, err) == 0 && check_former(path, err) == 0)
-        return d;
+    int status =
+        d->pattern_count ? 0 : err_set(err, "no tensor named (/help taps lists the names)");
+    for (size_t i = 0; i < d->pattern_count && status == 0; i++) {
+        const struct dump one = { .patterns = &d->patterns[i], .pattern_count = 1 };
+        bool some = false;
+        for (int t = 0; tap_at(t) && !some; t++) some = tap_wanted(&one, tap_at(t), -1);
+        if (!some)
+            status = err_set(err, "no tensor '%s' (/help taps lists the names)", d->patterns[i]);
+    }
+    if (status == 0 && check_path(path, err) == 0) return d;
     dump_free(d);
     return NULL;
 }
@@ -127,14 +118,19 @@ bool dump_wants_all_logits(const struct dump *d)
     return wanted(d, "logits");
 }
 
-// Room for a tensor under that name; an earlier one of the name is replaced (an answer that was
+static struct caught *find(const struct dump *d, const char *name)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (!strcmp(d->caught[i].name, name)) return &d->caught[i];
+    return NULL;
+}
+
+// Memory for a tensor under that name; replaces an earlier one of the name (an answer that was
 // stopped and asked for again). NULL when memory is short.
 static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, int rank,
                            const int64_t *shape)
 {
-    struct caught *c = NULL;
-    for (size_t i = 0; i < d->count && !c; i++)
-        if (!strcmp(d->caught[i].name, name)) c = &d->caught[i];
+    struct caught *c = find(d, name);
     if (!c) {
         if (d->count == d->capacity) {
             d->capacity = d->capacity ? 2 * d->capacity : 64;
@@ -178,23 +174,10 @@ static bool dump_wants(void *self, const struct site *site, int layer)
     return false;
 }
 
-// [P,Hkv,d] to [Hkv,P,d].
-static void put_heads_first(float *to, const struct tensor *from)
-{
-    const int64_t rows = from->shape[0], heads = from->shape[1], width = from->shape[2];
-    const float *x = from->data;
-    for (int64_t h = 0; h < heads; h++)
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(to + (h * rows + i) * width, x + (i * heads + h) * width,
-                   (size_t)width * sizeof *to);
-}
-
-// Adds the rows of x to what was caught under the name since the prompt.
+// Adds the rows of x to those under the name since the prompt.
 static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
 {
-    struct caught *c = NULL;
-    for (size_t i = 0; i < d->count; i++)
-        if (!strcmp(d->caught[i].name, name)) c = &d->caught[i];
+    struct caught *c = find(d, name);
     const size_t have = c && d->stepping ? tensor_bytes(&c->tensor) : 0, more = tensor_bytes(x);
     if (!have) {
         d->stepping = true;
@@ -210,30 +193,30 @@ static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
     return true;
 }
 
-static bool keep_alive(struct dump *d, const char *name, const struct site_args *args)
-{
-    struct tensor *t = keep(d, name, DTYPE_I32, 1, args->x->shape);
-    for (int64_t i = 0; t && i < args->x->shape[0]; i++)
-        ((int32_t *)t->data)[i] = (int32_t)site_row(args, i);
-    return t;
-}
-
 static bool keep_one(struct dump *d, const struct tap *tap, const char *name,
                      const struct site_args *args)
 {
     const struct tensor *x = args->x;
-    const bool turned = tap->source == TAP_HEADS_FIRST;
-    int64_t shape[TENSOR_MAX_RANK];
     if (tap->source == TAP_ROWS) return keep_rows(d, name, x);
-    memcpy(shape, x->shape, sizeof shape);
-    if (turned) shape[0] = x->shape[1], shape[1] = x->shape[0];
-    struct tensor *t = keep(d, name, x->dtype, x->rank, shape);
-    if (t && turned) put_heads_first(t->data, x);
-    if (t && !turned) memcpy(t->data, x->data, tensor_bytes(x));
-    return t;
+    struct tensor *t = keep(d, name, x->dtype, x->rank, x->shape);
+    if (!t) return false;
+    if (tap->source != TAP_HEADS_FIRST) {
+        memcpy(t->data, x->data, tensor_bytes(x));
+        return true;
+    }
+    // [P,Hkv,d] to [Hkv,P,d].
+    const int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2];
+    const float *from = x->data;
+    float *to = t->data;
+    t->shape[0] = heads, t->shape[1] = rows;
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(to + (h * rows + i) * width, from + (i * heads + h) * width,
+                   (size_t)width * sizeof *to);
+    return true;
 }
 
-static const char no_room[] = "out of memory: cannot keep %s for the dump";
+static const char out_of_memory[] = "out of memory: cannot keep %s for the dump";
 
 static int dump_take(void *self, const struct site *site, const struct site_args *args,
                      struct err *err)
@@ -244,7 +227,7 @@ static int dump_take(void *self, const struct site *site, const struct site_args
         if (tap_at(t)->site != site || tap_at(t)->source == TAP_ALIVE) continue;
         tap_name(tap_at(t), args->layer, args->picture, name);
         if (wanted(d, name) && !keep_one(d, tap_at(t), name, args))
-            return err_set(err, no_room, name);
+            return err_set(err, out_of_memory, name);
     }
     return 0;
 }
@@ -262,10 +245,15 @@ static int dump_run(void *self, struct graph *g, const struct site *site, struct
         if (!wanted(d, name)) continue;
         if (tap->source != TAP_ALIVE) {
             x = tap->source == TAP_HEADS_FIRST ? args->v : args->x;
-        } else if (!keep_alive(d, name, args)) {
-            graph_fail(g, no_room, name);
+            continue;
+        }
+        struct tensor *rows = keep(d, name, DTYPE_I32, 1, args->x->shape);
+        if (!rows) {
+            graph_fail(g, out_of_memory, name);
             return -1;
         }
+        for (int64_t i = 0; i < args->x->shape[0]; i++)
+            ((int32_t *)rows->data)[i] = (int32_t)site_row(args, i);
     }
     return x ? look(g, x, site, args, dump_take, d) : 0;
 }

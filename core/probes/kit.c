@@ -296,20 +296,6 @@ static struct tensor *row_probs(struct graph *g, const struct site_args *a, int6
     return attend_probs(g, q, k);
 }
 
-// Pruning that chooses keys for each row waits at each of them anyway.
-static int look_chosen(struct graph *g, const struct tensor *probs, struct site_args *args,
-                       const int32_t *keys, int64_t count, look_fn take, void *self)
-{
-    int32_t *rows = xreallocarray(NULL, (size_t)count + 1, sizeof *rows);
-    for (int64_t j = 0; j < count; j++) rows[j] = (int32_t)site_key(args, keys[j]);
-    struct site_args chosen = *args;
-    chosen.keys = rows;
-    const int status = look(g, probs, SITE_VALUES, &chosen, take, self);
-    looks_take(g);
-    free(rows);
-    return status;
-}
-
 static int look_row(struct graph *g, const struct site_args *args, int64_t i, look_fn take,
                     void *self)
 {
@@ -320,8 +306,12 @@ static int look_row(struct graph *g, const struct site_args *args, int64_t i, lo
     const struct tensor *probs = row_probs(g, args, i, keys, count);
     row.past += i;
     if (row.rows) row.rows += i;
-    const int status = keys ? look_chosen(g, probs, &row, keys, count, take, self)
-                            : look(g, probs, SITE_VALUES, &row, take, self);
+    int32_t *chosen = keys ? xreallocarray(NULL, (size_t)count + 1, sizeof *chosen) : NULL;
+    for (int64_t j = 0; keys && j < count; j++) chosen[j] = (int32_t)site_key(args, keys[j]);
+    if (keys) row.keys = chosen;
+    const int status = look(g, probs, SITE_VALUES, &row, take, self);
+    if (keys) looks_take(g); // pruning that chooses keys for each row waits at each of them anyway
+    free(chosen);
     graph_scratch_end(g, scratch);
     return status;
 }

@@ -37,17 +37,13 @@ static void add_item(struct masks *m, size_t picture, int64_t at)
     p->last = i + 1;
 }
 
-static double positive(const cJSON *json, const char *key)
-{
-    const double x = cJSON_GetNumberValue(json_get(json, key));
-    return x >= 1 ? x : 0;
-}
-
 static void take_size(struct masks *m, size_t picture, const cJSON *json)
 {
     struct masks_picture *p = &m->picture[picture];
-    if (!p->width) p->width = positive(json, "width");
-    if (!p->height) p->height = positive(json, "height");
+    const double width = cJSON_GetNumberValue(json_get(json, "width"));
+    const double height = cJSON_GetNumberValue(json_get(json, "height"));
+    if (!p->width && width >= 1) p->width = width;
+    if (!p->height && height >= 1) p->height = height;
 }
 
 // RefCOCO numbers the objects of a picture: "COCO_train2014_000000581857_16.jpg" is the 17th of
@@ -64,28 +60,22 @@ static char *unnumbered(const char *name)
 
 // --- the files -----------------------------------------------------------------------------------
 
-static void take_line(struct masks *m, const cJSON *json, int64_t at)
-{
-    const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
-    const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
-    if (!name) return;
-    char *whole = unnumbered(text_file_name(name));
-    const char *const names[] = { name, whole };
-    for (int i = 0; i < (whole ? 2 : 1); i++) {
-        const size_t picture = add_picture(m, names[i]);
-        take_size(m, picture, json);
-        add_item(m, picture, at);
-    }
-    free(whole);
-}
-
 static int read_lines(struct masks *m, const char *path, struct err *err)
 {
     if (dataset_open(&m->lines, path, NULL, err) < 0) return -1;
     for (int64_t i = 0; i < m->lines.count; i++) {
         struct err ignored; // reported if its picture is asked for
         cJSON *json = dataset_json(&m->lines, i, &ignored);
-        if (json) take_line(m, json, i);
+        const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
+        const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
+        char *whole = name ? unnumbered(text_file_name(name)) : NULL;
+        const char *const names[] = { name, whole };
+        for (int k = 0; k < 2 && names[k]; k++) {
+            const size_t picture = add_picture(m, names[k]);
+            take_size(m, picture, json);
+            add_item(m, picture, i);
+        }
+        free(whole);
         cJSON_Delete(json);
     }
     return 0;
@@ -158,19 +148,16 @@ static int read_coco(struct masks *m, struct err *err)
     return status;
 }
 
-static bool is_coco(const struct json_parts *p)
-{
-    const struct json_list *images = json_parts_list(p, "images");
-    const struct json_list *annotations = json_parts_list(p, "annotations");
-    return images && images->list && annotations && annotations->list;
-}
-
 int masks_open(struct masks *m, const char *path, struct err *err)
 {
     struct err ignored;
     *m = (struct masks){ .lines.file = -1 };
     // JSON lines are not one object: reading fails at the second line.
-    m->coco = json_parts_open(&m->parts, path, &ignored) == 0 && is_coco(&m->parts);
+    if (json_parts_open(&m->parts, path, &ignored) == 0) {
+        const struct json_list *images = json_parts_list(&m->parts, "images");
+        const struct json_list *annotations = json_parts_list(&m->parts, "annotations");
+        m->coco = images && images->list && annotations && annotations->list;
+    }
     int status = m->coco ? read_coco(m, err) : read_lines(m, path, err);
     if (status == 0 && !m->item_count)
         status = err_set(err,

@@ -150,38 +150,33 @@ static int pass_failed(struct passing *p, struct err *err)
     return err_set(err, "%s", p->graph.err.text);
 }
 
-// Visual tokens of a picture in memory of ours.
-static int encode(struct passing *p, int i)
-{
-    struct graph *g = &p->graph;
-    const struct picture *picture = &p->c->pictures[i];
-    struct arena_mark mark = arena_mark(&p->arena);
-    float *focus;
-    struct tensor *v = visual_encode(g, p->m->model, picture, i, &focus);
-    if (v && graph_ok(g) && v->shape[0] == picture->tokens && (p->visual[i] = visual_keep(g, v))) {
-        p->ours[i] = true;
-        if (focus) {
-            p->focus[i] = xreallocarray(NULL, (size_t)picture->tokens, sizeof *focus);
-            memcpy(p->focus[i], focus, (size_t)picture->tokens * sizeof *focus);
-        }
-    }
-    arena_reset(&p->arena, mark);
-    return graph_ok(g) && p->visual[i] ? 0 : -1;
-}
-
-// Computes the visual tokens that the rows need; all of them if something listens in the encoder.
+// Computes the visual tokens that the rows need, in memory of the pass unless the conversation has
+// them; `anew`: all of them, because something listens in the encoder.
 static int encode_pictures(struct passing *p, bool anew)
 {
+    struct graph *g = &p->graph;
     for (int64_t row = 0; row < p->sequence.n; row++) {
         const int i = p->sequence.picture[row];
         if (i < 0 || p->visual[i]) continue;
-        struct tensor *there = p->c->pictures[i].visual;
-        float *focus = p->c->pictures[i].focus;
-        if (there && !anew && (focus || !hooks_wanted(&p->graph, SITE_FOCUS, -1))) {
-            p->visual[i] = there;
-            p->focus[i] = focus;
-        } else if (encode(p, i) < 0)
-            return -1;
+        const struct picture *picture = &p->c->pictures[i];
+        if (picture->visual && !anew && (picture->focus || !hooks_wanted(g, SITE_FOCUS, -1))) {
+            p->visual[i] = picture->visual;
+            p->focus[i] = picture->focus;
+            continue;
+        }
+        struct arena_mark mark = arena_mark(&p->arena);
+        float *focus;
+        struct tensor *v = visual_encode(g, p->m->model, picture, i, &focus);
+        if (v && graph_ok(g) && v->shape[0] == picture->tokens &&
+            (p->visual[i] = visual_keep(g, v))) {
+            p->ours[i] = true;
+            if (focus) {
+                p->focus[i] = xreallocarray(NULL, (size_t)picture->tokens, sizeof *focus);
+                memcpy(p->focus[i], focus, (size_t)picture->tokens * sizeof *focus);
+            }
+        }
+        arena_reset(&p->arena, mark);
+        if (!graph_ok(g) || !p->visual[i]) return -1;
     }
     return 0;
 }
