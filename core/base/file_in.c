@@ -201,6 +201,19 @@ bool file_standard_was_read(void)
     return atomic_load(&standard_read);
 }
 
+ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at)
+{
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t n = pread(fd, (char *)to + done, size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
 void *file_map(const char *path, uint64_t *size, struct err *err)
 {
     struct stat st;

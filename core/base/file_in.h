@@ -40,6 +40,8 @@ const char *file_in_kind(mode_t mode);
 // Reads a whole file into memory (NUL-terminated, not counted in *size), at most `limit` bytes.
 // NULL on error; the caller frees it.
 char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
+// Reads bytes of an open file until `size` are read or the file ends; -1 on error (errno).
+ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);
 // Maps a whole file, read-only. NULL on error, also for an empty file; the caller unmaps it.
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.

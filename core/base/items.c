@@ -18,6 +18,7 @@ char *items_take(const char **at, const char *separator)
 bool items_has(const char *list, const char *item, const char *separator)
 {
     const size_t n = strlen(item), m = strlen(separator);
+    if (strstr(item, separator)) return false;
     for (const char *p = list; (p = strstr(p, item)); p++) {
         const bool begins = p == list || ((size_t)(p - list) >= m && !memcmp(p - m, separator, m));
         if (begins && (!p[n] || !strncmp(p + n, separator, m))) return true;

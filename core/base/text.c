@@ -82,6 +82,11 @@ int text_check_part(const char *text, size_t size, int64_t line, struct err *err
                    place, bad - start + 1, (unsigned)(unsigned char)text[bad]);
 }
 
+size_t text_mark(const char *text, size_t size)
+{
+    return size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? 3 : 0;
+}
+
 int text_check(const char *text, size_t size, const char *name, struct err *err)
 {
     const char *wide = text_wide(text, size);

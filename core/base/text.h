@@ -24,6 +24,8 @@ size_t text_bad_byte(const char *text, size_t size);
 // "UTF-16" or "UTF-32", recognised at the beginning of a file by a byte order mark or by the zero
 // bytes of ASCII characters; NULL: neither.
 const char *text_wide(const char *text, size_t size);
+// Length of the byte order mark that the text begins with: 3 or 0.
+size_t text_mark(const char *text, size_t size);
 // Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
 // message names file, line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);

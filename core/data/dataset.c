@@ -65,15 +65,6 @@ static int not_json(const struct scan *s, struct err *err)
     return err_set(err, "'%s' is not valid JSON (near line %lld)", s->d->path, (long long)s->line);
 }
 
-static int scan_close(struct scan *s, char c, struct err *err)
-{
-    if (s->depth-- > 1) return 0;
-    if (c != ']' || s->wanted) return not_json(s, err);
-    end_entry(s);
-    s->closed = true;
-    return 0;
-}
-
 // One byte of a list. Brackets are counted, not matched: the reader of a sample matches them.
 static int scan_list(struct scan *s, char c, struct err *err)
 {
@@ -94,7 +85,13 @@ static int scan_list(struct scan *s, char c, struct err *err)
             "as {\"messages\": [...]}",
             s->d->path, (long long)s->line);
     if (s->closed) return not_json(s, err);
-    if (c == ']' || c == '}') return scan_close(s, c, err);
+    if (c == ']' || c == '}') {
+        if (s->depth-- > 1) return 0;
+        if (c != ']' || s->wanted) return not_json(s, err);
+        end_entry(s);
+        s->closed = true;
+        return 0;
+    }
     if (c == ',' && s->depth == 1) {
         if (!s->begun) return not_json(s, err);
         end_entry(s);
@@ -128,44 +125,24 @@ static int read_error(const struct dataset *d, struct err *err)
     return err_set(err, "cannot read '%s': %s", d->path, strerror(errno));
 }
 
-// Bytes until `size` are read or the file ends.
-static ssize_t read_at(const struct dataset *d, char *to, size_t size, uint64_t at)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = pread(d->file, to + done, size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -1;
-        if (n == 0) break;
-        done += (size_t)n;
-    }
-    return (ssize_t)done;
-}
-
-// A list starts with '[', after white space or a byte order mark.
-static void look_at_start(struct scan *s, const char *block, size_t size)
-{
-    size_t i = size >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    s->at = i;
-    while (i < size && is_blank(block[i])) i++;
-    s->d->lines = i == size || block[i] != '[';
-}
-
 // To the end, or with `begin` the first block only; *whole: that was all of it.
 static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struct err *err)
 {
-    ssize_t n = read_at(s->d, block, BLOCK, 0);
+    ssize_t n = file_read_at(s->d->file, block, BLOCK, 0);
     if (n < 0) return read_error(s->d, err);
     if (text_wide(block, (size_t)n)) return text_check(block, (size_t)n, s->d->path, err);
-    look_at_start(s, block, (size_t)n);
-    size_t skip = (size_t)s->at;
+    // A list starts with '[', after white space or a byte order mark.
+    size_t skip = text_mark(block, (size_t)n), begins = skip;
+    while (begins < (size_t)n && is_blank(block[begins])) begins++;
+    s->d->lines = begins == (size_t)n || block[begins] != '[';
+    s->at = skip;
     while (n > 0) {
         if (s->at > LONG && cancel_asked()) return err_set(err, "cancelled");
         if (scan_block(s, block + skip, (size_t)n - skip, err) < 0) return -1;
         skip = 0;
         *whole = !begin || n < BLOCK;
         if (!*whole) return 0;
-        if ((n = read_at(s->d, block, BLOCK, s->at)) < 0) return read_error(s->d, err);
+        if ((n = file_read_at(s->d->file, block, BLOCK, s->at)) < 0) return read_error(s->d, err);
     }
     if (s->d->lines)
         end_entry(s);
@@ -174,7 +151,28 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     return 0;
 }
 
-static char *read_entry(const struct dataset *d, int64_t index, struct err *err);
+// The text of a sample, UTF-8 without a byte 0. NULL: it has none, or it cannot be read. free() it.
+static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
+{
+    const struct dataset_entry *e = &d->entries[index];
+    if (e->size > SAMPLE_MAX) {
+        err_set(err, "the sample at line %lld has %llu MB; the limit is %d", (long long)e->line,
+                (unsigned long long)(e->size >> 20), SAMPLE_MAX >> 20);
+        return NULL;
+    }
+    char *text = xmalloc((size_t)e->size + 1);
+    const ssize_t n = file_read_at(d->file, text, (size_t)e->size, e->at);
+    int status = 0;
+    if (n < 0)
+        status = read_error(d, err);
+    else if ((uint64_t)n < e->size)
+        status = err_set(err, "'%s' was truncated while it was read", d->path);
+    else
+        status = text_check_part(text, (size_t)e->size, e->line, err);
+    if (status == 0) return text;
+    free(text);
+    return NULL;
+}
 
 // Arbitrary lines are not data: one of the first must be an object.
 static int check_kind(const struct dataset *d, struct err *err)
@@ -246,50 +244,22 @@ void dataset_close(struct dataset *d)
 
 // --- one sample ----------------------------------------------------------------------------------
 
-static void name_place(const struct dataset *d, int64_t index, const char *why, struct err *err)
-{
-    const long long line = (long long)d->entries[index].line;
-    if (d->lines)
-        err_set(err, "line %lld of the data is not valid JSON%s", line, why);
-    else
-        err_set(err, "sample %lld (line %lld of the data) is not valid JSON%s", (long long)index,
-                line, why);
-}
-
-// The text of a sample, UTF-8 without a byte 0. NULL: it has none, or it cannot be read. free() it.
-static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
-{
-    const struct dataset_entry *e = &d->entries[index];
-    if (e->size > SAMPLE_MAX) {
-        err_set(err, "the sample at line %lld has %llu MB; the limit is %d", (long long)e->line,
-                (unsigned long long)(e->size >> 20), SAMPLE_MAX >> 20);
-        return NULL;
-    }
-    char *text = xmalloc((size_t)e->size + 1);
-    const ssize_t n = read_at(d, text, (size_t)e->size, e->at);
-    int status = 0;
-    if (n < 0)
-        status = read_error(d, err);
-    else if ((uint64_t)n < e->size)
-        status = err_set(err, "'%s' was truncated while it was read", d->path);
-    else
-        status = text_check_part(text, (size_t)e->size, e->line, err);
-    if (status == 0) return text;
-    free(text);
-    return NULL;
-}
-
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
+    const long long line = (long long)e->line;
+    const size_t size = (size_t)e->size;
     char *text = read_entry(d, index, err);
     cJSON *json = NULL;
     if (!text) return NULL;
-    if (json_has_nul(text, (size_t)e->size))
+    if (json_has_nul(text, size))
         err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
-                (long long)e->line);
-    else if (!(json = json_parse_exact(text, (size_t)e->size, "data", NULL)))
-        name_place(d, index, json_python(text, (size_t)e->size), err);
+                line);
+    else if (!(json = json_parse_exact(text, size, "data", NULL)) && d->lines)
+        err_set(err, "line %lld of the data is not valid JSON%s", line, json_python(text, size));
+    else if (!json)
+        err_set(err, "sample %lld (line %lld of the data) is not valid JSON%s", (long long)index,
+                line, json_python(text, size));
     free(text);
     return json;
 }

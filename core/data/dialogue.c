@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/items.h"
 #include "core/data/keys.h"
 #include "core/picture/source.h"
 #include "core/template/message.h"
@@ -59,20 +60,21 @@ char *dialogue_picture(const cJSON *item)
     return NULL;
 }
 
+// What is being read, and how: passed to all readers below.
+struct reading {
+    struct dialogue *d;
+    const char *folder;
+    bool marked;  // marks in a text count, as in samples; in a messages file they are text
+    size_t given; // pictures of the sample's own list
+    struct err *err;
+};
+
 // --- marks -----------------------------------------------------------------------------------
 
 static const char mark[] = "<image>";
 
-static int too_many_marks(struct dialogue *d, const struct message *m, size_t given,
-                          struct err *err)
-{
-    d->marks_differ = true;
-    if (m->role != ROLE_USER) return err_set(err, "only user messages may contain pictures");
-    return err_set(err, "the text has more \"<image>\" marks than pictures (%zu)", given);
-}
-
-// The next mark of the text; *picture is what it shows, -1: the next one. MiniCPM-V's samples name
-// their marks ("<image_00>").
+// The next mark of the text; *picture is the picture it shows, -1: the next one. MiniCPM-V's
+// samples name their marks ("<image_00>").
 static const char *next_mark(const struct dialogue *d, const char *text, size_t *length,
                              int *picture)
 {
@@ -89,16 +91,22 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
     return first;
 }
 
-// Text with marks: each is where a picture of the `given` stands; the line end beside it belongs to
-// the mark (the prompt layout writes its own).
-static int add_marked(struct dialogue *d, struct message *m, const char *text, size_t given,
-                      struct err *err)
+// Text with marks, each the position of a picture; the line end beside a mark belongs to it (the
+// prompt layout writes its own).
+static int add_marked(struct reading *r, struct message *m, const char *text)
 {
+    struct dialogue *d = r->d;
     size_t size;
     int picture;
     for (const char *p; (p = next_mark(d, text, &size, &picture)); text = p + size) {
         size_t length = (size_t)(p - text);
-        if (m->role != ROLE_USER || d->placed >= given) return too_many_marks(d, m, given, err);
+        if (m->role != ROLE_USER || d->placed >= r->given) {
+            d->marks_differ = true;
+            if (m->role != ROLE_USER)
+                return err_set(r->err, "only user messages may contain pictures");
+            return err_set(r->err, "the text has more \"<image>\" marks than pictures (%zu)",
+                           r->given);
+        }
         const char *after = p + size;
         if (length && text[length - 1] == '\n' && !*after) length--;
         if (length) {
@@ -116,159 +124,121 @@ static int add_marked(struct dialogue *d, struct message *m, const char *text, s
 
 // --- messages ------------------------------------------------------------------------------------
 
-// A sample's own list of pictures ("images") is there for items and marks without a path.
-static int read_picture_item(struct dialogue *d, struct message *m, const cJSON *item,
-                             const char *folder, size_t given, struct err *err)
+// Items without a path take the next picture of the sample's own list ("images").
+static int read_picture_item(struct reading *r, struct message *m, const cJSON *item)
 {
+    struct dialogue *d = r->d;
     const cJSON *url = json_get(item, "image_url");
-    if (m->role != ROLE_USER) return err_set(err, "only user messages may contain pictures");
+    if (m->role != ROLE_USER) return err_set(r->err, "only user messages may contain pictures");
     char *path = dialogue_picture(url ? url : item);
     if (!path) path = dialogue_picture(json_get(item, "image"));
     const bool named = path && *path;
-    if (named) message_add_picture(m, add_path(d, path, folder));
+    if (named) message_add_picture(m, add_path(d, path, r->folder));
     free(path);
     if (named) return 0;
-    if (d->placed >= given) {
-        d->marks_differ = given > 0;
-        return err_set(err, "\"path\" of the picture is missing");
+    if (d->placed >= r->given) {
+        d->marks_differ = r->given > 0;
+        return err_set(r->err, "\"path\" of the picture is missing");
     }
     message_add_picture(m, (int)d->placed++);
     return 0;
 }
 
-static int read_item(struct dialogue *d, struct message *m, const cJSON *item, const char *folder,
-                     size_t given, struct err *err)
+static int read_item(struct reading *r, struct message *m, const cJSON *item)
 {
     const char *type, *text;
-    if (!cJSON_IsObject(item)) return err_set(err, "must be an object with a \"type\"");
-    if (json_text(item, "type", NULL, &type, err) < 0) return -1;
-    if (type &&
-        (!strcmp(type, "text") || !strcmp(type, "input_text") || !strcmp(type, "output_text"))) {
-        if (json_text(item, "text", NULL, &text, err) < 0) return -1;
-        if (!text) return err_set(err, "\"text\" is missing");
-        message_add_text(m, text);
-        return 0;
-    }
-    if (type &&
-        (!strcmp(type, "image") || !strcmp(type, "image_url") || !strcmp(type, "input_image")))
-        return read_picture_item(d, m, item, folder, given, err);
-    return err_set(err, "\"type\" must be \"text\", \"image\" or \"image_url\"");
+    if (!cJSON_IsObject(item)) return err_set(r->err, "must be an object with a \"type\"");
+    if (json_text(item, "type", "", &type, r->err) < 0) return -1;
+    if (items_has("image image_url input_image", type, " ")) return read_picture_item(r, m, item);
+    if (!items_has("text input_text output_text", type, " "))
+        return err_set(r->err, "\"type\" must be \"text\", \"image\" or \"image_url\"");
+    if (json_text(item, "text", NULL, &text, r->err) < 0) return -1;
+    if (!text) return err_set(r->err, "\"text\" is missing");
+    message_add_text(m, text);
+    return 0;
 }
 
-// In a sample, marks in a text count; in a messages file they are text like any other.
-struct message_form {
-    bool marked;
-    size_t given; // pictures of the sample's own list
-};
-
-static int read_content(struct dialogue *d, struct message *m, const cJSON *content,
-                        const char *folder, struct message_form form, struct err *err)
+static int read_message(struct reading *r, const cJSON *json)
 {
-    if (cJSON_IsString(content) && form.marked)
-        return add_marked(d, m, content->valuestring, form.given, err);
+    const cJSON *content = json_get(json, "content"), *item;
+    const char *name;
+    int index = 0;
+    if (!cJSON_IsObject(json))
+        return err_set(r->err, "must be an object with \"role\" and \"content\"");
+    if (json_text(json, "role", "", &name, r->err) < 0) return -1;
+    const int role = role_parse(name);
+    if (role != ROLE_SYSTEM && role != ROLE_USER && role != ROLE_ASSISTANT)
+        return err_set(r->err, "\"role\" must be \"system\", \"user\" or \"assistant\"");
+    struct message *m = add_message(r->d, (enum role)role);
+    m->untrained = keys_untrained(json);
+    if (cJSON_IsString(content) && r->marked) return add_marked(r, m, content->valuestring);
     if (cJSON_IsString(content)) {
         message_add_text(m, content->valuestring);
         return 0;
     }
     if (!cJSON_IsArray(content))
-        return err_set(err, "\"content\" must be a string or a list of items");
-    int index = 0;
-    const cJSON *item;
+        return err_set(r->err, "\"content\" must be a string or a list of items");
     cJSON_ArrayForEach(item, content)
     {
-        if (read_item(d, m, item, folder, form.given, err) < 0)
-            return err_in(err, "\"content\"[%d]", index);
+        if (read_item(r, m, item) < 0) return err_in(r->err, "\"content\"[%d]", index);
         index++;
     }
     return 0;
 }
 
-static int read_message(struct dialogue *d, const cJSON *json, const char *folder,
-                        struct message_form form, struct err *err)
+static int read_messages(struct reading *r, const cJSON *list)
 {
-    const char *name;
-    if (!cJSON_IsObject(json))
-        return err_set(err, "must be an object with \"role\" and \"content\"");
-    if (json_text(json, "role", NULL, &name, err) < 0) return -1;
-    const int role = name ? role_parse(name) : -1;
-    if (role != ROLE_SYSTEM && role != ROLE_USER && role != ROLE_ASSISTANT)
-        return err_set(err, "\"role\" must be \"system\", \"user\" or \"assistant\"");
-    struct message *m = add_message(d, (enum role)role);
-    m->untrained = keys_untrained(json);
-    return read_content(d, m, json_get(json, "content"), folder, form, err);
-}
-
-static int read_messages(struct dialogue *d, const cJSON *list, const char *folder,
-                         struct message_form form, struct err *err)
-{
-    if (!cJSON_IsArray(list)) return err_set(err, "must be a list of messages");
+    if (!cJSON_IsArray(list)) return err_set(r->err, "must be a list of messages");
     int index = 0;
     const cJSON *json;
     cJSON_ArrayForEach(json, list)
     {
-        if (read_message(d, json, folder, form, err) < 0) return err_in(err, "message %d", index);
+        if (read_message(r, json) < 0) return err_in(r->err, "message %d", index);
         index++;
     }
-    return index ? 0 : err_set(err, "the list of messages is empty");
+    return index ? 0 : err_set(r->err, "the list of messages is empty");
 }
 
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err)
 {
-    return read_messages(d, list, folder, (struct message_form){ 0 }, err);
+    return read_messages(&(struct reading){ .d = d, .folder = folder, .err = err }, list);
 }
 
 // --- samples -------------------------------------------------------------------------------------
 
 // Tables have "" in rows without a picture.
-static void add_listed(struct dialogue *d, const char *path, const char *folder)
-{
-    if (*path) add_path(d, path, folder);
-}
-
-static int not_paths(struct err *err)
-{
-    return err_set(err, "\"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
-}
-
-static int add_listed_item(struct dialogue *d, const cJSON *item, const char *folder,
-                           struct err *err)
+static int add_listed(struct reading *r, const cJSON *item)
 {
     char *path = dialogue_picture(item);
-    if (path) add_listed(d, path, folder);
+    const bool named = path != NULL;
+    if (named && *path) add_path(r->d, path, r->folder);
     free(path);
-    return path ? 0 : not_paths(err);
+    if (named) return 0;
+    return err_set(r->err, "\"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
 }
 
-// {"<image_00>": PATH, ...}: pictures by the marks in the texts (MiniCPM-V).
-static int read_marked_paths(struct dialogue *d, const cJSON *image, const char *folder,
-                             struct err *err)
+// "image" or "images": a path, a list of paths, or {"<image_00>": PATH, ...}, pictures by the marks
+// in the texts (MiniCPM-V).
+static int read_paths(struct reading *r, const cJSON *sample)
 {
-    const cJSON *item;
-    d->marks = xcalloc((size_t)cJSON_GetArraySize(image) + 1, sizeof *d->marks);
+    struct dialogue *d = r->d;
+    const cJSON *image = json_get(sample, "image"), *item;
+    if (!image) image = json_get(sample, "images");
+    if (!image) return 0;
+    const bool marks = cJSON_IsObject(image) && image->child && *image->child->string == '<';
+    if (!marks && !cJSON_IsArray(image)) return add_listed(r, image);
+    if (marks) d->marks = xcalloc((size_t)cJSON_GetArraySize(image) + 1, sizeof *d->marks);
     cJSON_ArrayForEach(item, image)
     {
         const size_t before = d->path_count;
-        if (add_listed_item(d, item, folder, err) < 0) return -1;
-        if (d->path_count > before) d->marks[d->mark_count++] = xstrdup(item->string);
+        if (add_listed(r, item) < 0) return -1;
+        if (marks && d->path_count > before) d->marks[d->mark_count++] = xstrdup(item->string);
     }
     return 0;
 }
 
-// "image" or "images": a path or a list of paths.
-static int read_paths(struct dialogue *d, const cJSON *sample, const char *folder, struct err *err)
-{
-    const cJSON *image = json_get(sample, "image"), *item;
-    if (!image) image = json_get(sample, "images");
-    if (!image) return 0;
-    if (cJSON_IsObject(image) && image->child && *image->child->string == '<')
-        return read_marked_paths(d, image, folder, err);
-    if (!cJSON_IsArray(image)) return add_listed_item(d, image, folder, err);
-    cJSON_ArrayForEach(item, image) if (add_listed_item(d, item, folder, err) < 0) return -1;
-    return 0;
-}
-
-// Speakers of ShareGPT and of the programs that write its form; what tools say goes to the model as
+// Speakers of ShareGPT and of the programs that write its form; texts of tools go to the model as
 // the user's.
 static int role_from(const char *from)
 {
@@ -292,38 +262,35 @@ static int role_from(const char *from)
     return -1;
 }
 
-static int read_turn(struct dialogue *d, const cJSON *turn, const char *folder, size_t given,
-                     struct err *err)
+static int read_turn(struct reading *r, const cJSON *turn)
 {
     const char *from, *value;
-    if (!cJSON_IsObject(turn)) return err_set(err, "must be an object with \"from\" and \"value\"");
+    if (!cJSON_IsObject(turn))
+        return err_set(r->err, "must be an object with \"from\" and \"value\"");
     // MiniCPM-V's turns are written as messages.
-    if (!json_get(turn, "from") && json_get(turn, "role"))
-        return read_message(d, turn, folder, (struct message_form){ true, given }, err);
-    if (json_text(turn, "from", NULL, &from, err) < 0) return -1;
-    if (json_text(turn, "value", NULL, &value, err) < 0) return -1;
+    if (!json_get(turn, "from") && json_get(turn, "role")) return read_message(r, turn);
+    if (json_text(turn, "from", NULL, &from, r->err) < 0) return -1;
+    if (json_text(turn, "value", NULL, &value, r->err) < 0) return -1;
     const int role = role_from(from);
     if (role < 0)
-        return err_set(err,
+        return err_set(r->err,
                        "\"from\" must be \"human\", \"gpt\", \"system\" or another speaker of "
                        "ShareGPT, not \"%.40s\"",
                        from ? from : "");
-    if (!value) return err_set(err, "\"value\" is missing");
-    struct message *m = add_message(d, (enum role)role);
+    if (!value) return err_set(r->err, "\"value\" is missing");
+    struct message *m = add_message(r->d, (enum role)role);
     m->untrained = keys_untrained(turn);
-    return add_marked(d, m, value, given, err);
+    return add_marked(r, m, value);
 }
 
-static int read_turns(struct dialogue *d, const cJSON *turns, const char *folder, size_t given,
-                      struct err *err)
+static int read_turns(struct reading *r, const cJSON *turns)
 {
-    if (!cJSON_IsArray(turns)) return err_set(err, "\"conversations\" must be a list");
+    if (!cJSON_IsArray(turns)) return err_set(r->err, "\"conversations\" must be a list");
     int index = 0;
     const cJSON *turn;
     cJSON_ArrayForEach(turn, turns)
     {
-        if (read_turn(d, turn, folder, given, err) < 0)
-            return err_in(err, "\"conversations\"[%d]", index);
+        if (read_turn(r, turn) < 0) return err_in(r->err, "\"conversations\"[%d]", index);
         index++;
     }
     return 0;
@@ -347,27 +314,16 @@ static void place_unmarked(struct dialogue *d, size_t given)
     *m = whole;
 }
 
-// The message after the last question is the reference answer.
-static int end_with_question(struct dialogue *d, struct err *err)
-{
-    while (d->count && d->messages[d->count - 1].role != ROLE_USER) {
-        struct message *last = &d->messages[--d->count];
-        free(d->reference);
-        d->reference = message_text(last);
-        message_release(last);
-    }
-    return d->count ? 0 : err_set(err, "no question: it has no user message");
-}
-
-static int read_question(struct dialogue *d, const cJSON *sample, struct err *err)
+static int read_question(struct reading *r, const cJSON *sample)
 {
     // "text" in LLaVA's and POPE's evaluation files, "ctx" in HellaSwag.
     static const char *const keys[] = { "question", "text", "ctx" };
+    struct dialogue *d = r->d;
     const char *question = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !question; i++)
-        if (json_text(sample, keys[i], NULL, &question, err) < 0) return -1;
-    if (!question) return err_set(err, "needs \"question\", \"conversations\" or \"messages\"");
-    if (add_marked(d, add_message(d, ROLE_USER), question, d->path_count, err) < 0) return -1;
+        if (json_text(sample, keys[i], NULL, &question, r->err) < 0) return -1;
+    if (!question) return err_set(r->err, "needs \"question\", \"conversations\" or \"messages\"");
+    if (add_marked(r, add_message(d, ROLE_USER), question) < 0) return -1;
     // Some evaluation files hold a number or a list there: no text to train on.
     const cJSON *answer = json_get(sample, "answer");
     if (cJSON_IsString(answer))
@@ -415,23 +371,22 @@ static bool shown_once(const struct dialogue *d, size_t given)
     return once;
 }
 
-static int read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
-                             struct err *err)
+static int read_conversation(struct reading *r, const cJSON *sample)
 {
-    if (cJSON_IsArray(sample)) return dialogue_read_messages(d, sample, folder, err);
-    if (!cJSON_IsObject(sample)) return err_set(err, "a sample must be an object");
+    struct dialogue *d = r->d;
+    if (cJSON_IsArray(sample)) return read_messages(r, sample);
+    if (!cJSON_IsObject(sample)) return err_set(r->err, "a sample must be an object");
     const cJSON *messages = json_get(sample, "messages"),
                 *turns = json_get(sample, "conversations");
-    if (refuse_videos(sample, err) < 0 || read_paths(d, sample, folder, err) < 0) return -1;
-    const size_t given = d->path_count;
+    if (refuse_videos(sample, r->err) < 0 || read_paths(r, sample) < 0) return -1;
+    const size_t given = r->given = d->path_count;
     int status;
+    r->marked = true;
     if (messages)
-        status = read_messages(d, messages, folder, (struct message_form){ true, given }, err);
-    else if (turns)
-        status = read_turns(d, turns, folder, given, err);
+        status = read_messages(r, messages);
     else
-        status = read_question(d, sample, err);
-    if (status < 0 || read_system(d, sample, err) < 0) return -1;
+        status = turns ? read_turns(r, turns) : read_question(r, sample);
+    if (status < 0 || read_system(d, sample, r->err) < 0) return -1;
     if (keys_untrained(sample))
         for (size_t i = 0; i < d->count; i++) d->messages[i].untrained = true;
     d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
@@ -443,7 +398,8 @@ static int read_conversation(struct dialogue *d, const cJSON *sample, const char
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err)
 {
-    const int status = read_conversation(d, sample, folder, err);
+    struct reading r = { .d = d, .folder = folder, .err = err };
+    const int status = read_conversation(&r, sample);
     for (size_t i = 0; i < d->count; i++) d->messages[i].from_data = true;
     return status;
 }
@@ -470,5 +426,12 @@ int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *fo
                          struct err *err)
 {
     if (dialogue_read_conversation(d, sample, folder, err) < 0) return -1;
-    return end_with_question(d, err);
+    // The message after the last question is the reference answer.
+    while (d->count && d->messages[d->count - 1].role != ROLE_USER) {
+        struct message *last = &d->messages[--d->count];
+        free(d->reference);
+        d->reference = message_text(last);
+        message_release(last);
+    }
+    return d->count ? 0 : err_set(err, "no question: it has no user message");
 }

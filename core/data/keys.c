@@ -8,21 +8,20 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/items.h"
 #include "core/base/json.h"
-#include "core/base/text.h"
 
 enum { KEYS_COUNTED = 32, KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 };
+
+// Lists of keys have a blank between.
 
 // --- marks ---------------------------------------------------------------------------------------
 
 // 0 or false: the turn is context, not a target.
-static const char *const marks[] = {
-    "weight",    "loss",        "train",      "training",      "trainable", "trained",
-    "loss_mask", "loss_weight", "loss_scale", "train_on_turn", NULL,
-};
-
+static const char marks[] =
+    "weight loss train training trainable trained loss_mask loss_weight loss_scale train_on_turn";
 // 1 or true: the same (torchtune).
-static const char *const masks[] = { "masked", NULL };
+static const char masks[] = "masked";
 
 // 0, 1, or -1: neither, such as a weight of 0.5.
 static int mark_value(const cJSON *mark)
@@ -40,13 +39,12 @@ static int mark_value(const cJSON *mark)
 
 bool keys_untrained(const cJSON *turn)
 {
-    for (size_t i = 0; marks[i]; i++) {
-        const cJSON *mark = json_get(turn, marks[i]);
-        if (mark && mark_value(mark) == 0) return true;
-    }
-    for (size_t i = 0; masks[i]; i++) {
-        const cJSON *mark = json_get(turn, masks[i]);
-        if (mark && mark_value(mark) == 1) return true;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, turn)
+    {
+        const int value = item->string ? mark_value(item) : -1;
+        if (value == 0 && items_has(marks, item->string, " ")) return true;
+        if (value == 1 && items_has(masks, item->string, " ")) return true;
     }
     return false;
 }
@@ -54,89 +52,19 @@ bool keys_untrained(const cJSON *turn)
 // --- keys that nothing reads ---------------------------------------------------------------------
 
 // They describe a sample or a turn and change nothing of it.
-static const char *const harmless[] = {
-    "id",
-    "uid",
-    "uuid",
-    "idx",
-    "index",
-    "sample_id",
-    "image_id",
-    "img_id",
-    "image_name",
-    "file_name",
-    "filename",
-    "conversation_id",
-    "question_id",
-    "source",
-    "sources",
-    "data_source",
-    "dataset",
-    "dataset_name",
-    "subset",
-    "split",
-    "meta",
-    "metadata",
-    "meta_data",
-    "extra_info",
-    "url",
-    "coco_url",
-    "flickr_url",
-    "license",
-    "lang",
-    "language",
-    "model",
-    "created",
-    "create_time",
-    "update_time",
-    "timestamp",
-    "date",
-    "date_captured",
-    "version",
-    "author",
-    "annotator",
-    "tags",
-    "tag",
-    "topic",
-    "domain",
-    "difficulty",
-    "level",
-    "score",
-    "rating",
-    "height",
-    "width",
-    "image_height",
-    "image_width",
-    "height_list",
-    "width_list",
-    "length",
-    "num_tokens",
-    "token_count",
-    "num_turns",
-    "hash",
-    "md5",
-    "sha256",
-    "kind",
-    "type",
-    "category",
-    "task",
-    "task_type",
-    "strategy",
-    "turn_id",
-    "message_id",
-    "parent_id",
-    NULL,
-};
+static const char harmless[] =
+    "id uid uuid idx index sample_id image_id img_id image_name file_name filename "
+    "conversation_id question_id source sources data_source dataset dataset_name subset split "
+    "meta metadata meta_data extra_info url coco_url flickr_url license lang language model "
+    "created create_time update_time timestamp date date_captured version author annotator tags "
+    "tag topic domain difficulty level score rating height width image_height image_width "
+    "height_list width_list length num_tokens token_count num_turns hash md5 sha256 kind type "
+    "category task task_type strategy turn_id message_id parent_id";
 
-static const char *const sample_keys[] = {
-    "metric",   "image",   "images", "choices", "endings", "answer", "answers", "references",
-    "captions", "caption", "label",  "system",  "video",   "videos", NULL,
-};
-static const char *const message_keys[] = { "role", "content", NULL };
-static const char *const turn_keys[] = { "from", "value", NULL };
-static const char *const item_keys[] = {
-    "type", "text", "image", "image_url", "path", "url", "bytes", NULL,
-};
+static const char sample_keys[] = "metric image images choices endings answer answers references "
+                                  "captions caption label system video videos";
+static const char message_keys[] = "role content", turn_keys[] = "from value";
+static const char item_keys[] = "type text image image_url path url bytes";
 // The first of them holds the dialogue of a sample.
 static const char *const forms[] = { "messages", "conversations", "question", "text", "ctx", NULL };
 
@@ -156,7 +84,7 @@ static void add(struct names *unread, const char *key, const char *of)
 }
 
 // `read`: the keys of such an object. `trained`: marks count for it.
-static void add_object(struct names *unread, const cJSON *object, const char *const *read,
+static void add_object(struct names *unread, const cJSON *object, const char *read,
                        const char *form, bool trained)
 {
     const cJSON *value;
@@ -164,8 +92,8 @@ static void add_object(struct names *unread, const cJSON *object, const char *co
     cJSON_ArrayForEach(value, object)
     {
         const char *key = value->string;
-        const bool mark = text_listed(marks, key), mask = text_listed(masks, key);
-        if (is_empty(value) || text_listed(read, key) || text_listed(harmless, key)) continue;
+        const bool mark = items_has(marks, key, " "), mask = items_has(masks, key, " ");
+        if (is_empty(value) || items_has(read, key, " ") || items_has(harmless, key, " ")) continue;
         if (form && !strcmp(key, form)) continue;
         if (!mark && !mask)
             add(unread, key, "");
@@ -179,7 +107,6 @@ static void add_object(struct names *unread, const cJSON *object, const char *co
 // Pictures of a sample's list are shown in their order. *pictures: parts of type image so far.
 static void add_items(struct names *unread, const cJSON *content, int64_t *pictures)
 {
-    static const char *const url_keys[] = { "url", "path", "bytes", NULL };
     const cJSON *item;
     if (!cJSON_IsArray(content)) return;
     cJSON_ArrayForEach(item, content)
@@ -190,38 +117,30 @@ static void add_items(struct names *unread, const cJSON *content, int64_t *pictu
             add(unread, "index", " of a picture out of order");
         *pictures += picture;
         add_object(unread, item, item_keys, NULL, false);
-        add_object(unread, json_get(item, "image_url"), url_keys, NULL, false);
+        add_object(unread, json_get(item, "image_url"), "url path bytes", NULL, false);
     }
+}
+
+static const char *speaker(const cJSON *turn)
+{
+    const cJSON *role = json_get(turn, "from");
+    if (!role) role = json_get(turn, "role");
+    return cJSON_IsString(role) ? role->valuestring : "";
 }
 
 // Only answers are trained; speakers of ShareGPT have many names.
 static bool is_question(const cJSON *turn)
 {
-    static const char *const roles[] = {
-        "user", "human", "system", "prompter", "tool", "observation", "function_response", NULL
-    };
-    const cJSON *role = json_get(turn, "from");
-    if (!role) role = json_get(turn, "role");
-    return cJSON_IsString(role) && text_listed(roles, role->valuestring);
+    return items_has("user human system prompter tool observation function_response", speaker(turn),
+                     " ");
 }
 
 // --- marks of pictures ---------------------------------------------------------------------------
 
 // Where other programs show a picture, video or sound: here they are plain text.
-static const char *const foreign_marks[] = { "<ImageHere>",
-                                             "<video>",
-                                             "<audio>",
-                                             "<IMG_CONTEXT>",
-                                             "[IMG]",
-                                             "<image_placeholder>",
-                                             "<|image|>",
-                                             "<|image_pad|>",
-                                             "<|video_pad|>",
-                                             "<start_of_image>",
-                                             "<image_soft_token>",
-                                             "<VideoHere>",
-                                             "<|vision_start|>",
-                                             NULL };
+static const char foreign_marks[] =
+    "<ImageHere> <video> <audio> <IMG_CONTEXT> [IMG] <image_placeholder> <|image|> <|image_pad|> "
+    "<|video_pad|> <start_of_image> <image_soft_token> <VideoHere> <|vision_start|>";
 
 // "<image 1>", "<image_01>", "<|image_1|>": the length of such a mark at `text`; 0: none is there.
 static size_t numbered_mark(const char *text)
@@ -243,8 +162,9 @@ static size_t numbered_mark(const char *text)
 static void add_marks(struct names *unread, const char *text, const cJSON *named)
 {
     static const char of[] = " as text, not as a picture";
-    for (size_t i = 0; text && foreign_marks[i]; i++)
-        if (strstr(text, foreign_marks[i])) add(unread, foreign_marks[i], of);
+    const char *rest = foreign_marks;
+    for (char *mark; text && (mark = items_take(&rest, " ")); free(mark))
+        if (strstr(text, mark)) add(unread, mark, of);
     const char *open = text ? strstr(text, "<img>") : NULL;
     if (open && strstr(open, "</img>")) add(unread, "<img>", of); // Qwen-VL's, around a path
     for (const char *p = text ? strchr(text, '<') : NULL; p; p = strchr(p + 1, '<')) {
@@ -278,15 +198,6 @@ static void add_turns(struct names *unread, const cJSON *turns, const cJSON *nam
     }
 }
 
-// A system message beside turns that begin with one is not read.
-static bool begins_with_system(const cJSON *turns)
-{
-    const cJSON *first = turns && cJSON_IsArray(turns) ? turns->child : NULL,
-                *role = json_get(first, "from");
-    if (!role) role = json_get(first, "role");
-    return cJSON_IsString(role) && !strcasecmp(role->valuestring, "system");
-}
-
 void keys_unread(const cJSON *sample, struct names *unread)
 {
     if (cJSON_IsArray(sample)) {
@@ -300,7 +211,9 @@ void keys_unread(const cJSON *sample, struct names *unread)
     if (json_get(sample, "image") && json_get(sample, "images") &&
         !is_empty(json_get(sample, "images")))
         add(unread, "images", " beside \"image\"");
-    if (json_get(sample, "system") && begins_with_system(turns))
+    // A system message beside turns that begin with one is not read.
+    if (json_get(sample, "system") && cJSON_IsArray(turns) &&
+        !strcasecmp(speaker(turns->child), "system"))
         add(unread, "system", " beside a system message");
     if (cJSON_IsArray(turns)) add_turns(unread, turns, json_get(sample, "image"));
     add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), NULL);
@@ -308,23 +221,25 @@ void keys_unread(const cJSON *sample, struct names *unread)
 
 // --- counts --------------------------------------------------------------------------------------
 
-void key_counts_add(struct key_counts *c, const struct names *unread)
+// false: the key is not among the first few.
+static bool count_key(struct key_counts *c, const char *key)
 {
-    bool more = false;
-    for (size_t i = 0; i < unread->count; i++) {
-        size_t number;
-        if (!names_find(&c->keys, unread->list[i], &number)) {
-            if (c->keys.count == KEYS_COUNTED) {
-                more = true;
-                continue;
-            }
-            number = names_add(&c->keys, unread->list[i], NULL);
-            c->samples = xreallocarray(c->samples, c->keys.count, sizeof *c->samples);
-            c->samples[number] = 0;
-        }
-        c->samples[number]++;
+    size_t number;
+    if (!names_find(&c->keys, key, &number)) {
+        if (c->keys.count == KEYS_COUNTED) return false;
+        number = names_add(&c->keys, key, NULL);
+        c->samples = xreallocarray(c->samples, c->keys.count, sizeof *c->samples);
+        c->samples[number] = 0;
     }
-    c->more += more;
+    c->samples[number]++;
+    return true;
+}
+
+void key_counts_add(struct key_counts *c, const struct names *unread, const char *other)
+{
+    bool all = !other || count_key(c, other);
+    for (size_t i = 0; i < unread->count; i++) all &= count_key(c, unread->list[i]);
+    c->more += !all;
 }
 
 char *key_counts_text(const struct key_counts *c)

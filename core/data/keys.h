@@ -25,7 +25,8 @@ struct key_counts {
     int64_t more;     // samples with keys that are not among the first few
 };
 
-void key_counts_add(struct key_counts *c, const struct names *unread);
+// `other`: one key more, or NULL.
+void key_counts_add(struct key_counts *c, const struct names *unread, const char *other);
 // "not used: "tools" (3 samples), ..."; NULL: all keys are read. free() it.
 char *key_counts_text(const struct key_counts *c);
 void key_counts_release(struct key_counts *c);

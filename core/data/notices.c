@@ -19,25 +19,21 @@ struct data_notices data_notices_new(const struct settings *settings)
 
 // --- counts --------------------------------------------------------------------------------------
 
-static int64_t count_special(const struct tokenizer *t, const char *text)
-{
-    return text ? (int64_t)tokenizer_count_special(t, text, strlen(text)) : 0;
-}
-
 void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                         int parts)
 {
     const struct dialogue *d = &s->dialogue;
-    const size_t messages = parts & DATA_ANSWERS  ? d->count
-                            : parts & DATA_PROMPT ? dialogue_question(d)
-                                                  : 0;
-    int64_t count = 0;
+    size_t messages = 0, count = 0;
+    if (parts & DATA_PROMPT) messages = dialogue_question(d);
+    if (parts & DATA_ANSWERS) messages = d->count;
     for (size_t i = 0; i < messages; i++)
-        for (size_t k = 0; k < d->messages[i].content_count; k++)
-            count += count_special(t, d->messages[i].content[k].text);
+        for (size_t k = 0; k < d->messages[i].content_count; k++) {
+            const char *text = d->messages[i].content[k].text;
+            if (text) count += tokenizer_count_special(t, text, strlen(text));
+        }
     for (size_t i = 0; parts & DATA_CHOICES && i < s->choice_count; i++)
-        count += count_special(t, s->choices[i]);
-    n->special += count;
+        count += tokenizer_count_special(t, s->choices[i], strlen(s->choices[i]));
+    n->special += (int64_t)count;
     n->special_samples += count > 0;
 }
 
@@ -69,54 +65,40 @@ void data_notices_same_pictures(struct data_notices *n, const struct data_notice
         names_add(&n->animations, from->animations.list[i], NULL);
 }
 
-void data_notices_leave_choices(struct sample *s)
-{
-    if (s->choice_count) names_add(&s->unread, "the choices, which only evaluations read", NULL);
-}
-
-static void count_untrained(struct data_notices *n, const struct dialogue *d)
-{
-    for (size_t i = 0; i < d->count; i++)
-        n->untrained += d->messages[i].role == ROLE_ASSISTANT && d->messages[i].untrained;
-}
-
 void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                          int parts)
 {
-    key_counts_add(&n->unread, &s->unread);
+    const struct dialogue *d = &s->dialogue;
+    const bool choices = parts & DATA_UNUSED_CHOICES && s->choice_count;
+    key_counts_add(&n->unread, &s->unread,
+                   choices ? "the choices, which only evaluations read" : NULL);
     data_notices_texts(n, t, s, parts);
-    if (parts & DATA_ANSWERS) count_untrained(n, &s->dialogue);
+    for (size_t i = 0; parts & DATA_ANSWERS && i < d->count; i++)
+        n->untrained += d->messages[i].role == ROLE_ASSISTANT && d->messages[i].untrained;
 }
 
 // --- in words ------------------------------------------------------------------------------------
 
 char *data_notice(const struct data_notices *n, int index)
 {
-    char *sentences[] = {
-        key_counts_text(&n->unread),
-        !n->untrained ? NULL
-                      : xasprintf("%lld answer%s marked as not to be trained: context only",
-                                  (long long)n->untrained, n->untrained == 1 ? " is" : "s are"),
-        !n->special ? NULL
-                    : xasprintf("%lld special token%s in the texts of %lld sample%s %s",
-                                (long long)n->special, n->special == 1 ? "" : "s",
-                                (long long)n->special_samples, n->special_samples == 1 ? "" : "s",
-                                n->plain ? "stay text (data.special_tokens)"
-                                         : "are read as tokens, as transformers does; /set "
-                                           "data.special_tokens text keeps them text"),
-        !n->animations.count
-            ? NULL
-            : xasprintf("%zu picture file%s animated: only the first frame is read",
-                        n->animations.count, n->animations.count == 1 ? " is" : "s are"),
-    };
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++) {
-        if (sentences[i] && index-- == 0)
-            found = sentences[i];
-        else
-            free(sentences[i]);
-    }
-    return found;
+    const char *plain = n->plain ? "stay text (data.special_tokens)"
+                                 : "are read as tokens, as transformers does; /set "
+                                   "data.special_tokens text keeps them text";
+    const long long untrained = n->untrained, special = n->special, samples = n->special_samples;
+    const size_t animated = n->animations.count;
+    char *unread = key_counts_text(&n->unread);
+    if (unread && index-- == 0) return unread;
+    free(unread);
+    if (untrained && index-- == 0)
+        return xasprintf("%lld answer%s marked as not to be trained: context only", untrained,
+                         untrained == 1 ? " is" : "s are");
+    if (special && index-- == 0)
+        return xasprintf("%lld special token%s in the texts of %lld sample%s %s", special,
+                         special == 1 ? "" : "s", samples, samples == 1 ? "" : "s", plain);
+    if (animated && index == 0)
+        return xasprintf("%zu picture file%s animated: only the first frame is read", animated,
+                         animated == 1 ? " is" : "s are");
+    return NULL;
 }
 
 char *data_notices_text(const struct data_notices *n)

@@ -37,12 +37,11 @@ struct data_notices {
 enum data_parts {
     DATA_PROMPT = 1,  // the messages up to the last question
     DATA_ANSWERS = 2, // all messages
-    DATA_CHOICES = 4
+    DATA_CHOICES = 4,
+    DATA_UNUSED_CHOICES = 8 // the command reads no choices: they count as an unused key
 };
 
 struct data_notices data_notices_new(const struct settings *settings);
-// Adds the sample's choices to the parts of it that are not used.
-void data_notices_leave_choices(struct sample *s);
 // Counts the sample's unused keys, and the special tokens and marks in those parts.
 void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                          int parts);

@@ -100,9 +100,8 @@ static void note_sample(struct asking *a, const cJSON *json)
     struct sample s;
     const bool read = json && sample_read(&s, json, a->data.set.folder, NULL) == 0;
     if (!json) return;
-    data_notices_leave_choices(&s);
     data_notices_sample(&a->notices, engine_model(a->engine)->tokenizer, &s,
-                        read ? DATA_PROMPT : 0);
+                        DATA_UNUSED_CHOICES | (read ? DATA_PROMPT : 0));
     sample_release(&s);
 }
 

@@ -96,8 +96,8 @@ static void note_sample(struct running *r, int64_t index)
     const bool read = dataset_read(&r->data, index, &s, NULL) == 0;
     identity_add_pictures(&r->data, read ? &s : NULL, r->pictures,
                           model_sees(m) ? &r->notices : NULL);
-    data_notices_leave_choices(&s);
-    data_notices_sample(&r->notices, m->tokenizer, &s, read ? DATA_PROMPT : 0);
+    data_notices_sample(&r->notices, m->tokenizer, &s,
+                        DATA_UNUSED_CHOICES | (read ? DATA_PROMPT : 0));
     sample_release(&s);
 }
 

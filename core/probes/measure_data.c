@@ -154,9 +154,9 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
         sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
         const bool read = dataset_read(&w->data, i, &s, &why) == 0;
         if ((!read || measure_sample(w, &s, &why) < 0) && !w->broken++) w->why = why;
-        const int parts = w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
-        if (!generates(w->request)) data_notices_leave_choices(&s);
-        data_notices_sample(&w->notices, w->m.model->tokenizer, &s, read ? parts : 0);
+        int parts = generates(w->request) ? 0 : DATA_UNUSED_CHOICES;
+        if (read) parts |= w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
+        data_notices_sample(&w->notices, w->m.model->tokenizer, &s, parts);
         if (read) data_notices_shown(&w->notices, &s.dialogue, w->c.pictures, w->c.picture_count);
         sample_release(&s);
         if (atomic_load(w->m.cancel)) return err_set(err, "stopped");

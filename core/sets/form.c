@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 #include "core/picture/source.h"
 
 enum { HEAD = 65536 };
@@ -25,7 +26,7 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     const struct set_form *found = NULL;
     if (n >= 0) head[n] = 0;
     // A byte order mark belongs to no form.
-    const size_t skip = n >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
     for (size_t i = 0; n > 0 && !found && i < sizeof forms / sizeof *forms; i++)
         if (forms[i]->is(path, head + skip, (size_t)n - skip)) found = forms[i];
     free(head);

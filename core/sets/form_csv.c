@@ -34,7 +34,7 @@ static int read_rows(struct csv *t, const char *path, struct err *err)
     char *text = file_read(path, (size_t)64 << 20, &size, err);
     struct buf b = { 0 };
     if (!text) return -1;
-    const char *start = size >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3) ? text + 3 : text;
+    const char *start = text + text_mark(text, size);
     if (strncmp(start, names, strlen(names)) != 0) buf_puts(&b, names);
     buf_add(&b, start, size - (size_t)(start - text));
     const int status = csv_parse(t, b.data, b.length, path, err);

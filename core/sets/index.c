@@ -16,6 +16,7 @@
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/places.h"
+#include "core/base/text.h"
 
 enum {
     BLOCK = 4 << 20,
@@ -182,7 +183,7 @@ static int pass_file(struct pass *p, struct err *err)
     ssize_t n = 0;
     uint64_t from = 0;
     while (status == 0 && (n = pread(x->file, block, BLOCK, (off_t)from)) > 0) {
-        const size_t mark = !from && n >= 3 && !memcmp(block, "\xEF\xBB\xBF", 3) ? 3 : 0;
+        const size_t mark = from ? 0 : text_mark(block, (size_t)n);
         if (mark) p->at = p->row.at = 3;
         from += (uint64_t)n;
         if (from > LONG && cancel_asked()) status = err_set(err, "cancelled");
@@ -391,16 +392,11 @@ static int read_bytes(const struct set_index *x, uint64_t at, uint64_t size, str
                       struct err *err)
 {
     char *bytes = xmalloc((size_t)size + 1);
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t n = pread(x->file, bytes + done, (size_t)size - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        done += (size_t)n;
-    }
-    buf_add(text, bytes, done);
+    const ssize_t n = file_read_at(x->file, bytes, (size_t)size, at);
+    if (n > 0) buf_add(text, bytes, (size_t)n);
     free(bytes);
-    return done == size ? 0 : err_set(err, "'%s' was truncated while it was read", x->path);
+    if (n >= 0 && (uint64_t)n == size) return 0;
+    return err_set(err, "'%s' was truncated while it was read", x->path);
 }
 
 int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err)

@@ -10,6 +10,7 @@
 
 #include "core/base/cancel.h"
 #include "core/base/file_in.h"
+#include "core/base/text.h"
 
 static const uint64_t part_max = 64 << 20;
 // A file of more bytes can be cancelled; it is asked for after so many items.
@@ -143,7 +144,7 @@ int json_parts_open(struct json_parts *p, const char *path, struct err *err)
     *p = (struct json_parts){ .path = xstrdup(path) };
     struct scan s = { .p = p };
     p->map = file_map(path, &p->size, err);
-    if (p->map && p->size >= 3 && !memcmp(p->map, "\xEF\xBB\xBF", 3)) s.at = 3;
+    if (p->map) s.at = text_mark(p->map, (size_t)p->size);
     if (p->map && scan(&s, err) == 0) return 0;
     json_parts_close(p);
     return -1;

@@ -243,8 +243,7 @@ static void check_index(struct checking *k, int64_t index)
         find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
     else if (to->chosen)
         check_sample(k, &s, to);
-    data_notices_leave_choices(&s);
-    if (to->chosen) key_counts_add(&k->c->notices.unread, &s.unread);
+    if (to->chosen) data_notices_sample(&k->c->notices, k->m->tokenizer, &s, DATA_UNUSED_CHOICES);
     k->c->chosen += to->chosen;
     k->c->usable += to->usable;
     sample_release(&s);

@@ -325,7 +325,7 @@ static void test_key_counts(void **state)
         char *key = xasprintf("\"k%02d\"", i);
         names_add(&unread, "\"tools\"", NULL);
         names_add(&unread, key, NULL);
-        key_counts_add(&c, &unread);
+        key_counts_add(&c, &unread, NULL);
         names_release(&unread);
         free(key);
     }
