@@ -265,7 +265,7 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
     if (!command) adapter_report(shell);
     const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
     if (command) adapter_report(shell);
-    engine_look_identity(shell->engine);
+    engine_report_identity(shell->engine);
     return status;
 }
 

@@ -13,8 +13,8 @@
 // clang-format off
 
 // `const struct setting NAME_settings[]`, ended by a row without a key, in the file of core/ that
-// uses them. Methods name their own, which come between the two lists; so do commands, which come
-// last.
+// uses the settings. Methods and commands name their own: those of methods come between the two
+// lists, those of commands last.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
@@ -83,7 +83,7 @@ PROBES(X)
 #undef X
 
 void lists_hand_over(void);
-// The settings only, then the arrays of `more`, ended by NULL (or NULL): those of commands.
+// Hands over the settings only, then those of commands: `more` ends with NULL, or is NULL.
 void lists_hand_over_settings(const struct setting *const *more);
 
 #endif

@@ -19,7 +19,7 @@
 
 #include "core/base/err.h"
 
-// How a value is read, and the type of its field.
+// How a value is read, and the C type of its field.
 enum option_type {
     OPTION_CALL,  // by `take`
     OPTION_FLAG,  // bool: takes no value
@@ -46,14 +46,14 @@ struct option_row {
     bool many;                                        // an argument that takes all further words
 };
 
-// Reads all words and returns how many, or -1. The value of an option is the next word, or follows
-// `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. The last one of a name counts.
+// Reads all words; returns their number, or -1. The value of an option is the next word, or follows
+// `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. The last option of a name wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);
-// A whole number min..max; `what` names it in messages.
+// Reads a whole number min..max; `what` names it in messages.
 int option_integer(const char *text, int64_t min, int64_t max, int64_t *value, const char *what,
                    struct err *err);
-// Any number min..max.
+// Reads a number min..max.
 int option_real(const char *text, double min, double max, double *value, const char *what,
                 struct err *err);
 

@@ -15,11 +15,11 @@
 
 // --- the library ---------------------------------------------------------------------------------
 
-// Where it is searched, relative to the program's folder.
+// Places of the library, relative to the program's folder.
 static const char *const places[] = { "libvlmsh_cuda.so", "build/cuda/libvlmsh_cuda.so",
                                       "../lib/vlmsh/libvlmsh_cuda.so" };
 
-// The library's path for the caller to free; NULL: there is none.
+// Returns the library's path, which the caller frees; NULL: not found.
 static char *find_library(void)
 {
     const char *named = getenv("VLMSH_CUDA");
@@ -37,7 +37,7 @@ static char *find_library(void)
     return NULL;
 }
 
-// It is never closed: its threads and device memory live as long as the process.
+// Never closes the library: its threads and device memory last as long as the process.
 static const struct cuda_library *open_library(struct err *err)
 {
     char *path = find_library();
@@ -116,7 +116,7 @@ static const struct backend *open_gpus(const int *numbers, int count, struct err
     return b;
 }
 
-// "0,1": how many numbers, or -1.
+// Reads "0,1"; returns the number of GPUs, or -1.
 static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct err *err)
 {
     int count = 0;
@@ -161,7 +161,8 @@ char *device_of_rank(const char *name, int local)
 
 static const struct device {
     const char *name;
-    const struct backend *(*open)(const char *index, struct err *err); // index: behind the colon
+    const struct backend *(*open)(const char *index,
+                                  struct err *err); // index: the text after the colon, or NULL
 } devices[] = { { "cpu", open_cpu }, { "cuda", open_cuda } };
 
 const struct backend *device_find(const char *name, struct err *err)

@@ -22,17 +22,18 @@ const char *device_text(const struct backend *b); // "AVX-512, 8 threads"
 bool device_has_memory(const struct backend *b);  // separate from the host's
 void device_set_threads(int count);               // CPU threads; 0: one per core
 
-// The CPU device with the instruction set of that name; NULL, and what this CPU has, if it lacks
-// it.
+// Returns the CPU device with that instruction set; NULL if this CPU lacks it, with a message that
+// lists those it has.
 const struct backend *device_find_isa(const char *isa, struct err *err);
-// -1 if the environment's VLMSH_ISA names a set that this CPU lacks. An empty one names none.
+// -1 if the environment variable VLMSH_ISA names an instruction set that this CPU lacks; an empty
+// value is ignored.
 int device_check_isa(struct err *err);
 
 // The stream of the current GPU (struct cuda_library), once one is open.
 void *device_stream(void);
-// The name of the GPU that a rank computes on, of those that `name` lists or, if it is one, from
-// that one on: "cuda:1" of "cuda" for rank 1 of its machine. The caller frees it. Other names: a
-// copy.
+// Returns the name of a rank's GPU: the rank's number selects from the GPUs that `name` lists, or
+// counts on from the last of them ("cuda", rank 1: "cuda:1"). Copies other names. The caller frees
+// it.
 char *device_of_rank(const char *name, int local);
 
 // A device as shown to the user.
@@ -40,7 +41,7 @@ struct device_row {
     const char *name, *text;
     size_t unused, total; // bytes of memory; 0: not known
 };
-// Calls with each device; *why ("" if none) says why no GPU is among them.
+// Calls `add` for each device; *why says why no GPU is among them ("": there is one).
 void device_each(void (*add)(void *self, const struct device_row *row), void *self,
                  struct err *why);
 

@@ -15,7 +15,7 @@
 #include "core/model/unread.h"
 #include "core/model/unused.h"
 
-// Reading that does not know of the engine.
+// Progress of file readers that have no engine.
 static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)
 {
     struct engine *e = self;
@@ -39,7 +39,7 @@ void engine_free(struct engine *e)
     if (!e) return;
     cancel_unwatch(&e->cancel);
     engine_unstash(e);
-    engine_look_identity(e);
+    engine_report_identity(e);
     conversation_release(&e->conversation);
     adapters_release(&e->adapters);
     model_free(e->model);
@@ -150,7 +150,7 @@ struct load_progress engine_progress(struct engine *e, const char *what)
     return (struct load_progress){ .report = report_work, .self = e };
 }
 
-// A chat template that cannot be rendered, and what takes its place.
+// Notices a chat template that cannot be rendered or changes what is typed.
 static void report_template(struct engine *e, const struct model *m)
 {
     const char *name = layout_title(m->layout);
@@ -176,11 +176,11 @@ int engine_identify(struct engine *e, struct err *err)
     const struct load_progress progress = engine_progress(e, "hashing");
     if (e->model && checkpoint_identify(e->model->checkpoint, &progress, err) < 0)
         return err_in(err, "hashing the files of '%s'", e->model->name);
-    engine_look_identity(e);
+    engine_report_identity(e);
     return 0;
 }
 
-void engine_look_identity(struct engine *e)
+void engine_report_identity(struct engine *e)
 {
     if (!e->model || !*e->stand_in || !checkpoint_identified(e->model->checkpoint)) return;
     engine_emit(e, &(struct event){ .kind = EVENT_IDENTITY,
@@ -190,8 +190,8 @@ void engine_look_identity(struct engine *e)
     *e->stand_in = 0;
 }
 
-// Token ids of a conversation are kept if the model is the same, which only its fingerprint says.
-// A former model whose files cannot be read any more does not keep the next one from being loaded.
+// A conversation keeps its token ids if the new model has the same fingerprint as the former one. A
+// former model whose files are unreadable does not prevent loading the next one.
 static int identify(struct engine *e, struct model *m, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "hashing");
@@ -234,7 +234,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
         sinks_notice(e->sinks, "%s", missing[i]);
         free(missing[i]);
     }
-    engine_look_identity(e);
+    engine_report_identity(e);
     struct model *former = e->model;
     adapters_release(&e->adapters);
     e->model = m;
@@ -274,7 +274,7 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err)
 
 static void drop_model(struct engine *e)
 {
-    engine_look_identity(e);
+    engine_report_identity(e);
     *e->stand_in = 0;
     conversation_set_model(&e->conversation, NULL);
     adapters_release(&e->adapters);
@@ -297,7 +297,7 @@ void engine_adopt(struct engine *e, struct model *model)
 void engine_unload(struct engine *e)
 {
     struct err why;
-    // Messages keep their token ids for the same model, which only its fingerprint tells.
+    // Messages keep their token ids for a model with the same fingerprint.
     if (conversation_has_ids(&e->conversation) && engine_identify(e, &why) < 0)
         sinks_notice(e->sinks, "the conversation loses its token ids: %s", why.text);
     drop_model(e);

@@ -50,22 +50,23 @@ void engine_free(struct engine *e);
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
 char *engine_ignoring(const char *name); // that model without weights that its family does not know
-// Takes over a model that was loaded elsewhere, instead of the current one; reports nothing.
+// Replaces the current model by one that was loaded elsewhere; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // a notice, if messages lose their token ids
-// A model that was not seen before is hashed behind the conversation. Waits for its fingerprint,
-// with progress: call it before reading it (checkpoint_identify). Without a model it does nothing.
+// A new model is hashed in the background. Waits for its fingerprint, with progress; call it before
+// reading the fingerprint (checkpoint_identify). Does nothing without a model.
 int engine_identify(struct engine *e, struct err *err);
-// Emits EVENT_IDENTITY if the fingerprint has become known since the load.
-void engine_look_identity(struct engine *e);
+// Emits EVENT_IDENTITY if the fingerprint became known after loading.
+void engine_report_identity(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
 const char *engine_model_name(const struct engine *e);        // as it was loaded, or NULL
 bool engine_sees(const struct engine *e);                     // has it a vision encoder?
-// What there is to know of the model, which must be loaded.
+// Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
-// Emits it, with parameters by part and memory; `unknown`: why it has no fingerprint, if so.
+// Emits the description, parameters by part, and memory; `unknown`: why the fingerprint is missing,
+// if it is.
 void engine_show(struct engine *e, const char *unknown);
 void engine_memory(const struct engine *e, struct results *r); // of model and conversation
 // The model's tokenizer, or one loaded separately; NULL if there is none.
@@ -75,7 +76,7 @@ const struct backend *engine_backend(const struct engine *e);
 // Current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
-// For long work: emits its progress under that name ("loading"), and stops it where the engine is
+// Progress of long work: emits it under that name ("loading") and stops the work when the engine is
 // cancelled. One at a time.
 struct load_progress engine_progress(struct engine *e, const char *what);
 
@@ -94,13 +95,13 @@ void engine_restore(struct engine *e, const struct change *list, size_t count);
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
 // engine_set_all from any thread, for the running answer: applies from the next token, or once the
-// answer has `tokens` tokens. What is posted while no answer is running, or left over at its end,
-// is applied by engine_apply_posted (or the next answer) if `tokens` is 0, else by an answer that
-// long. Invalid changes give a notice.
+// answer has `tokens` tokens. Changes posted without a running answer, or left at its end, wait for
+// engine_apply_posted or the next answer if `tokens` is 0, else for an answer that long. Invalid
+// changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_apply_posted(struct engine *e);
-// Called before each token of an answer, in its thread: it may change settings and adapters, and
-// nothing else; the token uses them.
+// Sets a function that is called before each token of an answer, in the answer's thread. It may
+// change settings and adapters, which that token then uses, and nothing else.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
 // For comparisons, which use settings of engine_propose: applies their adapter to the model and
@@ -134,7 +135,7 @@ struct engine_talk engine_talk(const struct engine *e);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
-// Takes all pictures of another conversation, which need not have a model. None of them is pending.
+// Moves all pictures of another conversation, which needs no model. None of them becomes pending.
 void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e);                  // removes the pending pictures
 void engine_detach_one(struct engine *e, int picture); // removes one of them
@@ -149,7 +150,7 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
 int engine_ask(struct engine *e, const char *text, struct err *err);
 // Answers the conversation, whose last message must be the user's.
 int engine_answer(struct engine *e, struct err *err);
-// As engine_ask without generating; the conversation is unchanged afterwards.
+// Like engine_ask, but generates nothing and leaves the conversation unchanged.
 int engine_forward(struct engine *e, const char *text, struct err *err);
 // Feeds literal token ids without a chat template, then answers.
 int engine_raw(struct engine *e, const int32_t *ids, size_t count, struct err *err);
@@ -161,14 +162,14 @@ void engine_clear(struct engine *e);
 // engine_unstash restores it. One level.
 void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
-// Emits the attention maps of answer tokens (EVENT_HEATMAP "live") while screen.live is on: at most
-// one in `pause` seconds (0: of each token), so that a fast model is not slowed down by maps that
-// nobody could see.
+// Emits attention maps of answer tokens (EVENT_HEATMAP "live") while screen.live is on: at most one
+// every `pause` seconds (0: one per token), so that maps too fast to see do not slow a fast model
+// down.
 void engine_watch(struct engine *e, bool on, double pause);
 bool engine_watched(const struct engine *e); // both
 void engine_cancel(struct engine *e);
-// Clears the cancel flag: at the start of a line and nowhere else, or a Ctrl-C right after Enter
-// would be lost. Long work outside the engine polls the flag.
+// Clears the cancel flag. Call it only at the start of a line; anywhere else, a Ctrl-C right after
+// Enter would be lost. Long work outside the engine polls the flag.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
 const atomic_bool *engine_cancel_flag(const struct engine *e); // the flag, for passes of such work

@@ -47,7 +47,7 @@ void engine_info(const struct engine *e, struct event_info *info)
     }
 }
 
-// Takes the value over.
+// Takes ownership of the value.
 static void add_taken(struct table_builder *t, const char *name, char *value)
 {
     table_row(t, "%s|%s", name, value);
@@ -135,7 +135,7 @@ static void show_parts(const struct engine *e)
     table_emit(&t, e->sinks);
 }
 
-// Bytes of this process, of a line of /proc/self/status ("VmRSS:"); 0: unknown.
+// Returns the bytes in a line of /proc/self/status ("VmRSS:"); 0: unknown.
 static uint64_t process_bytes(const char *key)
 {
     uint64_t kb = 0;

@@ -21,7 +21,7 @@ static bool drop_stale(struct engine *e, struct conversation *c, const char *key
     return c->cached.n < rows;
 }
 
-// The same, also for a stashed conversation. During an answer, the answer itself reports it.
+// Also drops results of a stashed conversation. A running answer reports the recomputation itself.
 static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
     if (stale < STALE_SEEN) return false;
@@ -34,7 +34,7 @@ static bool went_stale(struct engine *e, const char *key, enum setting_stale sta
 
 // --- changing settings ---------------------------------------------------------------------------
 
-// What the row's new value makes stale; acts on it.
+// Acts on the row's new value; returns what it makes stale.
 static enum setting_stale apply(const struct engine *e, const struct setting *row,
                                 const struct setting_env *env, const struct settings *former)
 {
@@ -46,15 +46,15 @@ static enum setting_stale apply(const struct engine *e, const struct setting *ro
     const bool same = was && now && !strcmp(was, now);
     free(was);
     free(now);
-    return same ? STALE_NOTHING : stale; // another word for the same is no change
+    return same ? STALE_NOTHING : stale; // the same value in other words
 }
 
-// Stores the accepted values, all before any is reported, because a listener may read others;
-// applies and reports each. Cannot fail.
+// Stores all accepted values before reporting any, because a listener may read others; then applies
+// and reports each. Cannot fail.
 static void commit(struct engine *e, struct proposal *p)
 {
     const struct settings *former = p->env.settings;
-    const char *why = NULL; // what the conversation is computed again for
+    const char *why = NULL; // the setting that causes a recomputation
     const struct setting *row;
     const struct method *m;
     bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
@@ -77,7 +77,7 @@ static void commit(struct engine *e, struct proposal *p)
         if (went_stale(e, row->key, stale) && !why) why = row->key;
     }
     if (why) sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", why);
-    // Warns of a method that is on without effect, or with settings that are inconsistent (yet).
+    // Warns of methods that are on without effect or with inconsistent settings.
     const struct method_env methods = engine_env(e, e->settings);
     for (int i = 0; e->model && (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
@@ -108,7 +108,7 @@ static int change(struct engine *e, struct proposal *p, const struct change *lis
 {
     p->resets = true;
     if (proposal_check(p, list, count, err) < 0) return -1;
-    for (size_t i = 0; i < p->told.count; i++) sinks_notice(e->sinks, "%s", p->told.list[i]);
+    for (size_t i = 0; i < p->notices.count; i++) sinks_notice(e->sinks, "%s", p->notices.list[i]);
     commit(e, p);
     proposal_release(p);
     return 0;

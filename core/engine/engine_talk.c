@@ -14,9 +14,9 @@
 static void emit_to_session(struct engine *e, const struct event *event)
 {
     if (e->stash) return;
-    struct event told = *event;
-    told.pictures = e->conversation.pictures;
-    engine_emit(e, &told);
+    struct event copy = *event;
+    copy.pictures = e->conversation.pictures;
+    engine_emit(e, &copy);
 }
 
 // --- a picture -----------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ bool engine_watched(const struct engine *e)
     return e->watch && settings_flag(e->settings, "screen.live");
 }
 
-// Attaches the active methods and the listeners: the live map and a pending dump.
+// Attaches the active methods and listeners: the live map and a pending dump.
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);

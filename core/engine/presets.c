@@ -103,7 +103,7 @@ void preset_values_release(struct preset_values *v)
     *v = (struct preset_values){ 0 };
 }
 
-// v->count: not there.
+// v->count: not found.
 static size_t find(const struct preset_values *v, const char *key)
 {
     size_t i = 0;
@@ -127,15 +127,15 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
     v->list[i].value = xstrdup(value);
 }
 
-// Phase 0, 1, 2 of a model whose phases are unknown, before the last layer, after which nothing can
-// be saved.
+// Layer of phase 0, 1 or 2 of a model whose phases are unknown: before the last layer, because
+// pruning after it saves nothing.
 static int by_depth(int phase, int depth)
 {
     const int layer = family_phase_by_depth(phase, depth);
     return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
 }
 
-// A word in braces for this model, appended; false: there is no such word.
+// Appends the value of a placeholder for this model; false: unknown placeholder.
 static bool add_word(struct buf *b, const char *word, size_t length, const struct model *m,
                      bool *guessed)
 {
@@ -211,7 +211,7 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
     return status;
 }
 
-// The keys that recipes set, and each method's switch.
+// Lists the keys that recipes set, and each method's switch.
 static void recipe_keys(struct names *keys)
 {
     const struct method *m;
@@ -276,14 +276,15 @@ void preset_fit(struct preset_values *v, const struct model *m, const struct set
         const struct setting *row = settings_find(v->list[i].key);
         training |= row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0;
     }
-    for (int pass = 0; pass < 2; pass++) // first those that need it
+    for (int pass = 0; pass < 2; pass++) // methods that need it first
         for (int i = 0; m && (method = method_shown(i)); i++) {
             const struct method_fit *fit = &method->fit;
             const size_t at = find(v, method->toggle.key);
             const bool on = at < v->count && strcmp(v->list[at].value, method->toggle.off) != 0;
             const bool needed = on && !training;
             if (needed == (pass == 1) || !fit->key || preset_says(v, fit->key)) continue;
-            // Absolute, because sessions may go on in another folder; NULL: the model keeps none.
+            // Absolute, because sessions may be resumed in another folder; NULL: the model keeps
+            // none.
             char *place = xasprintf("%s/%s", m->name, fit->place), *path = realpath(place, NULL);
             free(place);
             const bool used = path && settings_is(s, fit->key, path);

@@ -36,7 +36,7 @@ struct preset_values {
     bool guessed; // layers were chosen by depth: the model's phases are unknown
 };
 
-// All values of the recipe, into an empty `v`. Keys and values are not checked here.
+// Adds all values of the recipe to an empty `v`, without checking keys and values.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
 // Adds the values of a text such as a preset's `set`, or one literal KEY=VALUE; replaces earlier

@@ -8,13 +8,14 @@
 #include "core/base/mem.h"
 #include "core/methods/method.h"
 
-// Refuses the proposed values of these rows (one setting, or all of a method): -1. If the proposal
-// may continue without them, the rows that the user named keep their values, the others are reset.
+// Refuses the proposed values of these rows (one setting, or all of a method). If the proposal may
+// continue without them, rows that the user named keep their former values and the others are
+// reset: 0; else -1.
 static int refuse(struct proposal *p, const struct setting *rows, int count, const struct err *why,
                   struct err *err)
 {
     const int first = settings_index(rows->key);
-    struct buf keys = { 0 }; // those asked for
+    struct buf keys = { 0 }; // named by the changes
     for (int i = 0; i < count; i++)
         if (p->asked[first + i]) buf_printf(&keys, "%s%s", keys.length ? ", " : "", rows[i].key);
     bool goes_on = keys.length ? p->restored : p->resets, other = keys.length;
@@ -29,7 +30,7 @@ static int refuse(struct proposal *p, const struct setting *rows, int count, con
                  : count > 1
                      ? xasprintf("%s; these settings are reset to their defaults", why->text)
                      : xasprintf("%s; %s is now %s", why->text, rows->key, rows->def);
-    names_add(&p->told, text, NULL);
+    names_add(&p->notices, text, NULL);
     free(text);
     buf_release(&keys);
     return goes_on && other ? 0 : err_set(err, "%s", why->text);
@@ -69,7 +70,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
         p->again[i] = status > 0;
         p->other |= status > 0;
     }
-    // With another adapter all methods: they may lack their parameters.
+    // After a change of the adapter, checks all methods: they may lack their parameters.
     for (int i = 0; (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
         int rows = 0;
@@ -94,7 +95,7 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
     p->again = xcalloc((size_t)settings_count(), sizeof *p->again);
     const int status = check(p, list, count, err);
     if (status == 0) return 0;
-    while (adapters && adapters->count > kept) // read in vain
+    while (adapters && adapters->count > kept) // loaded for the refused proposal
         adapters_drop(adapters, adapters->list[adapters->count - 1]);
     proposal_release(p);
     return -1;
@@ -105,7 +106,7 @@ void proposal_release(struct proposal *p)
     settings_free(p->env.settings);
     free(p->asked);
     free(p->again);
-    names_release(&p->told);
+    names_release(&p->notices);
     p->env.settings = NULL;
     p->env.adapter = NULL;
     p->asked = p->again = NULL;

@@ -7,7 +7,7 @@
 //
 //   struct proposal p = { .from = settings, .env = { .model = m, .adapters = &kept } };
 //   if (proposal_check(&p, list, count, &err) < 0) ...   // nothing has changed
-//   ... use p.env.settings and p.env.adapter, report p.told ...
+//   ... use p.env.settings and p.env.adapter, report p.notices ...
 //   proposal_release(&p);
 #ifndef CORE_ENGINE_PROPOSAL_H
 #define CORE_ENGINE_PROPOSAL_H
@@ -26,14 +26,15 @@ struct proposal {
     bool all;      // checks every method, not only those that the changes name
     bool loaded;   // the model is new: checks every value
     bool single;   // one of several values set one by one: consistency is not required
-    bool resets;   // resets what was not asked for and can no longer be, with a notice
-    bool restored; // what was asked for and cannot be stays as it was, with a notice
+    bool resets;   // resets impossible values that the changes do not name, with a notice
+    bool
+        restored; // impossible values that the changes name keep their former values, with a notice
 
     // Result, beside env.settings (NULL: refused) and env.adapter (NULL: none, or not opened).
-    bool *asked;       // [settings_count()] the changes name the row
-    bool *again;       // [settings_count()] it is to be applied though spelled as before
-    bool other;        // methods meet another adapter
-    struct names told; // what was reset and why, for notices
+    bool *asked;          // [settings_count()] the changes name the row
+    bool *again;          // [settings_count()] apply the row even if its value is spelled as before
+    bool other;           // the adapter changes
+    struct names notices; // notices: what was reset and why
 };
 
 // -1 with a message: refused.

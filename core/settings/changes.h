@@ -24,7 +24,7 @@ struct change {
 struct change_batch {
     struct change *list;
     size_t count;
-    int64_t tokens; // waits until the answer has that many
+    int64_t tokens; // applies once the answer has that many
 };
 
 struct changes {
@@ -37,7 +37,7 @@ struct changes {
 void changes_init(struct changes *q);
 void changes_release(struct changes *q);
 void changes_post(struct changes *q, const struct change *list, size_t count, int64_t tokens);
-// The oldest batch that waits for at most `tokens` tokens; false: none.
+// Takes the oldest batch that applies at `tokens` tokens; false: none.
 bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch);
 void change_batch_release(struct change_batch *batch);
 

@@ -36,7 +36,7 @@ int settings_count(void)
     return count;
 }
 
-// Place of a key among all rows, -1 if unknown.
+// Returns the index of a key among all rows; -1: unknown.
 static int find(const char *key, const struct setting **found)
 {
     int index = 0;
@@ -49,7 +49,7 @@ static int find(const char *key, const struct setting **found)
     return -1;
 }
 
-// The place and row of a key that the program itself names.
+// Returns the index and row of a key that the program itself names.
 static int must_find(const char *key, const struct setting **row)
 {
     const int index = find(key, row);
@@ -80,10 +80,10 @@ const struct setting *settings_used(enum setting_use use)
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;
-    size_t best_distance = 4; // a longer way is no typing error
+    size_t best_distance = 4; // more differences are no typing error
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++) {
-        // The part after the group's name alone is near as well: "top_p".
+        // The key without its group is near too: "top_p".
         const char *dot = strchr(row->key, '.');
         size_t distance = dot && !strcasecmp(dot + 1, key) ? 0 : text_distance(key, row->key);
         if (distance < best_distance) {

@@ -41,7 +41,7 @@ enum setting_type {
 // answers (core/adapter/provenance.h); from STALE_SEEN on cached results are stale, and the next
 // answer recomputes the conversation from there.
 enum setting_stale {
-    STALE_NOTHING,  // no number at all: the screen
+    STALE_NOTHING,  // nothing that is computed
     STALE_MODELS,   // models loaded from now on
     STALE_JOBS,     // jobs started from now on
     STALE_RUNS,     // how trainings run from now on, but not what they compute
@@ -64,13 +64,13 @@ enum setting_use {
     USE_ARITHMETIC, // precision of matrix products
 };
 
-// What settings act on. Each room knows its own part; NULL: there is none.
+// The state that settings act on. Each room knows its own part; NULL: none.
 struct setting_env {
     struct settings *settings; // the values that are checked or applied
     const struct backend *backend;
     struct model *model;
     struct adapters *adapters; // loaded for the model
-    struct adapter *adapter;   // the one that `adapter` selects, once that is checked
+    struct adapter *adapter;   // selected by the setting `adapter`, once checked
     bool anew;                 // reads that adapter's folder even if it is loaded
     struct conversation *conversation, *stashed;
     struct sinks *sinks;
@@ -88,19 +88,18 @@ struct setting {
     const char *help; // one sentence
     const char *also; // other words that people look for, separated by blanks; NULL: none
 
-    // Consequences of a value of the right type, beside the code that they concern. NULL: none.
-    // Can it be, in this state? -1 says why not; 1: it can, and is to be applied even if it is
-    // spelled as before.
+    // Consequences of a value of the right type; NULL: none. Is the value possible in this state?
+    // -1 says why not; 1: it is, and applies even if it is spelled as before.
     int (*check)(struct setting_env *env, struct err *err);
     // Acts on the new value; returns what that makes stale (NULL: `stale`).
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
-    // What it comes to here (`auto`), for comparing and recording; the caller frees it. `model` may
-    // be NULL. A result of NULL: something else is recorded instead (NULL: the value).
+    // Returns what the value (`auto`) means here, for comparing and recording; the caller frees it.
+    // `model` may be NULL. NULL: not recorded as a setting.
     char *(*effective)(const struct model *model, const struct backend *backend,
                        const struct settings *s);
-    // What a script that replays a session sets instead of `value`, where compute.matmul auto meant
-    // `arithmetic` (NULL: no model yet), for the answer that began then (0: between answers); the
-    // caller frees it. NULL: nothing yet.
+    // Returns the value that a script sets to replay `value` of a session, where compute.matmul
+    // auto meant `arithmetic` (NULL: no model yet), for the answer that began at `began` (0:
+    // between answers); the caller frees it. NULL: sets nothing yet.
     char *(*replay)(const char *value, const char *arithmetic, int64_t began);
 };
 
@@ -113,16 +112,16 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key);      // NULL if unknown
 int settings_index(const char *key);                       // -1 if unknown
 const struct setting *settings_used(enum setting_use use); // the first row of that use
-// The known key nearest to the typed one, for "did you mean"; NULL if none is near.
+// Returns the key nearest to a typed one, for "did you mean"; NULL: none is near.
 const char *settings_nearest(const char *key);
-// Canonical spelling of a typed value; the caller frees it. NULL with a message that says what is
-// allowed.
+// Returns the canonical spelling of a typed value, which the caller frees; NULL with a message that
+// says what is allowed.
 char *setting_spell(const struct setting *row, const char *value, struct err *err);
 // The row's effective value in `s`, or NULL (`effective`); the caller frees it.
 char *setting_effective(const struct setting *row, const struct model *model,
                         const struct backend *backend, const struct settings *s);
-// The value as stored in sessions, which may be resumed in another folder: an existing path becomes
-// absolute. The caller frees it.
+// Returns the value as sessions store it: an existing path becomes absolute, because a session may
+// be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
 // Groups: "train" is that of train.lr.
 bool settings_group(const char *name); // is there such a group?

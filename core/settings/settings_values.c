@@ -13,7 +13,7 @@
 
 #include "core/base/mem.h"
 
-// The word of `words` that was typed, in any case of letters; NULL if none.
+// Finds the typed word among `words`, ignoring case; NULL: not found.
 static const char *word_find(const char *const *words, const char *typed)
 {
     for (; words && *words; words++)
@@ -57,11 +57,11 @@ static const char *blanks(const char *p)
     return p + strspn(p, " \t");
 }
 
-// A number with an optional % behind it; NULL when there is none.
+// Reads a number with an optional %; returns the text after it, or NULL.
 static const char *end_read(const char *p, double *value, bool *percent)
 {
     const size_t digits = strspn(p, "0123456789");
-    char *end = (char *)p + digits; // of 1e3 the 1 alone is taken
+    char *end = (char *)p + digits; // reads only the 1 of 1e3
     if (!digits) return NULL;       // no sign, no "inf"
     *value = strtod(p, p[digits] == '.' ? &end : NULL);
     *percent = *end == '%';
@@ -69,7 +69,7 @@ static const char *end_read(const char *p, double *value, bool *percent)
     return *value <= LAYERS_MOST && *value == floor(*value) ? end : NULL;
 }
 
-// The element at p; behind it and its comma, or NULL when it has no such form.
+// Reads the element at p; returns the text after it and its comma, or NULL if it is malformed.
 static const char *span_read(const char *p, struct span *s)
 {
     bool percent;
@@ -148,7 +148,7 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
         least = to;
     }
     if (count) return (int)count;
-    // Ranges of shares so narrow that they fall between two layers.
+    // All ranges of fractions are so narrow that they fall between two layers.
     set[nearest] = true;
     return 1;
 }
@@ -214,7 +214,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
                   whole ? "whole number" : "number", row->min, row->max);
 }
 
-// "" and "off" mean none if that is a value; a trailing / is not part of a folder's name.
+// "" and "off" mean none if that is a value; drops trailing slashes of a folder.
 static char *spell_path(const struct setting *row, const char *value)
 {
     const char *none = word_find(row->choices, "none");
@@ -251,7 +251,7 @@ char *settings_stored(const char *key, const char *value)
 {
     const struct setting *row = settings_find(key);
     char *end;
-    const double share = strtod(value, &end); // which is none
+    const double share = strtod(value, &end); // a number is no path
     const bool number = isfinite(share) && end != value && !*end;
     const bool path =
         row && row->type == SETTING_PATH && !number && !word_find(row->choices, value);

@@ -33,7 +33,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct tensor *v = NULL;
     if (decoder_first(d)) {
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
-    } else { // only the first stage holds them; in the others one number marks them as encoded
+    } else { // only the first pipeline stage holds them; elsewhere one number marks them as encoded
         p->visual = visual_keep(g, graph_new1(g, DTYPE_F32, 1));
         p->focus = xcalloc(1, sizeof *p->focus);
     }
@@ -103,10 +103,10 @@ struct answering {
     struct lookahead lookahead;
 
     double vision_s, prefill_s, decode_s;
-    const char *stop; // what ended the answer
+    const char *stop; // why the answer ended
 };
 
-// Tokens left for the answer; those that the layout appends to it are already subtracted.
+// Tokens left for the answer, without those that the layout appends to it.
 static int64_t tokens_left(const struct answering *a)
 {
     return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
@@ -163,8 +163,8 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
     return 0;
 }
 
-// Computes the rows of the sequence that are not cached, their pictures first. *from: the first of
-// these rows.
+// Computes the rows of the sequence that are not cached, beginning with row *from, after encoding
+// their pictures.
 static int prefill(struct answering *a, int64_t *from)
 {
     // Always computes the last row of the prompt: it is the query row of pruning. Kernels for few
@@ -227,8 +227,8 @@ failed:
     return -1;
 }
 
-// Called before each token is chosen: settings may have changed during the answer. Then the drafts
-// that were computed before are dropped.
+// Applies settings that changed during the answer, before the next token is chosen; a change drops
+// the computed drafts.
 static int apply_changes(struct answering *a)
 {
     struct err err;
@@ -260,8 +260,8 @@ static void drop_drafts(struct answering *a)
     if (a->c->cached.n > a->known) conversation_trim(a->c, a->known);
 }
 
-// The logits that follow the newest token: from the last pass if the token was drafted there, else
-// from a new pass.
+// Moves to the logits after the newest token: those of the last pass if it drafted the token, else
+// those of a new pass.
 static int step(struct answering *a)
 {
     const int64_t n = a->sequence.n;
@@ -273,13 +273,14 @@ static int step(struct answering *a)
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     drop_drafts(a);
 
-    // A pass may have so many drafts that its rows still have the bits of single ones: that of few
-    // rows. No drafts while there are as few keys: the kernels for products over keys would change.
+    // Drafts are limited so that the rows of a pass keep the bits of single rows: those of the
+    // kernels for few rows. No drafts while there are as few keys, which would change the kernels
+    // for products over keys.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;
     a->lookahead.blocks = model_in_blocks(a->c->model);
-    lookahead_obey(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
+    lookahead_configure(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
     const int64_t drafts = n > few ? lookahead_draft(&a->lookahead, &a->sequence,
                                                      (wanted < left ? wanted : left) - 1, a->draft)
                                    : 0;
@@ -337,7 +338,7 @@ static int generate(struct answering *a)
     }
     drop_drafts(a);
     lookahead_judge(&a->lookahead, a->drafts, a->row);
-    detokenizer_finish(&words, &text); // gives nothing a second time
+    detokenizer_finish(&words, &text); // a second call adds nothing
     if (text.length) emit_token(a, -1, &text);
     buf_release(&text);
     detokenizer_release(&words);

@@ -37,7 +37,7 @@ static bool same_row(const struct sequence *a, const struct sequence *b, int64_t
     return true;
 }
 
-// The last row of each is computed in any case: its logits are needed.
+// Excludes the last row of each, whose logits are needed.
 static int64_t common_rows(const struct sequence *s, int count, int64_t most)
 {
     int64_t n = s[0].n - 1 < most ? s[0].n - 1 : most;
@@ -49,7 +49,7 @@ static int64_t common_rows(const struct sequence *s, int count, int64_t most)
     return n;
 }
 
-// The rows of s from `from` on as the last ones of `to`, at row `at`.
+// Copies n rows of s, from row `from` on, to row `at` of `to`.
 static void copy_rows(struct sequence *to, int64_t at, const struct sequence *s, int64_t from,
                       int64_t n)
 {
@@ -102,7 +102,8 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
     b->segments.prefix = common_rows(s, count, most);
     b->segments.room = longest - b->segments.prefix + room;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
-    // Reuse all of it, or leave many rows to compute: their bits are those of a whole prompt.
+    // Reuses the whole prefix, or leaves many rows to compute, which then have the bits of a whole
+    // prompt.
     const int64_t prefix = b->segments.prefix, many = backend_many_rows(c->backend);
     if (conversation_reuse(c, &s[0], prefix) < prefix)
         conversation_reuse(c, &s[0], prefix > many ? prefix - many : 0);
@@ -119,7 +120,7 @@ int64_t batch_rows(const struct batch *b, const struct sequence *s, int i)
     return s[i].n - b->segments.prefix - b->segments.of[i].cached;
 }
 
-// The prefix, and the new rows of all.
+// Joins the prefix and the new rows of all sequences.
 static void join(const struct batch *b, const struct sequence *s, struct sequence *to)
 {
     const struct segments *g = &b->segments;
@@ -171,7 +172,7 @@ struct answering {
     float *logits; // [count, V]
 };
 
-// A pass, and the logits of the last row of each that has one.
+// Computes a pass and the logits of the last row of each sequence with new rows.
 static int compute(struct answering *a)
 {
     struct batch *b = &a->batch;
@@ -197,7 +198,8 @@ static int compute(struct answering *a)
     return status;
 }
 
-// The next token of answer i, from its logits. -1: damaged ones, which asking one by one reports.
+// Chooses the next token of answer i. -1: the logits are damaged, which answering one by one
+// reports.
 static int take(struct answering *a, int i, float *logits, int64_t limit)
 {
     const struct model *m = a->batch.c->model;
@@ -245,7 +247,7 @@ int batch_answers(struct conversation *c, const struct settings *settings,
     struct answering a = {
         .settings = settings, .s = s, .answers = answers, .count = count, .left = count
     };
-    int64_t room = 0, most = INT64_MAX; // of the prefix: many rows of each question come behind it
+    int64_t room = 0, most = INT64_MAX; // longest prefix: each question keeps many rows after it
     for (int i = 0; i < count; i++) {
         if (answers[i].max_tokens > room) room = answers[i].max_tokens;
         if (s[i].n - backend_many_rows(c->backend) < most)

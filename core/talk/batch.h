@@ -24,8 +24,8 @@ struct batch {
     struct segments segments;
 };
 
-// How many conversations a pass may have; 1: methods or probes listen, the model's layers are
-// several processes' or a GPU's, or its attention knows no segments (latent attention).
+// Returns how many conversations a pass may have; 1 if methods or probes listen, if the layers are
+// on a GPU or in several processes, or if the attention has no segments (latent attention).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
 // Computes the rows that all of s[count] have in common, at most `most` and not the last one of
 // any, and the pictures of all; reserves memory for `room` further rows of each. -1: b->graph has
@@ -36,9 +36,9 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
 // Computes the rows of each that are not computed yet. *x: h[L] of them, those of s[0] first
 // [n, D], in the arena of b->graph.
 int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x);
-// Number of rows that the next pass has of s[i].
+// Returns the number of rows of s[i] in the next pass.
 int64_t batch_rows(const struct batch *b, const struct sequence *s, int i);
-// Leaves the prefix in the cache.
+// Ends the batch; the prefix stays cached.
 void batch_close(struct batch *b);
 
 // An answer to a prompt.
@@ -46,12 +46,13 @@ struct batch_answer {
     int64_t max_tokens; // set by the caller, as the next: sample.max_tokens
     int64_t closing;    // tokens that the layout appends to the answer (conversation_closing)
     struct ids ids;     // generated; the caller releases them
-    bool ended;         // by a token that ends answers
+    bool ended;         // by an end-of-sequence token
     bool full;          // by the context limit
 };
 
-// Answers all prompts as answer_run would one by one, with the sampling settings of `settings`. The
-// prompts grow. -1: err says why (nothing if *cancelled); the caller then asks one by one.
+// Answers all prompts as answer_run would one by one, with the sampling settings of `settings`;
+// appends the answers to the prompts. -1: err says why (unless *cancelled); the caller then answers
+// one by one.
 int batch_answers(struct conversation *c, const struct settings *settings,
                   const atomic_bool *cancel, struct sequence *s, int count,
                   struct batch_answer *answers, bool *cancelled, struct err *err);

@@ -103,7 +103,7 @@ void conversation_place(struct conversation *c, const struct message *messages, 
             if (shows(&messages[i], (int)p)) place(c, p, shown);
 }
 
-// Pending pictures will be shown together with those of the messages.
+// Counts pending pictures together with those of the messages.
 static void place_waiting(struct conversation *c)
 {
     const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;
@@ -173,7 +173,7 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
-// "" while it is not known.
+// "" while unknown.
 static const char *fingerprint(const struct model *m)
 {
     return checkpoint_identified(m->checkpoint) ? m->checkpoint->fingerprint : "";
@@ -182,8 +182,8 @@ static const char *fingerprint(const struct model *m)
 void conversation_set_model(struct conversation *c, const struct model *m)
 {
     if (c->model) snprintf(c->ids_model, sizeof c->ids_model, "%s", fingerprint(c->model));
-    // Token ids mean nothing to another model's tokenizer. Raw messages stay, so that undo removes
-    // the same messages here and in the stored session.
+    // Token ids are meaningless to another model's tokenizer. Raw messages stay, so that undo
+    // removes the same messages here and in the stored session.
     if (m && m != c->model && (!*fingerprint(m) || strcmp(fingerprint(m), c->ids_model) != 0))
         for (size_t i = 0; i < c->message_count; i++) message_drop_ids(&c->messages[i]);
     conversation_stale(c, STALE_VISUAL);
@@ -384,7 +384,7 @@ void conversation_say(struct conversation *c, enum role role, const char *text, 
     for (size_t i = 0; role == ROLE_USER && i < c->waiting_count; i++)
         message_add_picture(m, c->waiting[i]);
     if (role == ROLE_USER) c->waiting_count = 0;
-    m->from_data = false; // what is typed stays text, and so does a question it joins
+    m->from_data = false; // typed text, and a question that it extends, is never parsed as data
     if (text) message_add_text(m, text);
     ids_append(&m->ids, ids, count);
 }
@@ -472,7 +472,7 @@ int conversation_closing(const struct conversation *c, const struct settings *s,
                          int64_t *tokens, struct err *err)
 {
     const struct model *m = c->model;
-    int32_t id = 0; // any token: the ids of an answer are not merged with the text around it
+    int32_t id = 0; // any token: tokenization never merges an answer with the text around it
     struct prompt_options options;
     struct sequence all = { 0 };
     if (model_prompt(m, s, false, &options, err) < 0) return -1;

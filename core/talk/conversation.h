@@ -45,7 +45,7 @@ void conversation_clear(struct conversation *c);
 // of another model are dropped (not by NULL: the same model may come back): answers keep their
 // text, raw messages stay without ids.
 void conversation_set_model(struct conversation *c, const struct model *m);
-// Do messages have token ids, so that it matters whether the next model is the same?
+// Do messages have token ids, which only the same model can use?
 bool conversation_has_ids(const struct conversation *c);
 void conversation_release(struct conversation *c);
 // Copies the first `messages` messages of another conversation, all its pictures and its list of
@@ -59,11 +59,11 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
 // index, or -1.
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
-// The two halves of it, of which the first may run in any thread: decodes a picture, in a child of
-// its own or by a decoder (NULL: none), and keeps a copy of its bytes.
+// The first half of conversation_attach, which may run in any thread: decodes a picture, by a
+// decoder or (NULL) in a child process of its own, and keeps a copy of its bytes.
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err);
-// Attaches a decoded picture by moving it.
+// The second half: attaches a decoded picture by moving it.
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);
@@ -71,8 +71,8 @@ void conversation_detach(struct conversation *c, size_t count);
 void conversation_detach_one(struct conversation *c, int picture);
 // Removes the pictures of m from the pending ones.
 void conversation_unwait(struct conversation *c, const struct message *m);
-// Appends all pictures of another conversation, which has computed nothing, by moving them. None of
-// them is pending.
+// Moves all pictures of another conversation, which has computed nothing, to this one. None of them
+// becomes pending.
 void conversation_adopt_pictures(struct conversation *c, struct conversation *from);
 
 // --- messages ------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ void conversation_drop(struct conversation *c, size_t count);
 struct message conversation_take(struct conversation *c);
 void conversation_put(struct conversation *c, struct message m);
 
-// What conversation_say changed, for undoing it.
+// Changes by conversation_say, for undoing them.
 struct said {
     size_t message_count;  // before the call
     bool joined;           // the text was added to the newest message
@@ -113,18 +113,18 @@ void said_release(struct said *said);
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// Counts the visual tokens of the pictures that these messages show. Where another number of
-// pictures beside one changes how it is encoded, what was computed of it is dropped.
+// Counts the visual tokens of the pictures in these messages. If the number of pictures changes how
+// one is encoded, drops its computed results.
 void conversation_place(struct conversation *c, const struct message *messages, size_t count);
-// Obeys image.max_tokens and image.downsample: counts the visual tokens of all pictures anew if
-// they have changed, and drops what was computed of them.
+// Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of
+// all pictures again and drops their computed results.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);
 // Token ids and positions of the first `messages` messages, with or without a generation prompt;
 // places their pictures. 0 or -1.
 int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
-// Number of tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
-// also need room; its prompt has `prompt` tokens.
+// Counts the tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
+// the context must hold too. The prompt has `prompt` tokens.
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
                          int64_t *tokens, struct err *err);
 // Maximum number of tokens of a conversation with this model (NULL: none yet): ctx.max, or for auto
@@ -143,7 +143,7 @@ void conversation_trim(struct conversation *c, int64_t tokens);
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 // Drops the visual tokens of picture i.
 void conversation_drop_visual(struct conversation *c, int i);
-// Forgets what is computed of the rows of picture i and of those behind them.
+// Drops cached rows from the first row of picture i on.
 void conversation_drop_rows(struct conversation *c, int i);
 // Sets the dtype of keys and values; drops cached ones of another dtype.
 void conversation_set_dtype(struct conversation *c, enum dtype dtype);

@@ -30,8 +30,8 @@ void conversation_trim(struct conversation *c, int64_t tokens)
     sequence_trim(&c->cached, tokens);
 }
 
-// Like conversation_trim. A pass that was stopped where pruning put other rows into some layers
-// left them empty: then nothing stays.
+// Like conversation_trim, but drops all rows if some layers lack rows: a pass was stopped while
+// pruning filled them.
 static void trim_whole(struct conversation *c, int64_t tokens)
 {
     conversation_trim(c, tokens);
@@ -49,7 +49,7 @@ void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     int64_t tokens = 0;
     if (stale < STALE_SEEN) return;
-    if (stale == STALE_SEEN) // those before the first visual one: methods do not affect them
+    if (stale == STALE_SEEN) // methods do not affect rows before the first visual one
         while (tokens < c->cached.n && c->cached.picture[tokens] < 0) tokens++;
     trim_whole(c, tokens);
     if (stale != STALE_VISUAL) return;
@@ -74,7 +74,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
-    // With layers in several processes, a method knows only those of its own process.
+    // If several processes share the layers, a method knows only those of its own process.
     const int64_t from = stages_least(stages_of(&c->model->decoder), c->number,
                                       methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);

@@ -47,7 +47,7 @@ static const struct length {
 
 static const double begin_share = 0.5, newest_counts = 0.25;
 
-void lookahead_obey(struct lookahead *l, const struct settings *s, int64_t rows)
+void lookahead_configure(struct lookahead *l, const struct settings *s, int64_t rows)
 {
     const int64_t wanted = settings_integer(s, "sample.lookahead");
     if (!l->size) l->share = begin_share;
@@ -69,8 +69,8 @@ void lookahead_release(struct lookahead *l)
 
 // --- where n-grams stood last --------------------------------------------------------------------
 
-// The entry of `count` tokens. N-grams with the same entry displace each other: what is found there
-// is compared.
+// Returns the entry of an n-gram of `count` tokens. N-grams with the same hash displace each other,
+// so callers compare the tokens.
 static int32_t *entry(const struct lookahead *l, const int32_t *ids, int count)
 {
     uint64_t hash = (uint64_t)count;
@@ -78,7 +78,7 @@ static int32_t *entry(const struct lookahead *l, const int32_t *ids, int count)
     return &l->place[(hash ^ hash >> 32) & (uint64_t)(l->size - 1)];
 }
 
-// Enters the n-grams in front of each new row.
+// Adds the n-grams before each new row to the table.
 static void enter(struct lookahead *l, const struct sequence *s)
 {
     if (l->size < 4 * s->n) {
@@ -94,7 +94,7 @@ static void enter(struct lookahead *l, const struct sequence *s)
     l->known = s->n;
 }
 
-// The row behind the place where the newest `count` tokens stood before; -1: they did not.
+// Returns the row after the latest earlier occurrence of the newest `count` tokens; -1: none.
 static int64_t find(const struct lookahead *l, const struct sequence *s, int count)
 {
     if (s->n <= count) return -1;
@@ -107,13 +107,13 @@ static int64_t find(const struct lookahead *l, const struct sequence *s, int cou
 
 // --- drafts --------------------------------------------------------------------------------------
 
-// Counts a proposal.
+// Updates the acceptance rate by one proposal.
 static void observe(struct lookahead *l, bool right)
 {
     l->share += newest_counts * ((right ? 1 : 0) - l->share);
 }
 
-// How many tokens to draft now.
+// Returns the number of tokens to draft now.
 static int64_t length(const struct lookahead *l)
 {
     const struct length *is = l->blocks ? lengths_blocks : lengths;
@@ -121,7 +121,7 @@ static int64_t length(const struct lookahead *l)
     return l->adapts && is->drafts < l->most ? is->drafts : l->most;
 }
 
-// The tokens from row `from` on that the draft repeats.
+// Copies the tokens from row `from` on as drafts.
 static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32_t *to)
 {
     int64_t n = 0;

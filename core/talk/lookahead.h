@@ -1,8 +1,8 @@
 // core/talk/lookahead.h -- drafts of the tokens to come, from what the conversation holds already.
 //
 //   struct lookahead l = { 0 };
-//   lookahead_obey(&l, settings, rows);           // `rows` of a pass, the newest token among them
-//   n = lookahead_draft(&l, &sequence, room, to); // the tokens that may follow
+//   lookahead_configure(&l, settings, rows);           // `rows` of a pass, the newest token among
+//   them n = lookahead_draft(&l, &sequence, room, to); // the tokens that may follow
 //   ... a pass computes the newest token and the drafts; the first `right` of them came true
 //   lookahead_judge(&l, n, right);
 //   lookahead_release(&l);
@@ -30,14 +30,14 @@ struct lookahead {
 };
 
 // Reads sample.lookahead. A pass may have `rows` rows; 1: no drafts.
-void lookahead_obey(struct lookahead *l, const struct settings *s, int64_t rows);
-// The sequence is another one from now on.
+void lookahead_configure(struct lookahead *l, const struct settings *s, int64_t rows);
+// Forgets the sequence: another one follows.
 void lookahead_forget(struct lookahead *l);
-// Up to `room` tokens that may follow the sequence, which has grown since the last call. Returns
+// Drafts up to `room` tokens after the sequence, which may have grown since the last call. Returns
 // their number.
 int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t room,
                         int32_t to[LOOKAHEAD_MOST]);
-// The first `right` of `drafted` tokens came true.
+// Reports that the first `right` of `drafted` tokens were right.
 void lookahead_judge(struct lookahead *l, int64_t drafted, int64_t right);
 void lookahead_release(struct lookahead *l);
 

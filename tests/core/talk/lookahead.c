@@ -35,7 +35,7 @@ static void check_draft(const char *value, const char *letters, int64_t rows, in
     struct lookahead l = { 0 };
     int32_t to[LOOKAHEAD_MOST];
     must(settings_set(settings, "sample.lookahead", value, &err), &err);
-    lookahead_obey(&l, settings, rows);
+    lookahead_configure(&l, settings, rows);
     const int64_t n = lookahead_draft(&l, &s, room, to);
     if (n != (int64_t)strlen(want)) fail_msg("%s: %d tokens, not '%s'", letters, (int)n, want);
     for (int64_t i = 0; i < n; i++) assert_int_equal(to[i], want[i]);
@@ -71,7 +71,7 @@ static void drafts_end_before_pictures(void **state)
     int32_t to[LOOKAHEAD_MOST];
     for (int i = 5; i < 9; i++) s.picture[i] = 0;
     settings_set(settings, "sample.lookahead", "7", NULL);
-    lookahead_obey(&l, settings, 8);
+    lookahead_configure(&l, settings, 8);
     assert_int_equal(lookahead_draft(&l, &s, 100, to), 2);
     lookahead_release(&l);
     sequence_release(&s);
@@ -87,13 +87,13 @@ static void the_index_grows(void **state)
     int32_t to[LOOKAHEAD_MOST], again[LOOKAHEAD_MOST];
     int hits = 0;
     settings_set(settings, "sample.lookahead", "7", NULL);
-    lookahead_obey(&l, settings, 8);
+    lookahead_configure(&l, settings, 8);
     for (int i = 0; i < 3000; i++) {
         sequence_append(&s, i * i / 7 % 31);
         const int64_t n = lookahead_draft(&l, &s, 7, to);
         if (i % 50) continue;
         struct lookahead fresh = { 0 };
-        lookahead_obey(&fresh, settings, 8);
+        lookahead_configure(&fresh, settings, 8);
         if (i == 1500) lookahead_forget(&l); // it enters all rows again
         assert_int_equal(lookahead_draft(&fresh, &s, 7, again), n);
         assert_memory_equal(to, again, (size_t)n * sizeof *to);
@@ -120,7 +120,7 @@ static struct course course_of(int count, int again, bool blocks)
     struct course c = { 0 };
     int32_t draft[LOOKAHEAD_MOST];
     int64_t drafts = 0, right = 0;
-    lookahead_obey(&l, NULL, 8);
+    lookahead_configure(&l, NULL, 8);
     for (int i = 0; i < count; i++) {
         const int32_t id = i >= again ? 100 + i % 8 : i % 3 ? i % 3 : 1000 + i;
         sequence_append(&s, id);
