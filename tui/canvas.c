@@ -54,7 +54,7 @@ struct cell *canvas_at(const struct canvas *c, int x, int y)
 
 // --- characters ----------------------------------------------------------------------------------
 
-// Terminals disagree about what these join or turn into; left out, everybody counts alike.
+// Leaves out joiners and modifiers: terminals disagree about their effect, and so about the width.
 static bool is_left_out(int32_t code)
 {
     return code == 0x200d || (code >= 0xfe00 && code <= 0xfe0f) ||
@@ -84,7 +84,7 @@ static bool inside(struct area area, int x, int y)
     return x >= 0 && y >= 0 && x < area.width && y < area.height;
 }
 
-// Half of a wide character that is drawn over leaves a blank.
+// Blanks the other half of a wide character that is overwritten.
 static void unlink_halves(const struct canvas *c, int x, int y, int width)
 {
     struct cell *first = canvas_at(c, x, y), *before = canvas_at(c, x - 1, y);
@@ -219,7 +219,7 @@ struct area canvas_box(struct canvas *c, struct area area, const char *title, bo
     return (struct area){ area.x + 1, area.y + 1, area.width - 2, area.height - 2 };
 }
 
-// Bytes of the parts, two blanks between them, that fit whole.
+// Length in bytes of the parts, separated by two blanks, that fit whole.
 static size_t foot_length(const char *text, int width)
 {
     size_t length = text_fit(text, width);

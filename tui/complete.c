@@ -146,7 +146,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     }
 }
 
-// The word at *p, as it is typed; *p is behind it.
+// Returns the word at *p as typed and advances behind it; NULL at the end.
 static char *next_word(const char **p, const char *end)
 {
     while (*p < end && strchr(" \t\n", **p)) ++*p;

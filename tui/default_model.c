@@ -22,7 +22,7 @@ static bool is_model(const char *folder)
     return there;
 }
 
-// The demo model's folder, NULL when this installation has none.
+// Returns the demo model's folder; NULL: not installed.
 static char *find_demo(void)
 {
     static const char *const places[] = { "demo/model", "../../demo/model",
@@ -40,7 +40,7 @@ static char *find_demo(void)
 static int write_tiny(const char *folder, struct err *err)
 {
     if (places_make_parents(folder, err) < 0) return -1;
-    // Written beside and renamed: two programs that begin at once find a whole one.
+    // Written beside it and renamed: a second program that starts meanwhile finds a whole model.
     char *next = xasprintf("%s.%d", folder, (int)getpid());
     int status = new_model_write("tiny", next, 1, NULL, NULL, err);
     if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
@@ -88,7 +88,7 @@ bool default_model_is_demo(const char *folder)
     return same;
 }
 
-// Who has opened a model and closed it does not want another one unasked.
+// After a person has opened and closed a model, no default is loaded.
 static void notice_model(void *self, const struct event *event)
 {
     struct shell *shell = self;

@@ -1,10 +1,11 @@
 // tui/drawing.c -- pixels of a picture and a map.
 //
-// The map lies over the picture, more where its value is high: its least shows the picture as it
-// is, its most nearly the colour alone. What was dropped, or has no value, is grey and darker.
+// The map covers the picture, more so where its value is high: the minimum leaves the picture as it
+// is, the maximum hides it almost entirely. Patches that were dropped, or have no value, are grey
+// and darker.
 //
-// A mixture of both is lost on a terminal of 256 colours. There the map lies over the picture in
-// colours that the terminal has, over none of its pixels, every other one, or all, by its value.
+// 256 colours cannot show a mixture of both. There the map uses the terminal's colours and covers
+// none of the picture's pixels, every other one, or all, depending on its value.
 //
 // In the cells of a canvas a drawing becomes letters, half blocks, quadrants or sextants, or a
 // picture that the terminal draws itself. With eight colours, the paper of a letter is the map, its
@@ -68,7 +69,8 @@ static double map_value(const struct map *m, int row, int col)
     return share > 0 ? share < 1 ? share : 1 : 0;
 }
 
-// Share of the map at u, v in 0..1; smooth: between the middles of the patches.
+// The map's value at u, v as a share of its range; smooth: interpolated between the centres of
+// patches.
 static double map_at(const struct map *m, double u, double v, bool smooth)
 {
     const double x = u * m->cols, y = v * m->rows;
@@ -110,7 +112,7 @@ static double tile_size(const struct map *m)
     return (m->area[2] - m->area[0]) * (m->area[3] - m->area[1]);
 }
 
-// The smallest tile that covers the place (shares of the picture, made shares of the tile).
+// The smallest tile at *u, *v (fractions of the picture, which become fractions of the tile).
 static const struct map *tile_at(const struct drawing *d, double *u, double *v)
 {
     const struct map *best = NULL;
@@ -133,7 +135,7 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// Below the first step the picture, darker; below the second every other pixel of it.
+// The darkened picture below the first step; every other pixel of it below the second.
 static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
 {
     static const double some = 0.2, all = 0.5, darker = 0.35;
@@ -185,7 +187,7 @@ static void mix(uint64_t *key, const void *bytes, size_t length)
     for (size_t i = 0; i < length; i++) hash_mix(key, b[i]);
 }
 
-// Differs when anything differs that the pixels depend on.
+// A hash of everything that the pixels depend on.
 static uint64_t key_of(const struct drawing *d)
 {
     uint64_t key = d->picture_key;
@@ -225,7 +227,7 @@ static struct map *copy_map(const struct map *m)
     return copy;
 }
 
-// With all it refers to, for another thread.
+// Copies it with everything it refers to, for another thread.
 static struct drawing *copy(const struct drawing *d)
 {
     struct drawing *copy = copy_bytes(d, sizeof *d);
@@ -291,7 +293,7 @@ static uint32_t quadrant(unsigned mask)
     return codes[mask];
 }
 
-// U+1FB00..3B are the masks in order, without those that other characters have.
+// U+1FB00..3B are the masks in order, except those of existing characters.
 static uint32_t sextant(unsigned mask)
 {
     if (mask == 0) return ' ';
@@ -325,7 +327,8 @@ static uint32_t mean_of(const uint32_t *rgb, int count, unsigned mask)
     return n ? (sum[0] / n) << 16 | (sum[1] / n) << 8 | sum[2] / n : 0;
 }
 
-// The pixels above the middle of the widest channel; of two pixels always the first.
+// Splits pixels at the middle of the channel with the widest range. Of two pixels, always the
+// first.
 static unsigned part(const uint32_t *rgb, int count)
 {
     uint32_t widest = 0, middle = 0;
@@ -377,7 +380,7 @@ static uint32_t letter(double ink)
     return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
 }
 
-// The map as paper: what is high stands out, what is low leaves the picture's letters as they are.
+// Draws the map as paper: high values stand out, low ones leave the picture's letters as they are.
 static void colour_letter(const struct drawing *d, int x, int y, struct cell *cell)
 {
     const int paper = step_of_eight(share_at(d, x, y));
@@ -411,8 +414,8 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
     return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
 }
 
-// Until the terminal's own picture is ready, characters take its place, in the same cells: others
-// would stay beside the picture.
+// Until the terminal's own picture is ready, characters fill the same cells: any others would
+// remain beside it.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;

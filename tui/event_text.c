@@ -45,7 +45,7 @@ void table_copy_free(void *table)
     free(t);
 }
 
-// The longest piece without a blank: words, names and paths stay whole.
+// Width of the longest word: words, names and paths stay whole.
 static int longest_word(const char *cell)
 {
     int longest = 0;
@@ -82,7 +82,7 @@ struct table_copy *table_copy_new(const struct event_table *from)
     return t;
 }
 
-// The widest column of words that may still be narrower, with the width of the next one.
+// Finds the widest column of words that can still shrink, and the width of the next one.
 static bool find_widest(const struct table_copy *t, const int *widths, size_t *widest, int *next)
 {
     bool found = false;
@@ -147,8 +147,8 @@ char *table_copy_items(const struct table_copy *t)
     return b.data ? buf_take(&b) : xstrdup("");
 }
 
-// Wraps columns of words until the table fits. One that cannot fit keeps its rows whole: it is
-// scrolled sideways.
+// Narrows columns of words until the table fits. A table that cannot fit keeps its rows whole and
+// is scrolled sideways.
 static void fit(const struct table_copy *t, int *widths, int room)
 {
     size_t widest = 0;
@@ -164,7 +164,7 @@ static void fit(const struct table_copy *t, int *widths, int room)
     }
 }
 
-// The text in `width` columns, at their right or left end.
+// Appends the text, aligned left or right in `width` columns.
 static void add_cell(struct buf *b, const char *text, size_t length, int width, bool right)
 {
     char *cell = xstrndup(text, length);

@@ -64,8 +64,8 @@ static void add_item(struct flow *f, const struct help_part *part, int column, i
     add_wrapped(f, NULL, part->text, column, column, width);
 }
 
-// The column of the texts of the items at `text`: after the longest term that shares a line with
-// its text.
+// The column where the texts of the items at `text` begin: after the longest term that shares a
+// line with its text.
 static int item_column(const char *text, int width)
 {
     struct help_part part;

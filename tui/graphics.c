@@ -49,7 +49,7 @@ static void put_mark(struct buf *out, uint16_t code)
     buf_putc(out, (char)(0x80 | (code & 63)));
 }
 
-// A row's first cell names the row; those behind it continue it.
+// The first cell of a row names the row; the following cells continue it.
 static void put_placeholders(const struct graphics_picture *p, struct buf *out)
 {
     buf_printf(out, "\033[38;5;%um", p->id & 255);

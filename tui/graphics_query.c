@@ -1,14 +1,13 @@
 // tui/graphics_query.c -- what the terminal can draw, and in which colours: one question, and its
 // replies.
 //
-// Sent in one piece: kitty's query (a picture of one pixel that is only checked), the terminal's
-// name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1),
-// which every terminal answers: with that reply all others that will come have come. Sixel is field
-// 4 of DA1. tmux answers all but kitty's query itself, which is passed through to the outer
-// terminal.
+// One write contains kitty's query (a picture of one pixel that is only checked), the terminal's
+// name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1).
+// Every terminal replies to DA1, so no other reply follows it. Sixel is field 4 of DA1. tmux
+// replies to everything itself except kitty's query, which it passes to the outer terminal.
 //
-// TERM often names less than there is (xterm: eight colours): a terminal that knows the last colour
-// of the palette (OSC 4) has 256, one that gives an RGB colour back (DECRQSS) has all.
+// TERM often understates the colours (xterm: eight). A terminal that reports the last colour of the
+// palette (OSC 4) has 256; one that reports an RGB colour it was set to (DECRQSS) has all.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ static bool is(const char *variable, const char *value)
     return text && !strncmp(text, value, strlen(value));
 }
 
-// Those that would write the question on the screen.
+// Terminals that would display the query.
 static bool shows_questions(void)
 {
     const char *term = getenv("TERM");
@@ -92,14 +91,14 @@ static void find(struct graphics *g, enum graphics_kind kind)
     if (rank[kind] > now) g->found = kind;
 }
 
-// A tmux built with sixels says so in its DA1 whatever the terminal around it can; where that has
-// none, or does not tell the size of its cells, tmux writes "SIXEL IMAGE" and plus signs instead.
-// What it knows of its client it tells only by a command.
+// A tmux built with sixels reports them in DA1 whatever the outer terminal can do; if that has no
+// sixels, or does not report its cell size, tmux writes "SIXEL IMAGE" and plus signs instead. Only
+// a command of tmux reports what its client can do.
 static bool tmux_shows_sixel(void)
 {
     char *const argv[] = { "tmux", "display-message", "-p",
                            "#{client_cell_width} #{client_termfeatures}", NULL };
-    // It answers within a few milliseconds, or hangs.
+    // It replies within a few milliseconds, or hangs.
     const struct program p = { .argv = argv, .patience_s = 0.5, .most = 1023 };
     struct buf text = { 0 };
     program_run(&p, &text, NULL);
@@ -174,7 +173,7 @@ void graphics_cell(const struct graphics *g, int fd, int *width, int *height)
 
 // --- asking and waiting --------------------------------------------------------------------------
 
-// The length of the escape sequence at `text`; 0: not one, or not complete yet.
+// The length of the escape sequence at `text`; 0: none, or incomplete.
 static size_t sequence_length(const char *text, size_t length)
 {
     if (length < 3 || text[0] != '\033') return 0;
@@ -190,7 +189,7 @@ static size_t sequence_length(const char *text, size_t length)
     return end ? (size_t)(end - text) + 2 : 0;
 }
 
-// Takes the replies out of what came; the rest was typed.
+// Separates replies from keys among the received bytes.
 static void take_replies(struct graphics *g, const struct buf *came, struct buf *typed)
 {
     for (size_t at = 0; at < came->length;) {
@@ -216,7 +215,7 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
     tcsetattr(fd, TCSANOW, &quiet);
     const double begin = clock_seconds(), end = begin + seconds;
-    bool again = g->tmux; // tmux may have dropped the question (tui/placed.h)
+    bool again = g->tmux; // tmux may have dropped the query (tui/placed.h)
     bool waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
     while (waiting && clock_seconds() < end) {
         char bytes[256];

@@ -20,7 +20,7 @@ static void put_run(struct buf *out, char sixel, int length)
         for (; length > 0; length--) buf_putc(out, sixel);
 }
 
-// The columns of one colour; what is empty at the right is left out.
+// Writes the columns of one colour, without empty ones at the right.
 static void put_colour(struct buf *out, int colour, const uint8_t *bits, int width)
 {
     int run = 0;

@@ -1,14 +1,13 @@
 // tui/guard.c -- in front of readline's commands, where readline 8.2 itself is wrong.
 //
-// The history: readline keeps what undoes a line in the history entry that it leaves, in the line
-// that it sets aside and with the line that is edited, and there are ways by which two of them own
-// the same list: a step that fails and typing that goes on, a search that is given up on an entry,
-// vi's searches. It is then freed twice. So before each command that moves, the edited text goes
-// into the entry and the list is freed: readline finds nothing to hand over. What is lost: undo
-// does not go back before a step through the history.
+// History: readline stores the undo list of a line in the history entry it leaves, in the saved
+// line and with the edited line. In some cases two of them own the same list (typing after a failed
+// step, a search cancelled on an entry, vi's searches), and it is freed twice. So before each
+// command that moves, the edited text is written into the entry and the list is freed: nothing is
+// left to share. The price: undo cannot go back beyond a step through the history.
 //
-// Giving up: readline jumps back to where it read the key. When a key takes more than one turn (a
-// macro, a sequence that is looked at again), that place is gone. So no key lets it jump.
+// Aborting: readline longjmps to the function that read the key. When a key needs several calls (a
+// macro, a sequence that is examined again), that frame is gone. So no key may abort.
 #include "tui/guard.h"
 
 #include <stdio.h>
@@ -20,14 +19,14 @@
 
 #include "core/base/mem.h"
 
-// Entries that were edited and not sent, as they were.
+// The original lines of entries that were edited and not sent.
 static struct edited {
     int at;
     char *line;
 } * edited;
 static size_t edited_count;
 
-// Puts the text there, and gives what stood there.
+// Replaces the text of an entry and returns the old one.
 static char *exchange(int at, const char *line)
 {
     HIST_ENTRY *old = replace_history_entry(at, line, NULL);
@@ -122,7 +121,8 @@ static const struct {
 
 enum { MOVE_COUNT = sizeof moves / sizeof moves[0] };
 
-// A search goes on where the last command was the same: readline must find its own there.
+// A repeated search continues only after the same command: readline must find its own function
+// there.
 static int run_move(rl_command_func_t *move, int count, int key)
 {
     guard_leave();
@@ -133,7 +133,7 @@ static int run_move(rl_command_func_t *move, int count, int key)
 
 // --- searches while they are typed ---------------------------------------------------------------
 
-// They look at what the next key is bound to, and must find their own as long as they go on.
+// While a search is active, it compares the bindings of keys with its own functions.
 static int search_back(int count, int key);
 static int search_on(int count, int key);
 static bool searching;
@@ -176,8 +176,8 @@ static int search_on(int count, int key)
 
 void guard_again(void)
 {
-    // Some of vi's commands leave the cursor within a letter of several bytes. Completion would
-    // look for the end of such a word for ever.
+    // Some of vi's commands leave the cursor inside a multi-byte letter; completion would then
+    // search for the end of the word forever.
     const int length = (int)strlen(rl_line_buffer); // a zero byte that was quoted ends the line
     if (rl_end > length) rl_end = length;
     if (rl_point > rl_end) rl_point = rl_end;
@@ -192,15 +192,15 @@ void guard_again(void)
 
 // --- keys that let it jump -----------------------------------------------------------------------
 
-// After an error, vi's keys would go on with what ESC alone means.
+// Without the bell, vi's keys would continue with the meaning of ESC alone.
 static int do_nothing(int count, int key)
 {
     rl_ding();
     return 0;
 }
 
-// Keys and sequences that mean nothing. Where the beginning of one means something by itself,
-// readline goes back to it.
+// Binds unused keys and sequences, except where a prefix has a meaning of its own: readline falls
+// back to it.
 static void fill(Keymap map)
 {
     const bool whole = !map[ANYOTHERKEY].function;
@@ -210,7 +210,7 @@ static void fill(Keymap map)
     }
 }
 
-// Without a yank before, it gives up.
+// Without a preceding yank, readline's own would abort.
 static int yank_pop(int count, int key)
 {
     const bool goes_on = rl_last_func == rl_yank || rl_last_func == yank_pop;

@@ -7,8 +7,8 @@
 
 enum { ROW = 1024 }; // columns of a row
 
-// Is the word the name of a key, spelled as in the table of keys? A single letter must stand before
-// a colon: "n N: next".
+// Whether the word names a key, spelled as in the table of keys. A single letter must precede a
+// colon: "n N: next".
 static bool is_key(const char *word, int length, bool before_colon, char name[32])
 {
     char copy[32];

@@ -41,7 +41,7 @@ static bool too_long(const char *entry)
     return strnlen(entry, ENTRY_LONGEST + 1) > ENTRY_LONGEST;
 }
 
-// Puts the entry at the end of readline's list; an equal one before is taken away.
+// Appends the entry to readline's list and removes an earlier duplicate.
 static void remember(const char *entry)
 {
     for (int i = history_length - 1; i >= 0; i--) {
@@ -54,7 +54,7 @@ static void remember(const char *entry)
     add_history(entry);
 }
 
-// One write: lines of two shells do not mix.
+// Uses one write, so that lines of two shells do not mix.
 static bool write_entry(int file, const char *entry)
 {
     struct buf line = { 0 };
@@ -71,7 +71,7 @@ static bool write_entry(int file, const char *entry)
     return written;
 }
 
-// Writes what is left after duplicates are gone, when the file has grown to twice of what is kept.
+// Rewrites the file without duplicates once it has twice the number of entries that are kept.
 static void rewrite(const char *path)
 {
     char *next = xasprintf("%s.%d", path, (int)getpid());
@@ -136,6 +136,6 @@ void history_keep(struct history *h, const char *entry)
     // O_NONBLOCK: a pipe in its place does not wait for a reader.
     int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0) return;
-    write_entry(file, entry); // a full disk costs an entry, no more
+    write_entry(file, entry); // on a full disk only this entry is lost
     close(file);
 }

@@ -1,7 +1,7 @@
 // tui/input.c -- the prompt: readline's callback interface around a poll loop.
 //
-// The terminal is readline's only while a line is typed: Ctrl-C while a line runs reaches the
-// signal handler, not readline.
+// Readline owns the terminal only while a line is typed: Ctrl-C during a command reaches the signal
+// handler.
 #include "tui/input.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ struct input {
 // Readline's callbacks have no argument of ours; there is one readline.
 static struct input *current;
 
-// What was typed while a command read the terminal's replies. Readline's own rl_stuff_char() does
-// not say how much is left: a line that was typed whole would wait for the next key.
+// Keys that were typed while a command read the terminal's replies. Readline's rl_stuff_char() does
+// not report how much is left: a complete line would wait for the next key.
 static struct buf early;
 static size_t early_taken;
 
@@ -129,12 +129,12 @@ static int edit_line(int count, int key)
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000, PASTE_LOOK = 100 }; // ms
 
-// Within a paste, readline reads until its end. A pause ends none: what comes after it would be
-// lines of its own, and run. Only Ctrl-C, or the end of the input, ends one without a mark.
+// Within a paste, readline reads until its end mark. A pause does not end it: the rest would become
+// lines and run. Without the mark, only Ctrl-C or the end of the input ends it.
 static struct paste {
     char last[PASTE_BYTES]; // bytes read, to find its begin and end
     bool open;
-    const char *rest; // of the end that a paste without one is given; NULL: none
+    const char *rest; // rest of the end mark that is inserted; NULL: none
 } paste;
 
 static bool interrupted(void)
@@ -142,8 +142,8 @@ static bool interrupted(void)
     return signals_interrupted() || signals_terminated();
 }
 
-// Waits for the next byte of a paste. False: it was interrupted. A signal that comes just before
-// poll does not end it, so it never waits for long.
+// Waits for the next byte of a paste. False: interrupted. It polls briefly, because a signal just
+// before poll does not wake it.
 static bool paste_goes_on(FILE *stream)
 {
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
@@ -191,8 +191,7 @@ static void on_line(char *line)
     rl_callback_handler_remove();
 }
 
-// Ctrl-C at the prompt: an empty line, outside of any text begun. True: the second where there was
-// nothing to take away, leave.
+// Ctrl-C at the prompt drops the typed text. True: the second one on an empty line, which leaves.
 static bool interrupt(struct input *in)
 {
     double now = clock_seconds();
@@ -208,7 +207,7 @@ static bool interrupt(struct input *in)
     return again;
 }
 
-// Ctrl-Z: the shell below gets its terminal back, and we ours when we go on.
+// Ctrl-Z: restores the terminal for the parent shell, and takes it again on return.
 static void suspend(void)
 {
     give_terminal_back();
@@ -241,13 +240,13 @@ static enum wait take_signals(struct input *in)
     return WAIT_LINE;
 }
 
-// Reads one line of readline's: on WAIT_LINE it is in in->line.
+// Reads one line by readline; on WAIT_LINE it is in in->line.
 static enum wait read_line(struct input *in)
 {
     char *prompt = make_prompt(in);
     in->got = in->end = false;
     signals_busy(false);
-    int signal; // a Ctrl-C that came while the last line ended means nothing any more
+    int signal; // a Ctrl-C during the end of the last line is dropped
     while ((signal = signals_next()))
         if (signal == SIGWINCH) rl_resize_terminal();
     signals_forget();

@@ -63,7 +63,7 @@ static void add_ids(cJSON *object, const int32_t *ids, size_t count)
     buf_release(&b);
 }
 
-// Is the text a number as JSON spells it? Then it can stand as it is, with all its digits.
+// Whether the text is a JSON number, which can be copied with all its digits.
 static bool is_json_number(const char *p)
 {
     if (*p == '-') p++;
@@ -341,8 +341,7 @@ static void fill_done(cJSON *o, const struct event *e)
     cJSON_AddBoolToObject(o, "ok", e->ok);
 }
 
-// Fields by name and type: those of a JSON Schema, "number?" also null, "?" after the name: may be
-// missing.
+// Fields by name and JSON Schema type. "number?" may be null; a name with "?" may be missing.
 static const struct kind {
     const char *name, *fields;
     void (*fill)(cJSON *object, const struct event *event);
@@ -454,8 +453,8 @@ void json_schema(FILE *out)
     cJSON_Delete(o);
 }
 
-// cJSON escapes what lies below a blank. A terminal obeys DEL and U+0080..U+009F too; in a string
-// they can be spelled.
+// Also escapes DEL and U+0080..U+009F, which terminals interpret; cJSON escapes only characters
+// below a blank.
 static char *spell_controls(const char *line)
 {
     struct buf b = { 0 };

@@ -1,7 +1,7 @@
 // tui/key_reader.c -- what terminals send for keys, mouse and paste.
 //
-// Terminals agree on little but the forms: ESC [ numbers letter, ESC O letter, ESC character. All
-// spellings that are in use (xterm, VT, rxvt, Linux console, tmux, screen) stand in one table.
+// Terminals agree only on the forms: ESC [ numbers letter, ESC O letter, ESC character. One table
+// has all spellings in use (xterm, VT, rxvt, Linux console, tmux, screen).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static bool end_paste(struct key_reader *r, struct key *key)
     return true;
 }
 
-// Everything up to the closing sequence; what may be its beginning waits.
+// Takes everything up to the end sequence; a possible beginning of it waits.
 static bool take_paste(struct key_reader *r, bool flush, struct key *key)
 {
     const size_t end_length = sizeof paste_end - 1;
@@ -215,7 +215,7 @@ static int reply_length(const char *p, size_t n)
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
-// A slow line may tear a reply: what is left of it would be typed.
+// A slow line may split a reply: the rest would count as keys.
 bool key_reader_replying(const struct key_reader *r)
 {
     const char *p = r->bytes.data;
@@ -257,7 +257,7 @@ static bool take_escape(struct key_reader *r, bool flush, struct key *key)
     return give(r, 2, name, key);
 }
 
-// A character of UTF-8; a broken one byte by byte.
+// Takes a UTF-8 character, or one byte of a broken one.
 static bool take_text(struct key_reader *r, bool flush, struct key *key)
 {
     const unsigned char c = (unsigned char)r->bytes.data[0];
@@ -272,8 +272,8 @@ static bool take_text(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// What comes after a pause belongs to the paste if its end does, or if it is more than anyone types
-// at once: as keys it would be run.
+// After a pause, bytes belong to the paste if its end follows, or if they are more than anyone
+// types at once: as keys they would be run.
 static bool paste_goes_on(struct key_reader *r)
 {
     enum { TYPED = 256 };

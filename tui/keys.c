@@ -226,7 +226,7 @@ void keys_free(struct keys *k)
 
 // --- names ---------------------------------------------------------------------------------------
 
-// With what terminals send a key: a bit for each set of modifiers.
+// The modifiers with which terminals send a key: a bit for each set.
 #define WITH(modifiers) (1U << (modifiers))
 enum { ALONE = WITH(0), ANY = 0xff };
 
@@ -251,7 +251,7 @@ static const struct {
     { "Delete", ANY },
 };
 
-// With Ctrl, terminals send the bytes of other keys for these.
+// With Ctrl, these have the bytes of other keys.
 static const struct {
     char letter;
     const char *name;
@@ -261,7 +261,7 @@ static const struct {
     { '[', "Esc", 0 },   { '?', "Backspace", 0 }, { '@', "Space", KEY_CTRL },
 };
 
-// The modifier at *p, if one begins there: *p is behind it. 0: none.
+// Takes the modifier at *p and advances behind it; 0: none.
 static unsigned take_modifier(const char **p)
 {
     static const struct {
@@ -296,7 +296,7 @@ static bool spell_named(const char *typed, unsigned modifiers, char name[32])
     return false;
 }
 
-// Shift is in the letter. With Ctrl, terminals know capitals and few signs.
+// Shift is part of the letter. With Ctrl, terminals send capitals and few signs.
 static bool spell_letter(char letter, unsigned modifiers, char name[32])
 {
     const bool control = modifiers & KEY_CTRL;
@@ -346,7 +346,7 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     return copy;
 }
 
-// Without these, nothing could be typed, sent or stopped, /bind included.
+// Keys that cannot be bound: without them nothing could be typed, sent or stopped, not even /bind.
 static const struct {
     const char *key, *does;
 } fixed[] = {
@@ -404,7 +404,7 @@ char *keys_hints(struct keys *k, const char *context)
 {
     struct buf b = { 0 };
     pthread_mutex_lock(&k->mutex);
-    for (int esc = 1; esc >= 0; esc--) // how to get out comes first
+    for (int esc = 1; esc >= 0; esc--) // the way out comes first
         for (const struct key_row *row = rows; row->key; row++) {
             if (!row->hint || strcmp(row->context, context) != 0) continue;
             const bool out = !strcmp(row->key, "Esc");

@@ -25,7 +25,7 @@ static const struct shell *current;
 
 // --- completion ----------------------------------------------------------------------------------
 
-// A name that would not reach the terminal as it is: readline would show it raw.
+// Whether the terminal can show the name: readline would write it unescaped.
 static bool is_printable(const char *name)
 {
     struct buf b = { 0 };
@@ -43,7 +43,7 @@ static char *next_file(const char *text, int state)
     return name;
 }
 
-// A folder, which may be a model or hold one, or a GGUF file.
+// Returns folders (a model, or its parent) and GGUF files.
 static char *next_model(const char *text, int state)
 {
     char *name;
@@ -58,7 +58,7 @@ static char *next_model(const char *text, int state)
     return NULL;
 }
 
-// Where readline's iterating callbacks are in the candidates.
+// The candidates over which readline's callbacks iterate.
 static struct candidates offered;
 
 static char *next_candidate(const char *text, int state)
@@ -90,7 +90,8 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
-// As the command line reads it, which knows no "~" in quotes. Readline closes them itself.
+// Quotes a path as the command line reads it, which does not expand "~" in quotes. Readline adds
+// the closing quote.
 static char *quote_file(char *name, int match, char *quote)
 {
     char *path = tilde_expand_word(name), *quoted = picker_quote(path);
@@ -111,14 +112,14 @@ static char *unquote_file(char *typed, int quote)
     return name;
 }
 
-// Alt-Enter, where readline alone would change to vi's keys.
+// Alt-Enter; readline's default changes to vi's keys.
 static int insert_line(int count, int key)
 {
     return rl_insert_text("\n") < 0;
 }
 
-// Home, End and Delete where they are none of the usual sequences (Linux console, tmux, screen,
-// rxvt): a ~/.inputrc replaces /etc/inputrc, which binds them.
+// Binds the unusual sequences of Home, End and Delete (Linux console, tmux, screen, rxvt).
+// /etc/inputrc does, but a ~/.inputrc replaces it.
 static void bind_ends(void)
 {
     static const struct {
@@ -136,7 +137,7 @@ static void bind_ends(void)
                                              rl_get_keymap_by_name(maps[m]));
 }
 
-// Before each line: by then the user's own keys have been read.
+// Runs before each line, after the user's own bindings were read.
 static int begin_line(void)
 {
     static const char *const keys[] = { "\\C-m", "\\C-j" };
@@ -156,8 +157,8 @@ void line_edit_setup(const struct shell *shell)
     rl_startup_hook = begin_line;
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
-    // Ctrl-X ends a search as Esc does. Were it the first key of an unknown sequence there,
-    // readline 8.2 would jump to a frame that is gone.
+    // Ctrl-X ends a search as Esc does: as the first key of an unknown sequence it would make
+    // readline 8.2 jump to a frame that is gone.
     rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";
@@ -169,7 +170,7 @@ void line_edit_setup(const struct shell *shell)
 
 // --- $EDITOR -------------------------------------------------------------------------------------
 
-// What the program does with signals is not the editor's: it begins as from a shell.
+// Restores the default signal handling, as a shell would.
 _Noreturn static void become_editor(const char *path)
 {
     static const int ours[] = { SIGINT, SIGQUIT, SIGTSTP, SIGPIPE, SIGXFSZ };
@@ -178,8 +179,8 @@ _Noreturn static void become_editor(const char *path)
     _exit(127);
 }
 
-// Runs the editor on the file and waits for it. Both are on the terminal: Ctrl-C means the editor
-// alone; Ctrl-Z both, or nobody would give the terminal back to the shell.
+// Runs the editor on the file and waits. Both share the terminal: Ctrl-C reaches only the editor;
+// Ctrl-Z stops both, so that the shell gets the terminal back.
 static int run_editor(const char *path)
 {
     static const struct {

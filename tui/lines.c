@@ -29,7 +29,7 @@ static bool stopped(const struct lines *l)
     return (l->script && signals_interrupted()) || signals_terminated() || ferror(l->output);
 }
 
-// Runs right after the front end has written: errno is still of that.
+// Runs right after the front end has written, so errno is of that write.
 static void watch(void *self, const struct event *event)
 {
     struct lines *l = self;
@@ -49,7 +49,7 @@ int lines_status(const struct lines *l, int status)
     if (signals_terminated()) return 128 + signals_terminated();
     if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
     if (!ferror(l->output)) return status;
-    if (l->why != EPIPE) // who closed a pipe has read enough
+    if (l->why != EPIPE) // a closed pipe is no error
         text_printf(stderr, "vlmsh: cannot write the output: %s\n", strerror(l->why));
     return STATUS_FAILED;
 }
@@ -86,7 +86,7 @@ static int run_line(struct lines *l, const char *line, const char *where)
     return end_line(l, status == 0, where, &err);
 }
 
-// Parts "NAME:LINE: reason" of shell_script into where and reason.
+// Splits "NAME:LINE: reason" of shell_script: returns the place and keeps the reason.
 static char *take_place(struct err *err, const char *name)
 {
     size_t n = strlen(name);
@@ -114,7 +114,7 @@ static int run_file(struct lines *l, const char *path)
 
 // --- scripts -------------------------------------------------------------------------------------
 
-// Bytes of a pipe or file that nobody has read yet; 0 of a terminal, and where it is unknown.
+// Whether a pipe or file has unread bytes; false for a terminal, and if unknown.
 static bool input_left(void)
 {
     struct stat st;
@@ -125,7 +125,7 @@ static bool input_left(void)
            ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-// -c and -f run their lines alone: who also sends something must not believe that it was used.
+// With -c and -f standard input is not read; says so if it has content.
 static void tell_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -161,7 +161,7 @@ int lines_script(struct lines *l)
 
 static const char zero_byte[] = "the line contains a zero byte";
 
-// {"id": ..., "line": "..."}: a line with a name, which its events carry. False: not one.
+// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: no such object.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
     const size_t size = strlen(line);
@@ -206,8 +206,8 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     free(where);
 }
 
-// The next line with its end; false at the end of the input. *endless: it is longer than a line may
-// be, as /dev/zero is.
+// Reads the next line with its end; false at the end of the input. *endless: it exceeds the limit,
+// as /dev/zero does.
 static bool read_line(struct buf *line, bool *endless)
 {
     int c = 0;
@@ -249,7 +249,8 @@ int lines_dialogue(struct lines *l)
 
 // --- the prompt ----------------------------------------------------------------------------------
 
-// What is typed while an answer comes waits for the next prompt without being written into it.
+// Keys typed during an answer wait for the next prompt; without echo they do not appear inside the
+// answer.
 static void set_echo(bool on)
 {
     struct termios t;

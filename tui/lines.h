@@ -28,7 +28,7 @@ void lines_watch(struct lines *l);
 // Reports an error as an event.
 void lines_print_error(const struct lines *l, const char *where, const struct err *err);
 
-// The program's exit status, given what it would be otherwise: output that was lost is an error.
+// The program's exit status: `status`, unless it was interrupted or output was lost.
 int lines_status(const struct lines *l, int status);
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f
 int lines_script(struct lines *l);                                        // standard input

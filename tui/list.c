@@ -15,8 +15,8 @@
 
 // --- finding -------------------------------------------------------------------------------------
 
-// The letters must come in order; those at the beginning of words and next to one another count
-// more, a short text more than a long one.
+// The letters must occur in order. Letters at the beginnings of words, and adjacent ones, score
+// more; a short text scores more than a long one.
 int list_score(const char *text, const char *pattern)
 {
     int score = 100, run = 0;
@@ -41,7 +41,7 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
-// Does one of the blank-separated words begin like that?
+// Whether one of the blank-separated words begins with the pattern.
 static bool also_says(const char *words, const char *pattern)
 {
     const size_t n = strlen(pattern);
@@ -55,13 +55,13 @@ static bool also_says(const char *words, const char *pattern)
 static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
-    // What stands in the sentence of help counts when it stands there as typed.
+    // Help matches only as an exact substring.
     const bool noted = strlen(pattern) > 2 && strcasestr(item->note, pattern);
     if (also_says(item->also, pattern) || also_says(item->alias, pattern)) return label + 60;
     return label ? label + 20 : noted ? 10 : 0;
 }
 
-// As typed, or else word by word: then every one must fit, and the least counts.
+// Scores the whole pattern, or else each of its words: all must match, and the lowest score counts.
 static int score_item(const struct item *item, const char *pattern)
 {
     const int whole = score_pattern(item, pattern);
@@ -144,7 +144,7 @@ struct help {
     bool everywhere; // the keys of every panel, or the panel's own
 };
 
-// Does the place's own key replace this one there? What the user bound replaces both.
+// Whether the panel's own key replaces this one there. A user's binding replaces both.
 static bool is_replaced(const struct key_row *key, const char *context)
 {
     const struct key_row *row;
@@ -236,7 +236,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };
     const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
     if (preview) rows.width = rows.width * 3 / 5;
-    // Where notes are cut, the selected one is below the list.
+    // If notes are cut, the selected one is shown in full below the list.
     bool cut;
     const int middle = note_column(l, rows.width, &cut);
     const bool below = cut && !preview && rows.height > 6;
@@ -279,7 +279,7 @@ void list_type(struct view *v, const struct key *key)
     if (field_type(&l->filter, key)) list_ready(v);
 }
 
-// What goes on the line that was inserted.
+// Shows what the inserted command or setting takes.
 static void hint_arguments(struct view *v, const struct command *command, const char *value)
 {
     char key[64] = "";

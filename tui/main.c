@@ -39,7 +39,7 @@ enum front { FRONT_PLAIN, FRONT_JSON, FRONT_SCREEN };
 struct program {
     struct options options;
     enum front front;
-    struct plain *plain; // of the three front ends the one that is used
+    struct plain *plain; // one of the three front ends
     struct json_sink *json;
     struct screen *screen;
     struct sinks sinks;
@@ -154,7 +154,7 @@ static void start(struct program *p, const struct backend *backend)
     fatal_set_hook(signals_restore_terminal);
 }
 
-// Appends a word so that a shell takes it as one.
+// Appends a word, quoted for a shell if necessary.
 static void put_quoted(struct buf *b, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -248,7 +248,8 @@ static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    // Not earlier: it applies only to the computing thread. Used on the host with a GPU too.
+    // Here because it applies to the calling thread, which computes. With a GPU the host uses it
+    // too.
     if (o->threads) device_set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
@@ -300,7 +301,7 @@ static void begin_screen(void *self)
     if (!signals_terminated()) welcome(self);
 }
 
-// Model and session, then lines. Who presses Ctrl-C during a long load wants to leave.
+// Opens model and session, then runs lines. Ctrl-C during a long load leaves.
 static int begin_and_run(struct program *p)
 {
     if (p->screen) return screen_run(p->screen, &p->shell, p->keys, begin_screen, p);
@@ -313,8 +314,8 @@ static int begin_and_run(struct program *p)
     return status < 0 ? lines_status(&p->lines, STATUS_FAILED) : run(p);
 }
 
-// A large block goes back to the system when it is freed. By itself the allocator keeps those of up
-// to 32 MB, once one was freed: hundreds of megabytes after the first pass of a training run.
+// Returns large freed blocks to the system. By default the allocator keeps blocks of up to 32 MB
+// once one was freed: hundreds of megabytes after the first pass of a training run.
 static void give_memory_back(void)
 {
 #ifdef M_MMAP_THRESHOLD
@@ -323,8 +324,8 @@ static void give_memory_back(void)
 #endif
 }
 
-// A standard stream that is closed must not become a file that is written: what is told would land
-// in it. Reading and writing such a stream still fail.
+// Occupies closed standard streams, so that no file gets their numbers and receives our output.
+// Reading and writing them still fail.
 static void occupy_standard_streams(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -339,7 +340,7 @@ int main(int argc, char **argv)
     lists_hand_over();
     commands_hand_over(NULL);
     occupy_standard_streams();
-    signal(SIGCHLD, SIG_DFL); // where it was inherited as ignored, no child could be waited for
+    signal(SIGCHLD, SIG_DFL); // if inherited as ignored, waiting for a child would fail
     threads_wait_asleep(argv);
     give_memory_back();
     setlocale(LC_ALL, "");

@@ -1,8 +1,8 @@
 // tui/maps.c -- the maps of the last answer by kind, layer, head and token.
 //
-// The live maps of an answer are attention maps of one layer; others are asked of the thread that
-// computes, by the commands of the probes that describe them (core/probes/results.h). A wish is
-// where the steps have led; the map shown stays until the wished one has come.
+// The live maps of an answer are attention maps of one layer. Other maps are requested from the
+// worker, by the commands of the probes that describe them (core/probes/results.h). The wish is the
+// map that the steps have led to; the shown map stays until it arrives.
 #include "tui/maps.h"
 
 #include <math.h>
@@ -42,7 +42,7 @@ static bool over_picture(const struct result_kind *k)
 
 // --- what there is -------------------------------------------------------------------------------
 
-// A map without a layer, or a picture, leaves that of the steps as it was.
+// A map without a layer or picture keeps the layer or picture of the last wish.
 static struct map_wish wish_of(const struct view *v, const struct map *m)
 {
     const int kind = kind_of(m);
@@ -71,7 +71,7 @@ static int find(const struct image_view *i, const struct map_wish *w)
     return -1;
 }
 
-// Tokens of the last answer that have been fed back: the last one never is, unless it ended it.
+// Number of tokens of the last answer. The last one is never fed back, unless it ended the answer.
 static int token_count(const struct view *v)
 {
     const struct chat_view *c = &v->chat;
@@ -82,7 +82,7 @@ static int token_count(const struct view *v)
 
 // --- wishes --------------------------------------------------------------------------------------
 
-// The map of the wish's token, or of each token.
+// Requests the map of the wish's token, or of every token.
 static void ask(struct view *v, const struct map_wish *w, bool each)
 {
     const char *command;
@@ -109,7 +109,7 @@ static void show_wish(struct view *v, struct map_wish w)
         i->map = at;
         return;
     }
-    ask(v, &w, i->playing); // of a film the tokens that follow are next
+    ask(v, &w, i->playing); // while playing, the following tokens are next
 }
 
 static int clamp(int value, int count)
@@ -117,7 +117,7 @@ static int clamp(int value, int count)
     return value < 0 ? 0 : value >= count ? count - 1 : value;
 }
 
-// The nearest layer of which the kind has a map, in the direction (0: in both); -1: none.
+// The nearest layer for which the kind has a map, in the direction (0: both); -1: none.
 static int near_layer(const struct view *v, const struct result_kind *k, int layer, int direction)
 {
     const int layers = v->snapshot ? (int)v->snapshot->layers : 0;
@@ -191,8 +191,7 @@ void maps_kind(struct view *v)
     show_wish(v, w);
 }
 
-// A fast model gets live maps of some tokens only: what is shown at the end is that of the last
-// one.
+// A fast model emits live maps of some tokens only: at the end, shows that of the last token.
 void maps_last(struct view *v, int token)
 {
     const struct map *now = view_map(v);
@@ -221,7 +220,7 @@ static double mean_in(const struct map *m, const double box[4])
     return count ? sum / count : 0;
 }
 
-// A map that has come: how much its token looks at the chosen part. Of several tiles, the most.
+// Records how much the token of an arrived map attends to the box; of several tiles, the maximum.
 static void count_look(struct image_view *i, const struct map *m)
 {
     struct map_wish w = i->look;
@@ -233,7 +232,7 @@ static void count_look(struct image_view *i, const struct map *m)
     if (mean > i->looks_most) i->looks_most = mean;
 }
 
-// Of a part of the picture, from the maps that are there.
+// Records it for all available maps.
 static void count_looks(struct view *v)
 {
     struct image_view *i = &v->image;
@@ -244,7 +243,7 @@ static void count_looks(struct view *v)
     for (size_t k = 0; k < i->map_count; k++) count_look(i, &i->maps[k]);
 }
 
-// The maps that are missing, all by one pass, after the map of a step that is still to come.
+// Requests the missing maps in one pass, after the map of a pending step.
 static void ask_looks(struct view *v)
 {
     const struct image_view *i = &v->image;

@@ -1,8 +1,8 @@
 // tui/maps.h -- stepping through the maps of the last answer: what is not there is computed in the
 // background from the cached conversation.
 //
-//   maps_step(v, AXIS_LAYER, 1);        // shows that map, or asks for it (view->quiet)
-//   maps_take(v, heatmap);              // one that was asked for
+//   maps_step(v, AXIS_LAYER, 1);        // shows that map, or requests it (view->quiet)
+//   maps_take(v, heatmap);              // a requested one
 //   maps_look(v, box);                  // which tokens of the answer look at a part of the picture
 #ifndef TUI_MAPS_H
 #define TUI_MAPS_H
@@ -11,19 +11,19 @@
 
 enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
 
-// direction +1, -1: the next; +2, -2: the last, the first. Several steps add up, also while the map
-// of the first is being computed.
+// direction +1, -1: the next, the previous; +2, -2: the last, the first. Steps add up while the map
+// of the first is still being computed.
 void maps_step(struct view *v, enum axis axis, int direction);
 void maps_go(struct view *v, int token); // to that token of the answer
 void maps_kind(struct view *v);          // the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
 bool maps_steps(const struct map *m);      // is it of a kind that can be stepped?
-void maps_last(struct view *v, int token); // a map of it, where live maps have ended before it
+void maps_last(struct view *v, int token); // shows its map if live maps ended before it
 void maps_forget(struct view *v);          // the answer or what it depends on has changed
-// box: left, top, right, bottom in shares of the picture. The words that look there are coloured.
+// Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
 void maps_look(struct view *v, const double box[4]);
-// How much a token looks at the chosen part: 0..1; below 0: nothing is chosen, or not known yet.
+// How much a token attends to the box, 0..1; below 0: there is no box, or it is not known yet.
 double maps_looks(const struct view *v, size_t token);
 // One step of playing; false: it has ended.
 bool maps_play(struct view *v);

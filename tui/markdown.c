@@ -1,7 +1,7 @@
 // tui/markdown.c -- Markdown line by line, and the spans within a line.
 //
-// A subset of CommonMark (spec.commonmark.org) and of GitHub's tables: what models write. A line of
-// the source is a line that is shown; code lines begin with a tab, which wrap_begin_marked knows.
+// Reads the subset of CommonMark (spec.commonmark.org) and GitHub's tables that models write. Each
+// source line becomes one shown line; code lines begin with a tab, for wrap_begin_marked.
 #include "tui/markdown.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ static void put_remarks(struct markdown *m, size_t before)
     }
 }
 
-// Bytes of the source as they are.
+// Copies bytes of the source.
 static void put_source(struct markdown *m, size_t begin, size_t end, enum style style)
 {
     for (size_t i = begin; i < end; i++) {
@@ -72,7 +72,7 @@ static size_t run_of(const char *s, size_t at, size_t end)
     return n;
 }
 
-// May the run of `count` marks before s[after] close what such a run opened?
+// Whether the run of `count` marks before s[after] can close a span.
 static bool closes(const char *s, size_t after, size_t end, char mark, size_t count)
 {
     const char last = s[after - count - 1], next = after < end ? s[after] : ' ';
@@ -82,7 +82,7 @@ static bool closes(const char *s, size_t after, size_t end, char mark, size_t co
     return mark == '*' ? !isalnum((unsigned char)next) : !is_word(next);
 }
 
-// A run of `count` of that character from `at` on that closes what it opened; `end`: none.
+// Finds a run of `count` marks from `at` on that closes the span; `end`: none.
 static size_t closing(const char *s, size_t at, size_t end, char mark, size_t count)
 {
     while (at < end) {
@@ -103,7 +103,7 @@ static size_t closing(const char *s, size_t at, size_t end, char mark, size_t co
 
 static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth);
 
-// `code`: returns what follows it; `at` when it is none.
+// Writes `code` and returns the position behind it; `at`: it is none.
 static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TICKS])
 {
     const size_t n = run_of(m->source, at, end);
@@ -117,8 +117,8 @@ static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TIC
     return close + n;
 }
 
-// Does a word, or what can be multiplied, stop before `at`? Ideographs have no blanks between
-// words: a star may stand behind them.
+// Whether a word or a factor ends before `at`. A star may follow an ideograph: their words have no
+// blanks between them.
 static bool is_inner(const char *s, size_t at, size_t begin)
 {
     if (at == begin) return false;
@@ -142,7 +142,7 @@ static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, siz
     return close + n;
 }
 
-// [text](address) as text (address).
+// Writes [text](address) as text (address).
 static size_t link_span(struct markdown *m, size_t at, size_t end, enum style style, int depth)
 {
     const char *s = m->source;
@@ -160,7 +160,7 @@ static size_t link_span(struct markdown *m, size_t at, size_t end, enum style st
     return (size_t)(last - s) + 1;
 }
 
-// \(math\), \[math\]: behind its end; `at` when it is none.
+// The position behind \(math\) or \[math\]; `at`: it is none.
 static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
 {
     const char open = at + 1 < end ? s[at + 1] : 0;
@@ -175,7 +175,7 @@ static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
     return at;
 }
 
-// $math$, $$math$$, as pandoc finds them.
+// The same for $math$ and $$math$$, by pandoc's rules.
 static size_t dollar_math(const char *s, size_t at, size_t end, bool none[3])
 {
     const size_t n = run_of(s, at, end);
@@ -189,7 +189,7 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
 {
     const char *s = m->source;
     const size_t begin = at;
-    // What has no end from here on has none further on: a line is read once.
+    // A mark without an end here has none further on either: the line is scanned once.
     bool no_ticks[TICKS] = { false }, no_stars[4] = { false }, no_lines[4] = { false };
     bool no_dollars[3] = { false }, no_latex[2] = { false };
     while (at < end) {
@@ -204,7 +204,7 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
         }
         if (s[at] == '$') next = dollar_math(s, at, end, no_dollars);
         if (s[at] == '\\') next = latex_math(s, at, end, no_latex);
-        if (next > at) { // its stars, lines and backslashes mean something else
+        if (next > at) { // math: its stars, lines and backslashes are no marks
             put_source(m, at, next, style);
             at = next;
             continue;
@@ -226,7 +226,7 @@ struct line {
 
 struct cells {
     size_t begin[COLUMNS_MAX], end[COLUMNS_MAX];
-    int count; // of the row; the first COLUMNS_MAX have a place above
+    int count; // of the row; only the first COLUMNS_MAX are stored
 };
 
 static struct line line_at(const char *source, size_t begin)
@@ -260,8 +260,8 @@ static bool has_bar(const char *s, struct line l)
     return memchr(s + l.begin, '|', l.end - l.begin) != NULL;
 }
 
-// Headings and a ruler (|---|:--:|) below? With more columns than can be aligned it stays as
-// written.
+// Whether these are headings with a ruler (|---|:--:|) below. A table with too many columns stays
+// as written.
 static bool is_table(const char *s, struct line l)
 {
     if (!s[l.end] || !has_bar(s, l)) return false;
@@ -305,8 +305,8 @@ static void put_row(struct markdown *m, const struct table *t, struct line l, en
     }
 }
 
-// A table with its headings at `head`; what follows it. Too wide for aligned columns, its rows are
-// lines of words.
+// Writes a table and returns the position behind it. If it is too wide for aligned columns, its
+// rows are lines of words.
 static size_t put_table(struct markdown *m, struct line head)
 {
     const char *s = m->source;
@@ -364,7 +364,7 @@ struct fence {
     size_t length;
 };
 
-// What the line opens. Backticks that end on the line are a code span.
+// The fence that the line opens. Backticks that close on the same line are a code span.
 static struct fence fence_opened(const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -376,7 +376,7 @@ static struct fence fence_opened(const char *s, struct line l)
     return f;
 }
 
-// Only as many marks of its kind, or more, and nothing behind them, close a fence.
+// A fence is closed by at least as many of its marks with nothing behind them.
 static bool is_closed(struct fence f, const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -386,7 +386,7 @@ static bool is_closed(struct fence f, const char *s, struct line l)
            run_of(s, at, end) == end - at;
 }
 
-// Does the line begin math that goes on in the next one? Its end, or NULL.
+// The end mark of math that continues on the next line; NULL: none.
 static const char *math_opened(const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -396,7 +396,7 @@ static const char *math_opened(const char *s, struct line l)
     return memmem(s + at + 2, l.end - at - 2, end, 2) ? NULL : end;
 }
 
-// Three or more of one of - * _, and blanks.
+// Whether the line has three or more of one of - * _, and else blanks.
 static bool is_rule(const char *s, struct line l)
 {
     size_t count = 0;
@@ -441,7 +441,7 @@ static void put_line(struct markdown *m, struct line l)
 
 static void put_lines(struct markdown *m)
 {
-    const char *s = m->source, *math = NULL; // the end of math that goes over lines
+    const char *s = m->source, *math = NULL; // end mark of math over several lines
     struct fence fence = { 0 };
     for (size_t at = 0; s[at];) {
         const struct line l = line_at(s, at);
@@ -505,7 +505,7 @@ void markdown_release(struct markdown *m)
     *m = (struct markdown){ 0 };
 }
 
-// The first byte shown for the byte of the source, or one behind it. They come in its order.
+// The first shown byte for a source byte or a later one (both are in the same order).
 static size_t place_of(const struct markdown *m, size_t source)
 {
     size_t low = 0, high = m->text.length;

@@ -5,10 +5,10 @@
 //   ... m.text.data, wrapped with wrap_begin_marked (tui/wrap.h) ...
 //   markdown_release(&m);
 //
-// Headings, bold, italics, code, lists, quotes, rules, links and tables; what is not closed yet
-// stays as written, so that a growing answer can be shown. The source is untrusted and is only
-// copied: no escape sequence is made of it, and control characters are left to the canvas, which
-// makes them visible. Each byte shown knows its style and the byte of the source it stands for.
+// Renders headings, bold, italics, code, lists, quotes, rules, links and tables. Marks without an
+// end stay as written, so that a growing answer can be shown. The source is untrusted and is only
+// copied: the canvas makes its control characters visible. Each shown byte has a style and the
+// position of its source byte.
 #ifndef TUI_MARKDOWN_H
 #define TUI_MARKDOWN_H
 
@@ -17,7 +17,7 @@
 
 enum { MARKDOWN_ON = 1, MARKDOWN_ASCII = 2 }; // render; with ASCII bullets and lines
 
-// A remark of ours in the text, in front of a byte of the source; in ascending order.
+// Our own words in the text, before a byte of the source; in ascending order.
 struct remark {
     size_t at;
     char *text;
@@ -40,7 +40,7 @@ struct markdown {
 void markdown_render(struct markdown *m, const char *source, const struct remark *remarks,
                      size_t remark_count, int width, unsigned options);
 void markdown_release(struct markdown *m);
-// The bytes shown for begin..end of the source: *first..*last; false: none.
+// Finds the shown bytes *first..*last of the source bytes begin..end; false: none.
 bool markdown_place(const struct markdown *m, size_t begin, size_t end, size_t *first,
                     size_t *last);
 

@@ -62,7 +62,7 @@ static int check_session(const char *value, struct err *err)
     return *value ? 0 : err_set(err, "--session needs a name");
 }
 
-// The last one of a name holds, as on other command lines.
+// The last value of a name counts, as on other command lines.
 static int take_variable(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
@@ -99,7 +99,7 @@ static int take_version(void *self, const char *value, struct err *err)
     return 0;
 }
 
-// MODEL, or a reserved word: what follows that one is its own.
+// MODEL, or a subcommand, which reads the following words itself.
 static int take_positional(void *self, const char *value, struct err *err)
 {
     struct options *o = self;

@@ -22,7 +22,7 @@ struct step { // -c LINE or -f FILE
 // All texts belong to argv.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
-    char *pair;         // model and its options together, which `model` is then; NULL: none
+    char *pair;         // owned `model` when options were added to it; NULL: none were
     bool ignore;        // --ignore-weights
     const char *front;  // "plain", "json", or NULL: automatic
     int threads;        // 0 = one per core

@@ -61,7 +61,7 @@ void pager_end(struct view *v)
 static void flow_at(struct pager *p, int width)
 {
     if (p->width == width) return;
-    // The reader keeps the place when the width changes.
+    // Keeps the reader's position when the width changes.
     const double share = p->shown.count ? (double)p->top / (double)p->shown.count : 0;
     flow_release(&p->shown);
     for (size_t i = 0; i < p->count; i++)
@@ -100,7 +100,7 @@ static const char *pattern_of(const struct pager *p)
     return p->pattern.data ? p->pattern.data : "";
 }
 
-// Does a match begin in this line? It may continue in the next one.
+// Whether a match begins in this line. It may continue in the next one.
 static bool begins_in(const struct pager *p, size_t line)
 {
     const char *own = p->shown.lines[line].text;
@@ -112,7 +112,7 @@ static bool begins_in(const struct pager *p, size_t line)
     return here;
 }
 
-// Goes to the first line with the pattern from line `from` on.
+// Scrolls to the first line with the pattern from line `from` on.
 static void search(struct view *v, int from, bool backwards)
 {
     struct pager *p = &v->pager;
@@ -211,7 +211,7 @@ void pager_draw(struct view *v, struct canvas *c, struct area area)
 {
     struct pager *p = &v->pager;
     canvas_fill(c, area, STYLE_TEXT, ' ');
-    c->hint_count = 0; // the keys of panels do nothing now
+    c->hint_count = 0; // the keys of panels are inactive
     struct area inner = canvas_box(c, area, p->title, true);
     if (inner.width > 20) inner.x++, inner.width -= 2;
     c->cursor_x = c->cursor_y = -1;

@@ -10,7 +10,7 @@
 void pager_begin(struct view *v, const char *title);
 void pager_add_text(struct view *v, const char *text);
 void pager_add_table(struct view *v, const struct event_table *table);
-void pager_end(struct view *v); // opens it, if it has something to read
+void pager_end(struct view *v); // opens the page unless it is empty
 void pager_close(struct view *v);
 void pager_draw(struct view *v, struct canvas *c, struct area area);
 // An action of the table of keys, context "pager"; false: unknown.

@@ -9,8 +9,8 @@
 #include "core/base/hash.h"
 #include "tui/threads.h"
 
-// Ready ones that are kept; waiting ones; names of pictures. Within tmux a name is a colour of the
-// 256, but none of the first 16, which a terminal may show in other shades when bold.
+// Numbers of cached pictures, of waiting ones, and of ids. Inside tmux an id is a colour of the
+// 256, but none of the first 16, which terminals may change when bold.
 enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
@@ -52,7 +52,7 @@ static void encode(const struct order *o, struct buf *out)
     free(pixels);
 }
 
-// In the place of the one that was not taken for the longest time. Under the lock.
+// Replaces the least recently used picture. Call locked.
 static void keep(struct painter *p, const struct order *o, struct buf *bytes)
 {
     struct painted *place = &p->kept[0];
@@ -93,7 +93,7 @@ struct painter *painter_start(struct news_queue *queue)
 {
     struct painter *p = xcalloc(1, sizeof *p);
     p->queue = queue;
-    p->last_id = (uint32_t)getpid() % NAMES; // other programs in this window have theirs
+    p->last_id = (uint32_t)getpid() % NAMES; // differs from other programs in this window
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->wake, NULL);
     threads_start(&p->thread, "painter", work, p);
@@ -115,7 +115,7 @@ void painter_stop(struct painter *p)
     free(p);
 }
 
-// Its place too: the same picture twice on a screen needs two of kitty's names.
+// Includes the position: the same picture twice on a screen needs two ids of kitty.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place)
 {
     const int parts[] = { (int)c->graphics, c->tmux,      c->cell_width, c->cell_height,
@@ -150,7 +150,8 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
-// The next name without a kept picture: reusing one would remove it from the terminal. Call locked.
+// The next id without a cached picture: reusing one would remove that picture from the terminal.
+// Call locked.
 static uint32_t free_name(const struct painter *p)
 {
     uint32_t next = p->last_id;

@@ -1,7 +1,7 @@
 // tui/painter.h -- encodes drawings for the terminal in a thread of its own; keeps the last ones.
 //
 //   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
-//   if (!painter_has(p, key)) painter_ask(p, key, drawing_copy(&d), &canvas, place);
+//   if (!painter_has(p, key)) painter_ask(p, key, drawing, &canvas, place);
 //   if (painter_take(p, key, &bytes, &id)) ...
 //   painter_stop(p);
 #ifndef TUI_PAINTER_H
@@ -14,10 +14,10 @@ struct painter;
 
 struct painter *painter_start(struct news_queue *queue);
 void painter_stop(struct painter *p); // NULL is fine
-// The drawing's key with all else that its bytes depend on.
+// Combines the drawing's key with everything else that its bytes depend on.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
 bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
-// Owns the drawing. Of several that wait the oldest are left out: who steps fast wants the last.
+// Takes the drawing. Drops the oldest waiting requests: during fast steps only the last matters.
 void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
                  struct area place);
 bool painter_ready(struct painter *p, uint64_t key);

@@ -10,8 +10,7 @@
 enum panel_result {
     PANEL_IGNORED = 0,
     PANEL_DONE = 1, // draw again
-    PANEL_BACK = 2, // the input line gets the focus again
-    PANEL_TEXT = 4, // the panel takes letters from now on (and took the key)
+    PANEL_BACK = 2, // return the focus to the input line
 };
 
 struct panel {

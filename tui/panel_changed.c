@@ -20,7 +20,7 @@ static int which_number(const struct changed_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// A wrapped text from line y on, which may lie outside; the line behind it.
+// Draws a wrapped text from line y on, which may be outside the area. Returns the line behind it.
 static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
 {
     struct wrap w = wrap_begin(text, area.width);
@@ -51,8 +51,8 @@ static int find_parts(const struct changed_view *k, struct part parts[PARTS])
     return count;
 }
 
-// With a blank line between the parts where there is room for it, and without the first `top`
-// lines; returns the number of all.
+// Draws the parts without their first `top` lines, with blank lines between them if everything
+// fits. Returns the number of lines.
 static int draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
 {
     struct part parts[PARTS];
@@ -140,7 +140,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "last"))
         go_to(v, k->count);
     else if (!strcmp(action, "which"))
-        ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // there may be none of the last
+        ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // the last request may have found none
     else if (!strcmp(action, "picture-back"))
         k->picture -= k->picture > 0;
     else if (!strcmp(action, "picture-next"))

@@ -27,14 +27,14 @@ static const struct kind {
     [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
 };
 
-// An answer is shown with Markdown rendered and remarks put in; all else as it is.
+// Of an answer the rendered Markdown with remarks, else the text itself.
 static const char *shown_of(const struct entry *e)
 {
     const struct buf *text = e->kind == ENTRY_ANSWER ? &e->shown.text : &e->text;
     return text->data ? text->data : "";
 }
 
-// Only what a person wrote may have code in it: what the program says has words, which stay whole.
+// Only a person's text may contain code; in the program's texts words stay whole.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);
@@ -65,7 +65,7 @@ static int lines_of(const struct chat_view *c, struct entry *e, int width)
     return e->lines;
 }
 
-// The cells of the bytes begin..end of a text in its line w: x and width; false: none.
+// Finds the cells of the bytes begin..end of a text in its line w: x and width; false: none.
 static bool find_bytes(const char *text, const struct wrap *w, size_t begin, size_t end, int *x,
                        int *width)
 {
@@ -97,7 +97,7 @@ static void colour_cells(struct canvas *c, struct area line, int x, int width, u
     }
 }
 
-// The cells of a token of an answer in its line w; false: none.
+// Finds the cells of an answer's token in the line w; false: none.
 static bool find_token(const struct entry *e, const struct wrap *w, size_t token, int *x,
                        int *width)
 {
@@ -107,7 +107,7 @@ static bool find_token(const struct entry *e, const struct wrap *w, size_t token
            find_bytes(shown_of(e), w, begin, end, x, width);
 }
 
-// What is bold, code, a heading ...: pieces of a style that is not the answer's.
+// Applies styles to bold text, code, headings ...
 static void style_spans(struct canvas *c, struct area line, const struct entry *e,
                         const struct wrap *w)
 {
@@ -120,7 +120,7 @@ static void style_spans(struct canvas *c, struct area line, const struct entry *
     }
 }
 
-// The token that the shown map belongs to, when this is the last answer.
+// Marks the token of the shown map, in the last answer.
 static void mark_token(const struct view *v, struct canvas *c, struct area line,
                        const struct entry *e, const struct wrap *w)
 {
@@ -131,7 +131,7 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
         canvas_style(c, line, x, 0, width, STYLE_MATCH);
 }
 
-// The words that look at the chosen part of the picture: the more, the more of the map's colour.
+// Colours the words that attend to the box on the picture, by how much.
 static void mark_looks(const struct view *v, struct canvas *c, struct area line,
                        const struct entry *e, const struct wrap *w)
 {
@@ -188,7 +188,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     const int pan = e->pan;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
     if (e->kind == ENTRY_ANSWER) style_spans(c, inner, e, w);
-    // There is more: Left and Right.
+    // The line is cut: Left and Right scroll it.
     if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
     if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
@@ -216,7 +216,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const int most = total > area.height ? total - area.height : 0;
     chat->height = area.height;
     chat->width = width;
-    // What is read stays where it is while an answer grows below.
+    // Keeps the visible lines in place while an answer grows below.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;
     chat->wide = -1;
@@ -236,14 +236,14 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- search --------------------------------------------------------------------------------------
 
-// Where the text stands: a line from the beginning, its entry, and a column of one that is not
+// Position of a match: line from the beginning, entry, and the column in an entry that is not
 // wrapped.
 struct match {
-    int line, column; // line -1: nowhere
+    int line, column; // line -1: no match
     size_t entry;
 };
 
-// The next one from the line `from` on.
+// Finds the next match from the line `from` on.
 static struct match find(struct chat_view *c, int from, int direction, int width)
 {
     struct match best = { .line = -1 };
@@ -307,7 +307,7 @@ static void copy(struct view *v, bool all)
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Moves the table sideways; of several on the screen that are too wide, the last.
+// Scrolls a table sideways: the last one on the screen that is too wide.
 static void pan(struct view *v, int by)
 {
     struct chat_view *c = &v->chat;
@@ -335,7 +335,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "copy-all"))
         copy(v, true);
     else if (!strcmp(action, "next"))
-        search(v, -1); // on in the direction of the search: upwards
+        search(v, -1); // the search goes upwards
     else if (!strcmp(action, "previous"))
         search(v, 1);
     else if (!strcmp(action, "search")) {
@@ -369,7 +369,7 @@ static void type(struct view *v, const struct key *key)
     }
 }
 
-// The token of the last answer at a place of the panel; -1: none.
+// The token of the last answer at x, y of the panel; -1: none.
 static int token_at(const struct view *v, struct area area, int x, int y)
 {
     const struct chat_view *chat = &v->chat;

@@ -1,8 +1,8 @@
 // tui/panel_compare.c -- the answers of the last /compare beside each other, with the maps of one
 // token of each; where they part is marked.
 //
-// Left the first answer, right the second: title, map, text. The text is shown from where the token
-// stands. Both sides show the token of the same number.
+// The left half shows the first answer, the right half the second: title, map, and the text around
+// the selected token. Both sides select the token of the same number.
 #include <string.h>
 
 #include "tui/panel.h"
@@ -11,7 +11,7 @@
 
 enum { GUTTER = 2 };
 
-// The bytes of the token that is shown; false: this answer has none of that number.
+// Finds the bytes of the selected token; false: this answer is shorter.
 static bool shown_token(const struct compare_view *k, int side, size_t *begin, size_t *end)
 {
     const size_t t = (size_t)k->token;
@@ -28,7 +28,7 @@ static bool parts(const struct compare_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// The first line to show, so that the token stands in the middle of the lines.
+// The first line to show, so that the token is in the middle.
 static int top_line(const struct compare_view *k, int side, int width, int height)
 {
     struct wrap w = wrap_begin(k->text[side], width);
@@ -64,7 +64,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 
 // --- the panel -----------------------------------------------------------------------------------
 
-// What the texts do not need, three fifths at least.
+// The height that the texts leave, at least three fifths.
 static int map_height(const struct view *v, struct area area)
 {
     const struct compare_view *k = &v->compare;

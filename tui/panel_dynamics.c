@@ -29,7 +29,7 @@ static void widen(const struct series *s, int index, double *min, double *max)
     }
 }
 
-// Deviations stand beside what they belong to; they are no curve of their own.
+// Standard deviations belong to another column; they are no curve of their own.
 static bool is_curve(const struct series *s, int index)
 {
     const char *name = s->columns[index];
@@ -41,7 +41,7 @@ static bool is_curve(const struct series *s, int index)
     return index > 0 && max >= min;
 }
 
-// As results know its columns' units.
+// As a result table, whose columns have units.
 static struct result_table as_table(const struct series *s)
 {
     return (struct result_table){ .name = s->name,
@@ -49,8 +49,7 @@ static struct result_table as_table(const struct series *s)
                                   .column_count = s->column_count };
 }
 
-// The column whose unit is drawn: of those that figures draw, or after `u` of another unit; 0:
-// none.
+// A column of the unit to draw: the one that figures draw, or after `u` another; 0: none.
 static int shown_column(const struct dynamics_view *d, const struct series *s)
 {
     const struct result_table t = as_table(s);
@@ -64,7 +63,7 @@ static int shown_column(const struct dynamics_view *d, const struct series *s)
     return count ? found[d->unit % count] : 0;
 }
 
-// The columns that are drawn, in order; how many.
+// Lists the columns to draw, in order; returns their number.
 static int drawn_columns(const struct dynamics_view *d, const struct series *s, int columns[CURVES])
 {
     const struct result_table t = as_table(s);
@@ -93,7 +92,7 @@ static void draw_curves(const struct series *s, const struct chart *chart, const
     free(x);
 }
 
-// Returns how many lines they took.
+// Draws the names of columns; returns the number of lines used.
 static int draw_names(const struct series *s, struct canvas *c, struct area area,
                       const int *columns, int count)
 {

@@ -70,7 +70,7 @@ static void name_map(struct buf *b, const struct map *m, enum naming naming)
     if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
 }
 
-// The words give way, then the bar; the scale keeps both ends. A number is never cut: "t1" is not
+// Shortens the words, then the bar; both ends of the scale stay. A number is never cut: "t1" is not
 // "t11".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
@@ -116,7 +116,7 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-// All tiles of the map: the same but for the part of the picture.
+// Adds all tiles of the map: maps that differ only in the part of the picture.
 static void add_tiles(const struct view *v, const struct image_view *i, const struct map *m,
                       struct drawing *d)
 {
@@ -137,7 +137,7 @@ static const struct preview *picture_at(const struct view *v, int index)
     return NULL;
 }
 
-// The words of a map's cells, as far as the cells are wide.
+// Draws the words of a map's cells, cut to their width.
 static void draw_words(struct canvas *c, struct area place, const struct map *m)
 {
     const double wide = (m->area[2] - m->area[0]) * place.width / m->cols;
@@ -205,7 +205,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- stepping through maps -----------------------------------------------------------------------
 
-// How far map m is from the shown one along what is stepped; only the others must agree.
+// The map's position along an axis.
 static int coordinate(const struct map *m, enum axis axis)
 {
     return axis == AXIS_TOKEN ? m->token : axis == AXIS_LAYER ? m->layer : m->head;
@@ -219,7 +219,8 @@ static bool agrees(const struct map *a, const struct map *b, enum axis but)
     return true;
 }
 
-// The nearest along the axis in the direction (+1, -1), the far end (+2, -2), or -1.
+// Finds the nearest map along the axis in the direction (+1, -1), or the far end (+2, -2); -1:
+// none.
 static int find_step(const struct image_view *i, const struct map *now, enum axis axis,
                      int direction)
 {
@@ -237,8 +238,8 @@ static int find_step(const struct image_view *i, const struct map *now, enum axi
     return best;
 }
 
-// During an answer other layers and heads of the live map come with the next tokens: from where the
-// setting is, it may be ahead of the map that is shown.
+// During an answer, other layers and heads of the live map arrive with the next tokens. Steps start
+// from the setting, which may be ahead of the shown map.
 static void step_live(struct view *v, const struct map *now, enum axis axis, int direction)
 {
     const struct snapshot *s = v->snapshot;
@@ -295,7 +296,7 @@ static void next_kind(struct view *v)
     }
 }
 
-// Through the tokens from the shown one on; from the last one, from the first.
+// Plays the tokens from the shown one on; at the last one, from the first.
 static void play(struct view *v)
 {
     struct image_view *i = &v->image;
@@ -358,7 +359,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-// From where the mouse went down to where it came up, in shares of the picture.
+// Selects the box between mouse press and release, in fractions of the picture.
 static void look(struct view *v, int x, int y)
 {
     const struct image_view *i = &v->image;

@@ -16,7 +16,7 @@ static const struct job_row *selected(const struct jobs_view *j)
     return &j->news->rows[j->selected < j->news->count ? j->selected : j->news->count - 1];
 }
 
-// As wide as the longest of each.
+// Widths of the columns.
 struct widths {
     int kind, state;
 };
@@ -33,7 +33,7 @@ static struct widths measure(const struct jobs_news *n)
     return w;
 }
 
-// What does not fit whole is left out.
+// Adds a text if it fits as a whole.
 static int add_whole(struct canvas *c, struct area area, int x, int y, const struct buf *b)
 {
     if (!b->length || x + 2 + text_width(b->data) > area.width) return x;

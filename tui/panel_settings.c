@@ -51,7 +51,7 @@ static int line_of(const struct view *v, int index)
     return line;
 }
 
-// Where values begin: behind the longest name, past the middle at the latest.
+// The column of values: behind the longest name, just past the middle at most.
 static int value_column(int width)
 {
     const struct setting *row;
@@ -98,7 +98,7 @@ static void draw_help(struct canvas *c, struct area area, const struct setting *
     char *all = xasprintf("%s  [%s]", head, row->def);
     struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
-    // Half of a number would be another one.
+    // A cut number would be another number.
     if (text_width(all) <= area.width)
         canvas_text(c, area, 0, 0, STYLE_STATUS, all);
     else if (text_width(head) <= area.width)
@@ -225,7 +225,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     const int count = count_rows(v), line = y + s->top;
     const bool inside = button == 1 && s->selected < count && line_of(v, s->selected) == line;
     if (inside && s->editing) button = 0;
-    if (button) s->editing = false; // what was begun is the old row's
+    if (button) s->editing = false; // the edit belongs to the old row
     if (button == 4 && s->selected > 0) s->selected--;
     if (button == 5 && s->selected + 1 < count) s->selected++;
     for (int i = 0; i < count && button == 1; i++) {

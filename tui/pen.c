@@ -3,7 +3,7 @@
 
 enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
 
-// A legible ink on one of the first eight colours: white on black, red and blue, else black.
+// A legible ink on one of the first eight colours: white on black, red and blue, otherwise black.
 static int ink_on(int paper)
 {
     return paper == BLACK || paper == 1 || paper == 4 ? WHITE : BLACK;

@@ -64,7 +64,7 @@ char *picker_quote(const char *path)
     return buf_take(&b);
 }
 
-// As a shell reads one word: quotes, and backslashes outside of single ones.
+// Removes quotes and backslashes as a shell does from one word.
 static char *unquoted(const char *text)
 {
     struct buf b = { 0 };
@@ -93,7 +93,7 @@ static bool ends_with(const char *name, const char *const *endings)
     return false;
 }
 
-// Terminals drop paths as they are, quoted as for a shell, or as file://.
+// Terminals insert dropped paths unquoted, quoted for a shell, or as file://.
 char *picker_dropped(const char *text)
 {
     char *line = NULL;
@@ -162,7 +162,7 @@ static void put_first(struct list_view *l, size_t count)
     free(last);
 }
 
-// What huggingface_hub has fetched, wherever one is.
+// Adds the models in the cache of huggingface_hub, first in any folder.
 static void add_cached(struct list_view *l)
 {
     struct names found = { 0 };
@@ -188,7 +188,7 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
     folder_list_free(names);
     if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
     if (k->cached) add_cached(&v->list);
-    if (strcmp(place, "/") != 0) { // the way up comes first
+    if (strcmp(place, "/") != 0) { // the parent folder comes first
         char *up = xstrdup(place), *slash = strrchr(up, '/');
         if (slash) slash[slash == up ? 1 : 0] = '\0';
         list_add(&v->list, "../", "folder", up);
@@ -256,7 +256,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// Shorter when it is below the current folder.
+// The path relative to the current folder, if it is below it.
 static const char *relative(const char *path)
 {
     char here[PATH_MAX];

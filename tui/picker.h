@@ -9,8 +9,8 @@ void picker_up(struct view *v); // the folder above
 // Requests the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);
-// The command for text dropped on the window: "/image cat.png" for the path of a picture (quoted,
-// escaped, file://); NULL: it is plain text.
+// The command for a path of a picture dropped on the window, quoted, escaped or as file://:
+// "/image cat.png". NULL: plain text.
 char *picker_dropped(const char *text);
 // The path as an argument of a command line.
 char *picker_quote(const char *path);

@@ -7,8 +7,8 @@
 #include "core/base/clock.h"
 #include "tui/painter.h"
 
-// The first repetition comes after half a second, each later one after twice the time; past the
-// last one nothing is sent unless something is drawn anyway.
+// Repeats after half a second, then each time after twice as long, up to a limit of tries and of
+// the pause.
 enum { TRIES = 6, LONGEST = 3 };
 static const double first_pause = 0.5;
 
@@ -32,7 +32,7 @@ void placed_ask(struct placed *p, struct buf *out)
     p->asked = out->length > 0;
 }
 
-// kitty's words about a picture: "Gi=44;OK", or why not. Either way it has come.
+// kitty replies "Gi=44;OK", or an error: either way the picture has arrived.
 void placed_reply(struct placed *p, const char *bytes, size_t length)
 {
     char text[64];
@@ -86,8 +86,8 @@ bool placed_shows(const struct placed *p, const struct canvas *c, int number, in
     return painter_ready(c->painter, d->key) || (c->graphics == p->way && find(p, a));
 }
 
-// Text takes a picture's pixels away; kitty's lies above it, in a place of its own. tmux would keep
-// the sixels before it too.
+// Text erases the pixels of a picture, except kitty's, which are a layer of their own. tmux would
+// also keep the previous sixels.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched)
 {
     const struct canvas_picture *d = &c->drawn[number];
@@ -99,7 +99,7 @@ bool placed_blanks(const struct placed *p, const struct canvas *c, int number, b
     return other && (was->width != d->width || was->height != d->height);
 }
 
-// One picture of the canvas: drawn again if it has to be.
+// Draws one picture of the canvas if it is new, overwritten or unconfirmed.
 static struct placed_picture draw(struct placed *p, const struct canvas *c, int number,
                                   bool touched, double now, struct buf *out)
 {
@@ -112,7 +112,7 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
     const bool late = was && was->unsure && now >= due(was->sent_at, was->tries);
     if (!touched && !other && !late) return next;
     const bool ready = painter_take(c->painter, d->key, &bytes, &id);
-    // An overwritten picture is gone until its successor is ready.
+    // An overwritten picture stays away until its successor is ready.
     if (!ready && touched) next = (struct placed_picture){ 0 };
     if (ready) {
         next = (struct placed_picture){

@@ -8,9 +8,8 @@
 //   placed_draw(&p, &canvas, shown, touched, &out);
 //   seconds = placed_wait(&p, now);                     // until something has to be sent again
 //
-// tmux drops what is meant for the terminal around it while it draws a window anew, or shows
-// another: so the question is asked again until there is an answer, and pictures are sent again
-// until the terminal says that it has them.
+// While tmux redraws a window or shows another, it drops sequences for the outer terminal. So the
+// query is repeated until a reply arrives, and pictures until the terminal confirms them.
 #ifndef TUI_PLACED_H
 #define TUI_PLACED_H
 
@@ -22,38 +21,36 @@ struct placed_picture {
     uint64_t key;
     int width, height; // pixels that it covers
     uint32_t id;
-    bool unsure;    // it may not have come
+    bool unsure;    // not confirmed yet
     int tries;      // how often it was sent
     double sent_at; // seconds
 };
 
 struct placed {
     struct graphics graphics;
-    enum graphics_kind way; // in which the pictures were drawn
+    enum graphics_kind way; // used for the pictures of the list
     struct placed_picture list[CANVAS_PICTURES];
     int count;
-    int asked; // how often
+    int asked; // number of queries sent
     double asked_at;
 };
 
 void placed_ask(struct placed *p, struct buf *out);
 void placed_reply(struct placed *p, const char *bytes, size_t length);
-// Picture `number` of the canvas: nothing else was drawn on its cells, and it is ready, or the one
-// before it still stands there.
+// Whether picture `number` of the canvas is visible: its cells are uncovered, and it is ready, or
+// its predecessor is still shown there.
 bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
                   int lines);
-// Must its cells be blanked before it is drawn? Otherwise their old contents would show around the
-// picture.
+// Whether its cells must be blanked first, because their contents would show around the picture.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched);
-// Draws what is new, was overwritten (touched) or may not have come, then removes what was there
-// before.
+// Draws new, overwritten (touched) and unconfirmed pictures, then removes their predecessors.
 void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],
                  struct buf *out);
-// Pictures that kitty keeps by their ids go; what overwrites the others is drawn anyway.
+// Removes pictures that kitty keeps by their ids; others are overwritten.
 void placed_forget(struct placed *p, struct buf *out);
-// Is the terminal about to say something: about the question, or about a picture?
+// Whether a reply to the query, or a confirmation of a picture, may still arrive.
 bool placed_expects(const struct placed *p);
-// Seconds until the next drawing should come by itself; below 0: never.
+// Seconds until something must be sent again; below 0: never.
 double placed_wait(const struct placed *p, double now);
 
 #endif

@@ -1,8 +1,8 @@
 // tui/plain.c -- events as lines of text.
 //
-// Three kinds of writing share a terminal: the answer, which grows in the middle of a line; the
-// progress line, which is drawn over itself; and whole lines. Before a whole line the progress line
-// is wiped and an unfinished answer line ended.
+// Three kinds of output share a terminal: the answer, which grows within a line; the progress line,
+// which overwrites itself; and whole lines. Before a whole line, the progress line is erased and an
+// unfinished answer line is ended.
 #include "tui/plain.h"
 
 #include <limits.h>
@@ -29,7 +29,7 @@
 struct stream {
     FILE *file;
     bool terminal;
-    bool escapes; // it understands cursor movements
+    bool escapes; // it supports cursor movement
     bool colours;
     int palette; // colours for maps: 0, 8, 256
 };
@@ -41,7 +41,7 @@ struct plain {
     bool mid_line;  // the answer's last line is not ended
     bool answering; // tokens of this answer came
     bool begun;     // and something of it was printed
-    bool page;      // texts are those of a page
+    bool page;      // texts belong to a page
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
     struct plain_picture picture;
@@ -88,7 +88,7 @@ static void wipe_progress(struct plain *p)
     p->progress = false;
 }
 
-// Before a whole line on `s`: at the left edge, if that is the same terminal as the answer's.
+// Prepares for a whole line on `s`: ends the answer's line if both are on the same terminal.
 static void begin_lines(struct plain *p, const struct stream *s)
 {
     wipe_progress(p);
@@ -182,8 +182,8 @@ static void show_table(struct plain *p, const struct event *e)
 
 static const char shades[] = " .:-=+*#%@"; // ink grows to the right
 
-// A character of ink for each cell, doubled since it is about twice as high as wide. papers: what
-// is high stands out by one of eight colours too.
+// Draws each cell as a shade, doubled because a character is twice as high as wide. papers: high
+// values also get one of eight colours.
 static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers)
 {
     enum { BLACK = 0, BLUE = 4, WHITE = 7 };
@@ -203,7 +203,7 @@ static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers
     }
 }
 
-// The nearest of the 256 colours that all terminals with colours have, or the colour itself.
+// Sets a colour: exactly, or the nearest of the 256.
 static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool exact)
 {
     if (exact)
@@ -213,7 +213,7 @@ static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool ex
                    16 + 36 * ((rgb[0] + 25) / 51) + 6 * ((rgb[1] + 25) / 51) + (rgb[2] + 25) / 51);
 }
 
-// Two pixels a character, the picture under the map.
+// Draws two pixels per character, the map over the picture.
 static void put_blocks(struct buf *b, const struct event_heatmap *h, const char *ramp, int room,
                        bool exact)
 {
@@ -253,7 +253,7 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
     buf_putc(b, '\n');
 }
 
-// The colours of the least and the most. b: scratch.
+// Writes the colours of the minimum and the maximum. b: scratch.
 static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf *b)
 {
     const char *ramp = settings_text(p->picture.settings, "screen.map");
@@ -288,13 +288,13 @@ static void show_heatmap(struct plain *p, const struct event *e)
         put_blocks(&b, h, settings_text(p->picture.settings, "screen.map"),
                    text_terminal_columns(p->out.file), true_colour() || said->true_colour);
         begin_lines(p, &p->out);
-        fputs(b.data ? b.data : "", p->out.file); // escapes of ours: no text of others is in there
+        fputs(b.data ? b.data : "", p->out.file); // our own escapes, no untrusted text
         buf_clear(&b);
         put_scale(p, h, &b);
     } else {
         put_shades(&b, h, coloured);
         begin_lines(p, &p->out);
-        fputs(b.data ? b.data : "", p->out.file); // escapes of ours, as above
+        fputs(b.data ? b.data : "", p->out.file); // our own escapes, as above
         buf_clear(&b);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
                    (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
@@ -400,7 +400,7 @@ static void show_error(struct plain *p, const struct event *e)
     free(line);
 }
 
-// Drawn over itself on a terminal's last line; a load shorter than 0.3 s shows nothing.
+// Overwrites itself on the terminal's last line; shows nothing before 0.3 s.
 static void show_progress(struct plain *p, const struct event *e)
 {
     const struct event_progress *g = e->progress;
@@ -427,7 +427,7 @@ static void show_progress(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
-// An empty screen for an empty conversation.
+// Clears the screen for an empty conversation.
 static void show_clear(struct plain *p, const struct event *e)
 {
     if (!p->interactive) return;

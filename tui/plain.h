@@ -13,7 +13,7 @@
 
 struct plain;
 
-// interactive: a person types; timings follow answers.
+// interactive: a person types; measures follow each answer.
 struct plain *plain_new(bool interactive);
 void plain_free(struct plain *p);
 struct sink plain_sink(struct plain *p);

@@ -11,9 +11,9 @@
 #include "tui/drawing.h"
 #include "tui/input.h"
 
-// Names of pictures: as in tui/painter.c.
+// Ids of pictures, as in tui/painter.c.
 enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
-static const double patience = 0.4; // seconds for the terminal's answer
+static const double patience = 0.4; // seconds for the terminal's reply
 
 static const struct graphics_way *way_of(const struct plain_picture *p)
 {
@@ -35,7 +35,7 @@ bool plain_picture_possible(struct plain_picture *p, FILE *file)
     return way_of(p)->encode;
 }
 
-// The cells that a drawing of these proportions fills, and the size of a cell.
+// The available cells, and the size of a cell in pixels.
 struct room {
     int columns, lines, cell_width, cell_height;
 };

@@ -13,14 +13,14 @@
 #include "tui/graphics.h"
 
 struct plain_picture {
-    bool interactive; // a prompt reads what is typed: the terminal may be asked
+    bool interactive; // a prompt reads the keys: the terminal may be queried
     bool asked;
     struct graphics graphics;
     struct settings *settings; // as events report them
     uint32_t last_id;
 };
 
-// Does the terminal draw pictures? Asks it at the first call.
+// Whether the terminal draws pictures. The first call queries it.
 bool plain_picture_possible(struct plain_picture *p, FILE *file);
 // Both leave the cursor at the beginning of the line below.
 void plain_picture_map(struct plain_picture *p, FILE *file, const struct event_heatmap *map);

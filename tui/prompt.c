@@ -27,9 +27,9 @@ static struct prompt *current;
 
 // --- what readline calls -------------------------------------------------------------------------
 
-// Nothing is left only where readline looks further than the key goes (a macro that ends in the
-// middle of a sequence). At the end of its input it would send the line, or jump to where it was
-// before: it gets a key that means nothing.
+// Bytes run out only if readline reads beyond the key (a macro that ends within a sequence). At the
+// end of input it would send the line, or jump to a frame that is gone: it gets a key without
+// meaning.
 static int get_byte(FILE *stream)
 {
     if (!current->left) return '\a';
@@ -46,8 +46,8 @@ static void draw_nothing(void)
 {
 }
 
-// Here and not later: the history may only grow before readline begins its next line.
-// A search that was begun by keys before the end of the line (a macro) holds entries of it.
+// Calls on_line here: the history may only grow before readline begins its next line. A search
+// begun within the line (by a macro) refers to entries of the history.
 static void take_line(char *line)
 {
     rl_callback_sigcleanup();
@@ -100,7 +100,7 @@ void prompt_free(struct prompt *p)
     if (!p) return;
     if (!prompt_plain(p)) prompt_feed(p, "\a", 1); // a search
     guard_leave();
-    rl_end_of_history(1, 0); // a line that was set aside comes back, and what belongs to it goes
+    rl_end_of_history(1, 0); // restores a saved line and frees its undo list
     rl_free_undo_list();
     rl_callback_handler_remove();
     prompt_close_menu(p);
@@ -122,7 +122,7 @@ void prompt_close_menu(struct prompt *p)
 
 // --- editing -------------------------------------------------------------------------------------
 
-// Among bytes that are no text, readline's vi commands look for the end of a word for ever.
+// In invalid UTF-8, readline's vi commands search for the end of a word forever.
 static char *repaired(const char *text)
 {
     struct buf b = { 0 };
@@ -143,8 +143,8 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
-// Of a sequence that nothing is bound to, readline would type the rest. A quoted one is typed
-// whole.
+// Whether nothing is bound to the sequence: readline would insert its rest. A quoted one is
+// inserted as a whole.
 static bool is_unbound(const char *bytes, size_t length)
 {
     const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');
@@ -159,20 +159,20 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     if (is_unbound(bytes, length)) return;
     const bool tab = length == 1 && *bytes == '\t';
     if (!tab) prompt_close_menu(p);
-    if (tab && p->offer_count) { // the menu is open: the next of it
+    if (tab && p->offer_count) { // selects the next entry of the open menu
         rl_menu_complete(1, '\t');
-        rl_last_func = rl_menu_complete; // or the next Tab would begin anew, with the next word
+        rl_last_func = rl_menu_complete; // or the next Tab would start a new completion
         return;
     }
     char *key = xstrndup(bytes, length);
     char *text = (unsigned char)*key < 0x80 ? NULL : repaired(key);
     feed(p, text ? text : key, text ? strlen(text) : length);
-    if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL; // that was what it quotes
+    if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL; // the quoted key
     free(text);
     free(key);
 }
 
-// In emacs mode it would be the beginning of the next key.
+// In emacs mode ESC would begin the next key.
 void prompt_escape(struct prompt *p)
 {
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
@@ -182,7 +182,7 @@ void prompt_insert(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
-    if (RL_ISSTATE(RL_STATE_ISEARCH)) { // searched for, up to a control character: a key of its own
+    if (RL_ISSTATE(RL_STATE_ISEARCH)) { // search for it, up to a control character
         size_t n = 0;
         while ((unsigned char)good[n] >= 0x20 && good[n] != 0x7f) n++;
         feed(p, good, n);
@@ -198,8 +198,8 @@ void prompt_set(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
-    // As if typed: what readline remembers for undoing must fit the text (rl_replace_line does not
-    // see to it).
+    // Edits as if typed, so that readline's undo list fits the text (rl_replace_line does not
+    // ensure it).
     rl_begin_undo_group();
     rl_delete_text(0, rl_end);
     rl_point = 0;
@@ -264,7 +264,7 @@ static struct place measure(const char *text, size_t length, int columns)
     return at;
 }
 
-// A search of readline's own ("(reverse-i-search)`x': ") has its own label.
+// Readline's own searches have their own label: "(reverse-i-search)`x': ".
 static char *whole_text(const char *label, size_t *label_length, size_t *point)
 {
     const bool own = rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt;

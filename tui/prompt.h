@@ -14,12 +14,12 @@
 
 struct prompt;
 
-// shell is for completion. on_line: a line that was typed; text NULL: Ctrl-D on an empty line.
+// shell: for completion. on_line receives each typed line; text NULL: Ctrl-D on an empty line.
 struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self, const char *text),
                           void *self);
 void prompt_free(struct prompt *p);
 void prompt_feed(struct prompt *p, const char *bytes, size_t length);
-void prompt_escape(struct prompt *p);                   // ESC, which vi mode has a use for
+void prompt_escape(struct prompt *p);                   // ESC, for vi mode
 void prompt_insert(struct prompt *p, const char *text); // at the cursor
 void prompt_set(struct prompt *p, const char *text);
 const char *prompt_typed(const struct prompt *p);

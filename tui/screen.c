@@ -18,8 +18,8 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-// Between two frames, seconds; how long an ESC waits for more of a sequence, and a paste or a reply
-// of the terminal for its end.
+// Seconds between two frames; the time that an ESC waits for the rest of a sequence, and a paste or
+// reply for its end.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
 
@@ -68,7 +68,7 @@ static void serve_capture(struct screen *s, struct capture *k)
     canvas_release(&c);
 }
 
-// Answers were compared: they are shown until Esc, or another layout is chosen.
+// Shows compared answers until Esc, or until another layout is chosen.
 static void show_layout(struct screen *s, const char *name, bool *fresh)
 {
     const int now = screen_layout_find(name, s->canvas.columns);
@@ -79,7 +79,7 @@ static void show_layout(struct screen *s, const char *name, bool *fresh)
     s->layout = now;
 }
 
-// What is typed now is not touched.
+// Restores a draft, unless something is typed already.
 static void take_draft(struct screen *s, const struct draft *d)
 {
     if (!s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
@@ -182,7 +182,7 @@ static void take_signals(struct screen *s)
         if (number == SIGINT) screen_stop(s);
         if (number == SIGWINCH) terminal_resize(s->terminal);
         if (number == SIGTSTP) screen_suspend(s);
-        if (number == SIGCONT) screen_enter(s); // also after SIGSTOP, of which nobody hears
+        if (number == SIGCONT) screen_enter(s); // also after SIGSTOP, which cannot be caught
         if (signals_terminated()) s->leave = true;
         s->dirty = true;
     }
@@ -206,7 +206,7 @@ static int milliseconds(double seconds)
     return seconds <= 0 ? 0 : (int)(seconds * 1000) + 1;
 }
 
-// When the next frame may be drawn: soon after a key, whatever else has just been drawn.
+// When the next frame may be drawn: soon after a key, even if another was just drawn.
 static double frame_time(const struct screen *s)
 {
     return s->drawn + (s->key_at > s->drawn ? key_pause : frame_pause);
@@ -223,7 +223,7 @@ static void wait_at_most(int *wait, double seconds)
     if (*wait < 0 || pause < *wait) *wait = pause;
 }
 
-// How long to wait: for the next frame, for the rest of a key, for the turning sign of work.
+// How long to wait for the next frame, the rest of a key or the turning sign of a running line.
 static int patience(const struct screen *s)
 {
     const double now = clock_seconds(), again = terminal_wait(s->terminal, now);
@@ -250,8 +250,8 @@ static bool frame_due(const struct screen *s)
     return s->dirty && clock_seconds() >= frame_time(s);
 }
 
-// News that come while a frame waits for its time are taken with it: a small model tells thousands
-// a second, and waking for each would take the processor from it.
+// News that arrive while a frame waits are read with it: a small model posts thousands a second,
+// and waking for each would take the CPU from it.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
@@ -314,7 +314,7 @@ static void close_all(struct screen *s)
     store_close(s->look.store);
 }
 
-// False: one hangs. News may wait for an answer (a capture): they are served meanwhile.
+// False: one hangs. Meanwhile serves news whose threads wait (captures).
 static bool end_threads(struct screen *s)
 {
     int tries = 0;
@@ -357,7 +357,8 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, void (*
     painter_stop(s->painter);
     s->painter = NULL;
     close_all(s);
-    if (!ended) _exit(s->status ? s->status : STATUS_INTERRUPTED); // what hangs cannot be freed
+    if (!ended)
+        _exit(s->status ? s->status : STATUS_INTERRUPTED); // a hanging thread still uses its memory
     worker_free(s->worker);
     shell->screen = NULL;
     if (signals_terminated()) return 128 + signals_terminated();

@@ -42,7 +42,7 @@ static struct draft draft_made(const struct screen *s, const char *text)
                            s->taken };
 }
 
-// A line that was typed elsewhere may make no sense here.
+// A line from another folder or model may make no sense here: says so.
 void screen_draft_announce(struct screen *s, const struct draft *d)
 {
     char *here = getcwd(NULL, 0);

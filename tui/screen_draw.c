@@ -50,7 +50,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
-    // The conversation alone, or too little room, needs no frame.
+    // No frame around the conversation alone, or in a small area.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {
@@ -63,8 +63,8 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     if (inner.width > 0 && inner.height > 0) panel->draw(s->view, c, inner, focused);
 }
 
-// A picture that goes with the next message is seen before it is sent, where no panel shows it:
-// small, over the oldest lines of the conversation, until something else is told there.
+// Draws the picture attached to the next message if no panel shows it: small, over the oldest lines
+// of the conversation, until another entry is added.
 static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area panels,
                            const struct panel_place *placed, int count)
 {
@@ -85,7 +85,7 @@ static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area
     free(title);
 }
 
-// What Tab offers, in columns above the status line.
+// Draws Tab's candidates in columns above the status line.
 static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
 {
     char *const *list;
@@ -102,7 +102,7 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
     const struct area area = { 0, bottom - lines, c->columns, lines };
     const char *typed = prompt_typed(s->prompt);
     size_t m = strlen(typed);
-    while (m && strchr(" \"", typed[m - 1])) m--; // what completion puts behind it
+    while (m && strchr(" \"", typed[m - 1])) m--; // added by completion
     canvas_fill(c, area, STYLE_STATUS, ' ');
     for (int i = 0; i < (int)count && i < lines * across; i++) {
         const struct area cell = { i % across * width, area.y + i / across, width - 1, 1 };
@@ -115,7 +115,7 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
         canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
 }
 
-// Above the status line, on as many lines as it needs.
+// Draws the hint above the status line, on as many lines as it needs.
 static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
 {
     enum { MOST = 3 };

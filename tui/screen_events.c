@@ -20,7 +20,7 @@ struct news_queue {
     pthread_mutex_t mutex;
     struct news *first, *last;
     int wake;           // eventfd
-    double progress_at; // when progress was let through last
+    double progress_at; // when progress passed last
 };
 
 struct news_queue *news_queue_new(void)
@@ -68,7 +68,7 @@ static void push(struct news_queue *q, struct news *n)
         q->last->next = n;
     q->last = n;
     pthread_mutex_unlock(&q->mutex);
-    // With others before it, it is readable already: news_next empties it with the queue.
+    // With others before it, the eventfd is readable already: news_next clears it with the queue.
     if (empty && write(q->wake, &one, sizeof one) < 0) return;
 }
 
@@ -141,7 +141,8 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->name = keep_text(n, from->name);
     h->tile = keep_text(n, from->tile);
     h->image = NULL;
-    // As shares of the picture, which stays with the engine: left, top, right, bottom.
+    // As fractions of the picture (left, top, right, bottom): the picture itself stays with the
+    // engine.
     static const double whole[4] = { 0, 0, 1, 1 };
     for (int i = 0; i < 4; i++)
         h->area[i] =
@@ -223,7 +224,7 @@ static struct news *copy_event(const struct event *from)
     return n;
 }
 
-// Loading tells its progress for every tensor: ten times a second is enough to see.
+// Loading reports progress for every tensor; ten reports a second are enough.
 static bool too_often(struct news_queue *q, const struct event *e)
 {
     if (e->kind != EVENT_PROGRESS || e->progress->step >= e->progress->steps) return false;

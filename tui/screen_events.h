@@ -6,10 +6,10 @@
 //   ... in the loop, when news_fd(q) is readable:
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
-// Any thread may post; one takes. A map's area is in fractions of the picture. An event is copied
-// with everything it points to, except for messages: of those the text (event.text), the role
-// (event.id) and the number of pictures (event.count); and pictures: of EVENT_CHANGED's, previews
-// (data: struct previews).
+// Any thread may post; one reads. An event is copied with everything it points to. A map's area
+// becomes fractions of the picture; a message becomes its text (event.text), role (event.id) and
+// number of pictures (event.count); the pictures of EVENT_CHANGED become previews (data: struct
+// previews).
 #ifndef TUI_SCREEN_EVENTS_H
 #define TUI_SCREEN_EVENTS_H
 
@@ -17,20 +17,20 @@
 
 enum news_kind {
     NEWS_EVENT,
-    NEWS_BUSY,     // text: the line that runs now
-    NEWS_BUSY_KEY, // text: the same, of a panel's key
-    NEWS_KEY_DONE, // such a line ran between two tokens; data: struct settings, as they are now
-    NEWS_IDLE,     // it has ended
+    NEWS_BUSY,     // a line starts; text: the line
+    NEWS_BUSY_KEY, // the same for the line of a panel's key
+    NEWS_KEY_DONE, // such a line ran between two tokens; data: the current struct settings
+    NEWS_IDLE,     // the line has ended
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
     NEWS_OPEN,     // text: which picker
-    NEWS_DRAFT,    // data: struct draft, an earlier unsent one
-    NEWS_MAP,      // event: a map that a step asked for
+    NEWS_DRAFT,    // data: struct draft, an earlier unsent line
+    NEWS_MAP,      // event: the map requested by a step
     NEWS_NO_MAP,   // text: why it cannot be computed
     NEWS_PAINTED,  // a picture is ready for the terminal
-    NEWS_LEAVE,    // nothing is running any more
+    NEWS_LEAVE,    // the worker has ended
 };
 
 struct news {

@@ -1,8 +1,8 @@
 // tui/screen_keys.c -- keys: who takes them, and the actions that belong to no panel.
 //
-// An open list takes all keys. A panel in focus takes those of its context, then those of "all";
-// letters it does not know go to the input line, which then has the focus again. The input line
-// takes what the table does not name: readline's own keys.
+// An open list takes all keys. A focused panel takes those of its context, then those of "all";
+// other letters return the focus to the input line. The input line also takes the keys that the
+// table does not name: readline's own.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 
 // --- lines ---------------------------------------------------------------------------------------
 
-// Is this line the command, and what follows its name?
+// The arguments if the line is this command; NULL: it is another.
 static const char *arguments_of(const char *line, const char *command)
 {
     char name[32] = "";
@@ -37,7 +37,7 @@ static const char *arguments_of(const char *line, const char *command)
     return line + behind + strspn(line + behind, " \t");
 }
 
-// "/set KEY VALUE" and "/toggle KEY [VALUE...]" as key and value; false: something else.
+// Reads "/set KEY VALUE" or "/toggle KEY [VALUE...]" as key and value; false: another line.
 static bool read_change(const struct screen *s, const char *line, char key[48], char value[256])
 {
     struct words words = { 0 };
@@ -63,7 +63,7 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
     return read;
 }
 
-// A panel's key: what it asks for is shown at once, so that the next one goes on from there.
+// Runs the line of a panel's key. Shows the change at once, so that the next key starts from it.
 static void run_key(struct screen *s, const char *line)
 {
     char key[48], value[256];
@@ -72,7 +72,7 @@ static void run_key(struct screen *s, const char *line)
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
 }
 
-// Whoever leaves waits for nothing; a list opens at once.
+// /quit and lists do not wait for the running line.
 static void run_line(struct screen *s, const char *line)
 {
     const char *what = arguments_of(line, "open");
@@ -81,7 +81,7 @@ static void run_line(struct screen *s, const char *line)
         list_open_picker(s->view, what, &s->look);
         return;
     }
-    if (arguments_of(line, "quit")) { // not behind what may never end
+    if (arguments_of(line, "quit")) { // the running line may never end
         s->leave = true;
         return;
     }
@@ -105,7 +105,7 @@ void screen_submit(struct screen *s, const char *text)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// What runs is asked to stop. What cannot hear that (a system call that waits) is left by two more.
+// Cancels the running line. If it does not react (a blocking system call), two more Ctrl-C leave.
 static void stop_work(struct screen *s, double now)
 {
     struct buf dropped = { 0 };
@@ -135,7 +135,7 @@ void screen_stop(struct screen *s)
 {
     const double now = clock_seconds();
     const bool typed = *prompt_typed(s->prompt) || typed_open(&s->typed);
-    if (!prompt_plain(s->prompt)) { // a search of readline's, a count
+    if (!prompt_plain(s->prompt)) { // readline's search or count
         prompt_feed(s->prompt, "\a", 1);
     } else if (worker_busy(s->worker)) {
         stop_work(s, now);
@@ -286,7 +286,7 @@ static bool covers_all(const struct screen *s)
     return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
 
-// What a key is bound to: a line, an action of the panel, an action of the screen.
+// Runs the command of a key: a line, an action of the panel, or one of the screen.
 static void run_command(struct screen *s, const char *command)
 {
     if (*command == '/') {
@@ -304,7 +304,7 @@ static void run_command(struct screen *s, const char *command)
     }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
-    // A panel's line answers in the conversation, which must be seen then.
+    // A panel's line prints into the conversation, which must be visible.
     const bool answers = s->view->run && !s->view->run_key;
     if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
     if (result != PANEL_IGNORED) return;
@@ -316,7 +316,7 @@ static void run_command(struct screen *s, const char *command)
 
 // --- the clipboard -------------------------------------------------------------------------------
 
-// To the terminal's clipboard (OSC 52) and to a file, for terminals that have none.
+// Copies to the terminal's clipboard (OSC 52), and to a file for terminals without one.
 static void copy(struct screen *s, const char *text)
 {
     struct buf b = { 0 };
@@ -425,7 +425,7 @@ static const struct panel *typing_panel(const struct screen *s)
     return types && panel->typing(s->view) ? panel : NULL;
 }
 
-// A field that lost the focus is closed: what is typed later is not for it.
+// Closes fields without focus, so that later keys do not go to them.
 static void close_fields(struct screen *s)
 {
     static const struct key esc = { .kind = KEY_NAMED, .name = "Esc" };
@@ -474,7 +474,7 @@ static void take_named(struct screen *s, const struct key *key)
         pager_type(s->view, key);
         return;
     }
-    // A search of readline's, a quoted key: all keys are its own.
+    // During readline's searches, and after its quoting key, all keys are its own.
     const bool own = !panel && !list && !page && !prompt_plain(s->prompt) && !stop;
     char *command = *key->name && !own ? keys_find(s->keys, screen_context(s), key->name) : NULL;
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");

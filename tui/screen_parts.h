@@ -29,26 +29,26 @@ struct screen {
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
-    int layout; // -1: that of the setting
-    int before; // the layout that a comparison replaced
+    int layout; // -1: as screen.layout says
+    int before; // the layout before a comparison was shown
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
-    int status;              // when it ends
+    int status;              // exit status
     atomic_int text_columns; // of the conversation, in the last frame
     bool stopping;           // the running command was asked to stop
-    bool told_colours;       // how maps would have more of them
-    double interrupted;      // time of the last Ctrl-C, if another one leaves; 0: none
+    bool told_colours;       // the notice on terminals with more colours was shown
+    double interrupted;      // time of the last Ctrl-C, if a second one leaves; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes
-    // The draft as stored, or about to be; the draft of a dead shell it came from; time of the next
-    // check (0: none).
+    // The draft as last stored; the dead shell's draft that it replaces; time of the next check (0:
+    // none).
     struct draft_owner owner;
     char *stored, *stored_session;
     int64_t taken;
     double draft_at;
 };
 
-// A thread waits for a drawing (/screen).
+// The request of a thread that waits for the screen as text (/screen).
 struct capture {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -63,24 +63,24 @@ void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
-bool screen_covered(const struct screen *s); // by a list or a page, which takes the keys
+bool screen_covered(const struct screen *s); // a list or page covers it and takes the keys
 
 // screen_draft.c
-void screen_draft_typed(struct screen *s);                           // it may have changed
-void screen_draft_keep(struct screen *s);                            // soon, by the watcher
-void screen_draft_last(struct screen *s);                            // now; at exit
-void screen_draft_announce(struct screen *s, const struct draft *d); // it is back
+void screen_draft_typed(struct screen *s);                           // schedules a check
+void screen_draft_keep(struct screen *s);                            // the watcher stores it
+void screen_draft_last(struct screen *s);                            // stores it at exit
+void screen_draft_announce(struct screen *s, const struct draft *d); // says that it was restored
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
-void screen_tour_offer(struct screen *s);                 // the step whose turn it is
-void screen_tour_ran(struct screen *s, const char *line); // a line was entered
+void screen_tour_offer(struct screen *s);                 // writes the current step
+void screen_tour_ran(struct screen *s, const char *line); // advances if the line is the step
 bool screen_tour_end(struct screen *s);                   // false: there was none
 
 // screen_keys.c
 void screen_key(struct screen *s, struct key *key);
 void screen_bytes(struct screen *s, bool flush);
-void screen_apply(struct screen *s);                // what the view asks for
-bool screen_shows_compared(const struct screen *s); // its layout is one of comparisons
+void screen_apply(struct screen *s);                // serves the requests of panels
+bool screen_shows_compared(const struct screen *s); // in a layout of comparisons
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);

@@ -15,7 +15,7 @@
 #include "core/base/err.h"
 #include "core/engine/engine.h"
 
-// A handler has no argument of ours: the one place with state of the whole program.
+// Handlers take no argument of ours, so this is global state, the only one of the program.
 static struct {
     struct engine *_Atomic engine;
     enum signals_how how;
@@ -26,7 +26,7 @@ static struct {
     bool have_terminal;
     const char *_Atomic farewell;
     int farewell_to;
-    struct sigaction former[NSIG]; // what was there before
+    struct sigaction former[NSIG]; // previous handlers
 } state = { .pipe = { -1, -1 } };
 
 void signals_save_terminal(void)
@@ -37,21 +37,21 @@ void signals_save_terminal(void)
 void signals_restore_terminal(void)
 {
     const pid_t foreground = tcgetpgrp(STDIN_FILENO);
-    if (foreground >= 0 && foreground != getpgrp()) return; // it is another program's now
+    if (foreground >= 0 && foreground != getpgrp()) return; // another program owns the terminal now
     const char *farewell = state.farewell;
     if (farewell && write(state.farewell_to, farewell, strlen(farewell)) < 0) state.farewell = NULL;
     state.farewell = NULL;
     if (state.have_terminal) tcsetattr(STDIN_FILENO, TCSANOW, &state.terminal);
 }
 
-// The terminal first; then whatever would have happened.
+// Restores the terminal, then lets the signal have its former effect.
 static void on_fatal(int signal, siginfo_t *info, void *context)
 {
     const bool fault = signal == SIGSEGV || signal == SIGFPE || signal == SIGILL;
     signals_restore_terminal();
     sigaction(signal, &state.former[signal], NULL);
-    // A fault happens again when this returns, with its address for whoever looks at it; what was
-    // sent (abort, kill, a timer, a limit) does not.
+    // A fault occurs again on return, with its address for debuggers; a sent signal (abort, kill, a
+    // timer, a limit) is raised again.
     if (!fault || info->si_code <= 0) raise(signal);
 }
 
@@ -61,7 +61,7 @@ void signals_set_farewell(const char *bytes, int to)
     state.farewell = bytes;
 }
 
-// Does this signal end a program that does not handle it?
+// Whether this signal ends a program that does not handle it.
 static bool is_fatal(int signal)
 {
     static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH,
@@ -71,8 +71,8 @@ static bool is_fatal(int signal)
     return true;
 }
 
-// All signals that would end the program, real-time ones included: schedulers, limits and timers
-// send them. Those that are ignored stay so; the handlers of others (a sanitizer's) run afterwards.
+// Handles all signals that would end the program, including real-time ones: schedulers, limits and
+// timers send them. Ignored signals stay ignored; other handlers (a sanitizer's) run afterwards.
 static void handle_fatal(void)
 {
     struct sigaction action = { .sa_sigaction = on_fatal, .sa_flags = SA_NODEFER | SA_SIGINFO };
@@ -93,7 +93,8 @@ static void leave(int status)
 static void report_prompt(int signal)
 {
     char byte = (char)signal;
-    if (state.pipe[1] >= 0 && write(state.pipe[1], &byte, 1) < 0) return; // full: it will look
+    if (state.pipe[1] >= 0 && write(state.pipe[1], &byte, 1) < 0)
+        return; // full: it is readable anyway
 }
 
 static void on_interrupt(int signal)
@@ -107,7 +108,7 @@ static void on_interrupt(int signal)
     state.interrupted = 1;
     if (state.engine) engine_cancel(state.engine);
     if (again && (state.busy || state.how == SIGNALS_DIALOGUE)) leave(STATUS_INTERRUPTED);
-    if (state.how == SIGNALS_SCRIPT) alarm(5); // what does not look at the flag ends by force
+    if (state.how == SIGNALS_SCRIPT) alarm(5); // ends a line that ignores the flag
     if (state.how == SIGNALS_PROMPT && !state.busy) report_prompt(signal);
     errno = saved;
 }
@@ -149,7 +150,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         fatal("cannot create a pipe: %s", strerror(errno));
     if (how == SIGNALS_PROMPT) handle_fatal(); // first: some are handled otherwise
-    // A script that waits for input must wake up; a dialogue goes on reading.
+    // A script that waits for input must wake up; a dialogue continues to read.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);
     handle(SIGHUP, on_terminate, 0);
@@ -174,12 +175,13 @@ void signals_forget(void)
     if (state.engine) engine_uncancel(state.engine);
 }
 
-// What a prompt read was forgotten before it waited: Ctrl-C after Enter means the line.
+// A prompt forgets interrupts before it reads: Ctrl-C after Enter belongs to the line.
 void signals_busy(bool busy)
 {
     if (busy && state.how == SIGNALS_DIALOGUE) signals_forget();
     state.busy = busy;
-    // Ctrl-Z at the prompt must give the terminal back first; while a line runs it is as it was.
+    // Ctrl-Z at the prompt must restore the terminal first; while a line runs, its modes are the
+    // shell's.
     if (state.how == SIGNALS_PROMPT) handle(SIGTSTP, busy ? SIG_DFL : on_prompt, SA_RESTART);
 }
 

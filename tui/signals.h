@@ -29,12 +29,12 @@ void signals_stop(void); // call before the engine is freed
 void signals_busy(bool busy);
 // The interrupted line has ended: the program waits at a prompt.
 void signals_forget(void);
-// Was there a Ctrl-C since then; in scripts: ever?
+// Whether Ctrl-C was pressed since then; in scripts: ever.
 bool signals_interrupted(void);
 // The signal that requests the program's end, or 0.
 int signals_terminated(void);
 
-// For the prompt: readable when a signal came; signals_next takes one (0 if there is none).
+// For the prompt: readable after a signal; signals_next returns the next one, 0 if there is none.
 int signals_fd(void);
 int signals_next(void);
 
@@ -42,7 +42,7 @@ int signals_next(void);
 // caught), and by signals_restore_terminal (which BUG() calls too).
 void signals_save_terminal(void);
 void signals_restore_terminal(void);
-// Sequences to write then as well, to this descriptor (they leave the full screen); they must last.
+// Sequences that are also written then, to this descriptor: they leave the full screen. Borrowed;
 // NULL: none.
 void signals_set_farewell(const char *bytes, int to);
 

@@ -63,7 +63,7 @@ void preview_free(void *preview)
     free(p);
 }
 
-// At most side x side.
+// Shrinks to at most side x side pixels.
 static void shrink(struct image *to, const struct image *from, int side)
 {
     static const uint8_t white[3] = { 255, 255, 255 };

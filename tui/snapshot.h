@@ -17,7 +17,7 @@ struct snapshot {
     int place[METHODS_MAX]; // in the order of method_shown: the method's default layer, or -1
     bool sees;
     struct settings *settings;
-    bool counted; // the context values below are valid
+    bool counted; // `context` is valid
     struct engine_context context;
     size_t waiting; // pictures
     double memory;  // bytes of this process

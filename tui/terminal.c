@@ -1,7 +1,7 @@
 // tui/terminal.c -- writes a canvas to the terminal: the cells that differ from those it shows.
 //
-// Lines are never scrolled, as ncurses does where rows look alike: colours and pictures would move
-// along. Of ncurses, only terminfo is used.
+// Never scrolls lines, as ncurses does when rows look alike: colours and pictures would move along.
+// Only terminfo of ncurses is used.
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -42,8 +42,8 @@ struct terminal {
     char *farewell;
 };
 
-// Bracketed paste, and Alt as an Esc before the key: otherwise xterm sends another letter (± for
-// Alt-1). At the end, the latter becomes what it was.
+// Bracketed paste, and Alt as an Esc before the key: by default xterm sends another letter (± for
+// Alt-1). The end restores the latter.
 static const char modes_save[] = "\033[?1036s";
 static const char modes_on[] = "\033[?2004h\033[?1036h";
 static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l\033[?1036r";
@@ -148,7 +148,7 @@ bool terminal_locale(void)
     return true;
 }
 
-// Gives the terminal back as it was; what is on the screen stays.
+// Restores cursor, screen and keypad.
 static void add_end(const struct terminal *t, struct buf *b)
 {
     terminfo_add(b, t->info.strings[TERMINFO_SHOW_CURSOR]);
@@ -207,7 +207,7 @@ struct terminal *terminal_open(struct err *err)
     find_colours(t);
     t->console = term && !strncmp(term, "linux", 5);
     struct buf farewell = { 0 };
-    buf_puts(&farewell, "\033\\"); // ends a picture that was being sent
+    buf_puts(&farewell, "\033\\"); // ends an incomplete picture
     buf_puts(&farewell, update_end);
     buf_puts(&farewell, modes_off);
     terminfo_add(&farewell, t->info.strings[TERMINFO_PLAIN]);
@@ -249,7 +249,7 @@ void terminal_leave(struct terminal *t)
     buf_puts(&b, modes_off);
     terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
     if (!t->info.strings[TERMINFO_END])
-        terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // no other screen to go back to
+        terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // there is no alternate screen to leave
     add_end(t, &b);
     send(&b);
     t->entered = false;
@@ -280,7 +280,7 @@ void terminal_size(struct terminal *t, int *lines, int *columns)
     *columns = t->shown.columns;
 }
 
-// A size that LINES or COLUMNS fixes, as for other programs.
+// The size fixed by LINES or COLUMNS, as in other programs.
 static int fixed(const char *variable)
 {
     const char *text = getenv(variable);
@@ -401,7 +401,7 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// Replaces a character of another width by the C library's count with question marks.
+// Writes question marks for a character whose width differs by the C library's count.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
@@ -429,7 +429,7 @@ static bool same_cell(const struct cell *a, const struct cell *b)
 
 // --- the whole screen ----------------------------------------------------------------------------
 
-// Has all cells drawn, blanks too: the theme's paper may not be the terminal's.
+// Makes all cells differ, blanks too: the theme's paper may differ from the terminal's.
 static void begin_anew(struct terminal *t, struct written *w)
 {
     t->fresh = false;
@@ -451,7 +451,7 @@ static struct cell wanted_cell(const struct cell *now, const bool shown[])
     return cell;
 }
 
-// True if something else has been drawn on the picture's cells.
+// Whether something else was drawn on the picture's cells.
 static bool is_touched(const struct terminal *t, const struct canvas *c, int number)
 {
     const struct area a = c->drawn[number].area;

@@ -16,22 +16,21 @@
 
 struct terminal;
 
-// Can a screen be drawn on standard output (a terminal with cursor movement, not "dumb")?
+// Whether standard output can show a screen: a terminal with cursor movement, not "dumb".
 bool terminal_possible(void);
-// If no locale is set, uses C.UTF-8, also in the environment (for readline and editors; call before
-// either). Is the locale UTF-8 now?
+// Chooses C.UTF-8 if no locale is set, also in the environment, for readline and editors: call
+// before either. Returns whether the locale is UTF-8.
 bool terminal_locale(void);
 struct terminal *terminal_open(struct err *err);
 void terminal_close(struct terminal *t);
 void terminal_size(struct terminal *t, int *lines, int *columns);
 void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
-// Takes what the terminal replies about itself (KEY_REPLY).
+// Reads a reply of the terminal (KEY_REPLY).
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
-// Seconds until it must be shown again even without changes; below 0: never.
+// Seconds until the next show is due even without changes; below 0: never.
 double terminal_wait(const struct terminal *t, double now);
-// Tells a canvas the terminal's limits, how to draw pictures (by screen.graphics), and the size of
-// a cell.
+// Sets the canvas's colours, way to draw pictures (by screen.graphics) and cell size.
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
 void terminal_redraw(struct terminal *t); // the next show draws everything
 void terminal_leave(struct terminal *t);

@@ -11,15 +11,14 @@ static bool goes_on(const char *line, size_t length)
     return n % 2 == 1;
 }
 
-// A pasted text that begins with # or, as code does, with // or /* is a text: neither a comment nor
-// a command.
+// A pasted text that begins with #, // or /* is code: neither a comment nor a command.
 static bool is_code(const char *text)
 {
     const char *first = text + strspn(text, " \t\n");
     return *first == '#' || (*first == '/' && (first[1] == '/' || first[1] == '*'));
 }
 
-// Several lines that came at once: are they taken one by one?
+// Whether lines that arrived at once are read one by one.
 static bool is_split(const struct typed *t, const char *text)
 {
     const char *first = text + strspn(text, " \t\n"), *end = strchr(text, '\n');
@@ -38,7 +37,7 @@ void typed_submit(struct typed *t, const char *submitted)
     bool fenced = is_code(text) && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
                   !line_reader_open(&t->reader);
     typed_flush(t);
-    // Where it has such quotes itself, a slash in front keeps those of code.
+    // If the text contains such quotes, a slash before it marks it as code.
     const bool slashed = !fenced && is_code(text) && *text == '/' && strchr(text, '\n') &&
                          !line_reader_open(&t->reader);
     t->pending =

@@ -128,7 +128,7 @@ const char *view_setting(const struct view *v, const char *key)
     return settings_text(v->settings, key);
 }
 
-// One line to the person: in the conversation, or of a panel's key on the status line.
+// Shows a line in the conversation; of a panel's key, on the status line.
 static void tell(struct view *v, enum entry_kind kind, const char *text)
 {
     if (!v->by_key) {
@@ -164,7 +164,7 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text)
     return e;
 }
 
-// At the end of the text that the entry has so far.
+// Adds a remark at the current end of the entry's text.
 static void add_remark(struct entry *e, const char *format, ...)
 {
     va_list args;
@@ -197,7 +197,7 @@ static void take_token(struct view *v, const struct event *e)
     answer->width = 0;
 }
 
-// An answer that was cut off does not look like a whole one.
+// Marks an answer that was cut off.
 static void mark_cut(struct view *v, const struct event_answer *a)
 {
     struct chat_view *c = &v->chat;
@@ -224,7 +224,7 @@ static void remove_entry(struct chat_view *c, size_t i)
     c->found = -1;
 }
 
-// A question or an answer, with the line of measures below it.
+// Removes a question or answer with the measures below it.
 static void remove_said(struct chat_view *c, size_t i)
 {
     if (i + 1 < c->count && c->entries[i + 1].kind == ENTRY_MEASURES) remove_entry(c, i + 1);
@@ -274,9 +274,9 @@ static void take_message(struct view *v, const struct event *e)
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
     const bool said = v->expect_message && e->id == ROLE_USER;
-    // Its pictures wait no longer.
+    // Its pictures are sent.
     if (said && v->snapshot) v->snapshot->waiting = 0;
-    if (said) { // the line stands there already
+    if (said) { // the line is shown already
         struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
         if (last && last->kind == ENTRY_USER) {
             buf_clear(&last->text);
@@ -297,8 +297,8 @@ static void take_message(struct view *v, const struct event *e)
     buf_release(&b);
 }
 
-// Removes what was taken back. A question that got no answer stays visible, marked as undone; one
-// that joins the message before it takes its place.
+// Removes undone messages. A question without an answer stays visible, marked as undone; a question
+// that joins the previous message replaces it.
 static void take_undo(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;
@@ -364,7 +364,7 @@ static void take_ids(struct view *v, const struct event *e)
     free(line);
 }
 
-// What is made for a width is made again when the width changes.
+// Adds text that is rendered again whenever the width changes.
 static void add_rendered(struct view *v, void *source, char *(*render)(const void *, int),
                          void (*forget)(void *), int headings)
 {
@@ -386,7 +386,7 @@ static void take_table(struct view *v, const struct event *e)
     dynamics_take(&v->dynamics, e->table);
 }
 
-// Two answers beside each other.
+// Adds two answers side by side.
 static void take_columns(struct view *v, const struct event *e)
 {
     add_rendered(v, columns_copy(e->columns), columns_text, columns_free, 1);
@@ -417,7 +417,7 @@ static void take_setting(struct view *v, const struct event *e)
         tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);
     if (!row) return;
-    // What later keys want is shown already.
+    // Later keys have changed it already.
     if (!v->keys_waiting) settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
@@ -463,7 +463,7 @@ static void take_done(struct view *v, const struct event *e)
 {
     v->chat.answering = -1;
     v->loading = false;
-    // The line was no message after all: a word that means the program, or an error.
+    // The line was no message but a word for the program, or an error.
     for (size_t i = v->chat.count; v->expect_message && i-- > 0;) {
         if (v->chat.entries[i].kind != ENTRY_USER) continue;
         v->chat.entries[i].kind = ENTRY_COMMAND;
@@ -503,7 +503,7 @@ static void take_busy(struct view *v, const struct news *n)
     view_add(v, v->expect_message ? ENTRY_USER : ENTRY_COMMAND, v->line);
 }
 
-// The settings as they are, unless later keys want something else.
+// Adopts the engine's settings, unless later keys have changed them.
 static void take_settings(struct view *v, const struct settings *settings)
 {
     if (v->keys_waiting) return;

@@ -63,7 +63,7 @@ static bool same_map(const struct map *a, const struct event_heatmap *b)
            !strcmp(a->tile ? a->tile : "", b->tile ? b->tile : "");
 }
 
-// Told again, it takes the place of the former one.
+// A new version of a map replaces the old one.
 void image_take_map(struct image_view *i, const struct event_heatmap *h)
 {
     const size_t count = (size_t)h->rows * (size_t)h->cols;
@@ -94,7 +94,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     memcpy(m->values, h->values, count * sizeof *m->values);
     memcpy(m->area, h->area, sizeof m->area);
     m->tile = h->tile ? xstrdup(h->tile) : NULL;
-    // Who asks for maps of a picture wants to see them; live ones come unasked.
+    // Shows the picture of a requested map; live maps are not requested.
     for (size_t k = 0; !results_live(h->name) && k < i->picture_count; k++)
         if (i->pictures[k]->index == h->picture) i->picture = k;
     m->words = h->words ? xcalloc(count + 1, sizeof *m->words) : NULL;
@@ -253,7 +253,7 @@ static struct series read_series(const struct event_table *t)
     return s;
 }
 
-// Curves are tables over layers, steps or tokens: the first column counts them.
+// Tables whose first column counts layers, steps or tokens become curves.
 void dynamics_take(struct dynamics_view *d, const struct event_table *t)
 {
     static const char *const axes[] = { "layer", "step", "token", NULL };

@@ -37,7 +37,7 @@ struct watcher {
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-// The curve of the loss, or of whatever the job told first.
+// Reads the loss curve, or else the job's first series.
 static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
 {
     char **names = NULL;
@@ -52,7 +52,8 @@ static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
     series_free(names, count);
 }
 
-// A job that is killed changes nothing in the database: those that run are looked at.
+// Posts jobs that changed. A killed job changes nothing in the database, so running ones are
+// checked each time.
 static void look_at_jobs(struct watcher *w, int64_t curve)
 {
     struct job_row *rows;
@@ -87,7 +88,7 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
 
 // --- drafts --------------------------------------------------------------------------------------
 
-// Called with the mutex, which is open while the database is written.
+// Call locked; unlocks while it writes the database.
 static void keep_drafts(struct watcher *w)
 {
     while (w->draft_count) {

@@ -122,7 +122,7 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-// A rank is told of a pause through the row: a signal ends it, with all others.
+// A rank learns of a pause from the job's row; a signal ends it, with all others.
 static void listen(bool rank)
 {
     handle(SIGINT, rank ? SIG_DFL : on_pause);

@@ -43,8 +43,8 @@ static void free_draft(void *draft)
     free(draft);
 }
 
-// Another session is current: what was typed there and not sent comes back. At the start, without a
-// session, what was typed last in any.
+// Posts the unsent line of a session that became current; at the start without a session, the last
+// one of any.
 static void report_draft(struct worker *w)
 {
     struct store *store = w->shell->store;
@@ -76,7 +76,7 @@ static void report_state(struct worker *w)
     report_draft(w);
 }
 
-// For its maps alone: nothing is told or stored but them.
+// Runs a line whose maps are the only output.
 static void run_quiet(struct worker *w, const char *line)
 {
     struct err err = { 0 };
@@ -107,7 +107,7 @@ static void run_line(struct worker *w, const char *line, bool key)
     report_state(w);
 }
 
-// The first line that waits, a live one before the others; NULL: there is none. Under the lock.
+// Takes the first waiting line, a live one before others; NULL: none. Call locked.
 static char *take_line(struct worker *w, bool live, bool *key)
 {
     int i = 0;
@@ -146,7 +146,7 @@ static void run_between(void *self)
     }
 }
 
-// The next line; NULL to end. Looks after jobs while there is none.
+// Waits for the next line, and checks jobs meanwhile; NULL: end.
 static char *next_line(struct worker *w, bool *quiet, bool *key)
 {
     char *line = NULL;
@@ -167,7 +167,7 @@ static char *next_line(struct worker *w, bool *quiet, bool *key)
         line = take_line(w, false, key);
         *quiet = w->quiet_now = !line;
         if (!line) line = w->quiet, w->quiet = NULL;
-        engine_uncancel(w->shell->engine); // from here on, who cancels means this line
+        engine_uncancel(w->shell->engine); // later cancels mean this line
         w->busy = true;
     }
     pthread_mutex_unlock(&w->mutex);
@@ -240,7 +240,7 @@ int worker_cancel(struct worker *w, struct buf *dropped)
     int waited = 0, kept = 0;
     for (int i = 0; i < w->count; i++) {
         if (w->lines[i].live) {
-            w->lines[kept++] = w->lines[i]; // settings hold for the next answer
+            w->lines[kept++] = w->lines[i]; // settings still apply to the next answer
             continue;
         }
         if (dropped) buf_printf(dropped, waited ? ", %s" : "%s", w->lines[i].line);

@@ -29,9 +29,8 @@ static bool is_letter(char c)
     return isalpha((unsigned char)c) || (c & 0x80);
 }
 
-// Is the word around `at` one of ordinary language, so that it may be cut behind its hyphens?
-// Options, file names and numbers are not, nor what is too long for a word: each of its hyphens
-// asks.
+// Whether the word around `at` is ordinary language and may be cut behind its hyphens. Options,
+// file names, numbers and overlong words may not.
 static bool is_ordinary(const char *line, size_t length, size_t at)
 {
     enum { LONGEST = 64 };
@@ -49,14 +48,14 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
     return true;
 }
 
-// May a line end behind the character before `at`? Ideographs stand without blanks between them.
+// Whether a line may end before `at`. Ideographs have no blanks between them.
 static bool breaks_behind(const char *line, size_t length, size_t at, int32_t code, int width)
 {
     if (code == '-') return is_ordinary(line, length, at - 1);
     return code == ' ' || (width == 2 && code >= 0x2e80);
 }
 
-// Bytes of `line` that fit: up to the last place to break, if there is one.
+// Length in bytes of the part of `line` that fits, up to the last possible break.
 static size_t fit(const char *line, size_t length, int room, bool code_line)
 {
     size_t at = 0, place = 0;
@@ -78,7 +77,7 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
     return length;
 }
 
-// Columns of the blanks, and of the bullet or number, that begin an item of a list.
+// Columns of the leading blanks, and of the bullet or number of a list item.
 static int item_indent(const char *line, size_t length)
 {
     static const char *const bullets[] = { "\xe2\x80\xa2 ", "* ", "\xe2\x94\x82 ", "| " };
@@ -98,7 +97,7 @@ static int item_indent(const char *line, size_t length)
 bool wrap_next(struct wrap *w)
 {
     if (w->ended) return false;
-    if (w->within && !w->code) // blanks at which a line was cut
+    if (w->within && !w->code) // blanks at the cut
         while (*w->next == ' ') w->next++;
     const char *end = strchrnul(w->next, '\n');
     const size_t left = (size_t)(end - w->next);
@@ -113,7 +112,7 @@ bool wrap_next(struct wrap *w)
     w->within = w->length < left;
     w->next += w->length + (w->within || !*end ? 0 : 1);
     w->ended = !w->within && !*end;
-    if (w->within && !w->code) { // only blanks are left: they are no line
+    if (w->within && !w->code) { // drops trailing blanks
         const char *p = w->next;
         while (p < end && *p == ' ') p++;
         if (p == end) {
