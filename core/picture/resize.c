@@ -131,33 +131,20 @@ static uint8_t narrow(int32_t sum)
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
 }
 
-// `from` begins at column `base` of the input.
-static void row_across3(uint8_t *to, const uint8_t *from, int64_t base, int64_t width,
-                        const struct weights *w)
+// `from` begins at column `base` of the input. Inlined for each number of channels.
+static inline __attribute__((always_inline)) void row_across(uint8_t *to, const uint8_t *from,
+                                                             int64_t base, int64_t width,
+                                                             const struct weights *w, int channels)
 {
-    for (int64_t x = 0; x < width; x++, to += 3) {
+    for (int64_t x = 0; x < width; x++, to += channels) {
         const int32_t *value = w->value + x * w->most;
-        const uint8_t *p = from + 3 * (w->first[x] - base);
-        int32_t r = HALF, g = HALF, b = HALF;
-        for (int64_t k = 0; k < w->count[x]; k++, p += 3) {
-            r += value[k] * p[0];
-            g += value[k] * p[1];
-            b += value[k] * p[2];
-        }
-        to[0] = narrow(r), to[1] = narrow(g), to[2] = narrow(b);
-    }
-}
-
-static void row_across4(uint8_t *to, const uint8_t *from, int64_t base, int64_t width,
-                        const struct weights *w)
-{
-    for (int64_t x = 0; x < width; x++, to += 4) {
-        const int32_t *value = w->value + x * w->most;
-        const uint8_t *p = from + 4 * (w->first[x] - base);
+        const uint8_t *p = from + channels * (w->first[x] - base);
         int32_t sum[4] = { HALF, HALF, HALF, HALF };
-        for (int64_t k = 0; k < w->count[x]; k++, p += 4)
-            for (int c = 0; c < 4; c++) sum[c] += value[k] * p[c];
-        for (int c = 0; c < 4; c++) to[c] = narrow(sum[c]);
+        for (int64_t k = 0; k < w->count[x]; k++, p += channels)
+#pragma GCC unroll 4
+            for (int c = 0; c < channels; c++) sum[c] += value[k] * p[c];
+#pragma GCC unroll 4
+        for (int c = 0; c < channels; c++) to[c] = narrow(sum[c]);
     }
 }
 
@@ -168,9 +155,9 @@ static void pass_across(uint8_t *to, const uint8_t *from, int64_t base, int64_t 
 #pragma omp parallel for schedule(static) if (rows * width > 1 << 14)
     for (int64_t y = 0; y < rows; y++) {
         if (channels == 3)
-            row_across3(to + y * width * 3, from + y * stride, base, width, w);
+            row_across(to + y * width * 3, from + y * stride, base, width, w, 3);
         else
-            row_across4(to + y * width * 4, from + y * stride, base, width, w);
+            row_across(to + y * width * 4, from + y * stride, base, width, w, 4);
     }
 }
 
