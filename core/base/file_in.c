@@ -92,7 +92,7 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
     if (fstat(fd, st) < 0) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
     if (!S_ISREG(st->st_mode) || fstatfs(fd, &system) < 0 || system.f_type != PROC_SUPER_MAGIC)
         return 0;
-    return err_set(err, "cannot read '%s': it is a file of the kernel, not a file of data", path);
+    return err_set(err, "cannot read '%s': it is a file of the kernel, not a data file", path);
 }
 
 // Opens a regular file, or with `any` everything but a folder. O_NONBLOCK: opening a named pipe

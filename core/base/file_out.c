@@ -141,7 +141,7 @@ static int check_existing(const char *path, const char *target, const struct sta
         return err_set(err, "'%s' is a file of a model: choose another name", path);
     if (!st->st_size || forced || written_unchanged(target)) return 0;
     return err_set(err,
-                   "'%s' already exists, and vlmsh did not write it or it was changed since: "
+                   "'%s' already exists, and vlmsh did not write it, or it has changed since: "
                    "choose another name, or add --force to replace it",
                    path);
 }

@@ -61,7 +61,7 @@ static int check_free(const char *target, struct err *err)
     const char *last = text_file_name(target);
     if (!*target) return err_set(err, "the output folder is missing");
     if (!strcmp(last, ".") || !strcmp(last, ".."))
-        return err_set(err, "'%s' is no name for an output folder: give the folder's name", target);
+        return err_set(err, "'%s' does not name an output folder: give its name", target);
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
     if (folder_is_empty(target)) return 0;
     return err_set(err, "'%s' already exists: choose another folder", target);

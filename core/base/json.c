@@ -188,9 +188,10 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 {
     if (text_check(text, size, name, err) < 0) return NULL;
     if (!json_has_nul(text, size)) return json_parse_exact(text, size, name, err);
-    err_set(err,
-            "'%s' has a character \\u0000, which no text may hold, or a \\u without four digits",
-            name);
+    err_set(
+        err,
+        "'%s' has a character \\u0000, which texts must not contain, or \\u without four digits",
+        name);
     return NULL;
 }
 

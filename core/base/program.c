@@ -75,5 +75,5 @@ int program_run(const struct program *p, struct buf *out, struct err *err)
     if (!done && is_cancelled(p)) return err_set(err, "stopped");
     if (!done) return err_set(err, "%s has not answered for %.3g s", p->argv[0], p->patience_s);
     return WIFEXITED(status) ? WEXITSTATUS(status)
-                             : err_set(err, "%s was ended by a signal", p->argv[0]);
+                             : err_set(err, "%s was killed by a signal", p->argv[0]);
 }

@@ -253,7 +253,8 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     cJSON *json = NULL;
     if (!text) return NULL;
     if (json_has_nul(text, size))
-        err_set(err, "the sample at line %lld has a character \\u0000, which no text may hold",
+        err_set(err,
+                "the sample at line %lld has a character \\u0000, which texts must not contain",
                 line);
     else if (!(json = json_parse_exact(text, size, "data", NULL)) && d->lines)
         err_set(err, "line %lld of the data is not valid JSON%s", line, json_python(text, size));

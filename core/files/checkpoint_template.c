@@ -93,9 +93,9 @@ void checkpoint_tell(struct checkpoint *c, char *text)
 
 static void tell_other(struct checkpoint *c, const char *where, const char *name)
 {
-    checkpoint_tell(c, xasprintf("%s has chat templates, none with the name \"default\": \"%.40s\" "
-                                 "is used",
-                                 where, name));
+    checkpoint_tell(
+        c, xasprintf("%s has no chat template with the name \"default\": \"%.40s\" is used", where,
+                     name));
 }
 
 // Without any other template, uses the first one, by name, of the folder of named templates.

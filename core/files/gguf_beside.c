@@ -160,7 +160,7 @@ static int check_one(const struct candidates *all, const char *model, struct err
     char *names = names_from(all, 0, equal);
     err_set(err,
             "'%s': several picture encoders beside it fit, and their names do not say which is its "
-            "own: choose one with --mmproj FILE, or --mmproj none for text only (there are %s)",
+            "own: choose one with --mmproj FILE, or --mmproj none for text only (found: %s)",
             model, names);
     free(names);
     return -1;
@@ -177,8 +177,8 @@ static int choose(const struct candidates *all, const char *model, struct gguf_b
         first->file = NULL;
         if (all->fitting < 2) return 0;
         char *others = names_from(all, 1, all->fitting);
-        found->notice = xasprintf("picture encoder: %s, whose name is the nearest to the model's; "
-                                  "others that fit: %s (--mmproj FILE chooses)",
+        found->notice = xasprintf("picture encoder: %s, whose name is the most similar to the "
+                                  "model's; others that fit: %s (choose with --mmproj FILE)",
                                   text_file_name(first->path), others);
         free(others);
         return 0;

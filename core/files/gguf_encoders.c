@@ -162,8 +162,8 @@ static void put_whole_blocks(struct encoder_config *e)
         config_refuse(c, "'clip.vision.block_count' is %lld, but the file has only %llu tensors",
                       (long long)blocks, (unsigned long long)c->file->tensor_count);
     if (!every && !list)
-        config_refuse(c, "'clip.vision.n_wa_pattern' is missing: the file does not say which "
-                         "blocks see whole pictures");
+        config_refuse(c, "'clip.vision.n_wa_pattern' is missing: the file does not name the blocks "
+                         "with full attention");
     if (c->failed) return;
     if (!every) {
         config_put_list(e->vision, "fullatt_block_indexes", list, list->count);
@@ -210,7 +210,7 @@ static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
 static void read_qwen(struct encoder_config *e)
 {
     if (!has_tensor(e, "v.blk.0.ffn_gate.weight"))
-        config_refuse(&e->c, "Qwen2-VL is not supported; of its relatives, Qwen2.5-VL is");
+        config_refuse(&e->c, "Qwen2-VL is not supported, but Qwen2.5-VL is");
     put_sizes(e, "depth", "num_heads");
     gguf_expect(e->c.file, "clip.use_silu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);

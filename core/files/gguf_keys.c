@@ -169,7 +169,7 @@ int gguf_keys_check(const struct gguf *f, struct err *err)
         if (effect_of(f, e) != COMPUTED) continue;
         char *value = value_text(e);
         err_set(err, "'%.120s' is %s, which is not supported: %s", e->key, value,
-                text_ends(e->key, ".causal") ? "it is no model that writes text"
+                text_ends(e->key, ".causal") ? "the model does not generate text"
                                              : "answers would be wrong");
         free(value);
         e->read = true; // so that it is named once

@@ -280,14 +280,14 @@ static void check_heads(struct gguf_config *c, const struct gguf_architecture *a
     const int64_t rotary = a->order < 0 ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)
         config_refuse(c,
-                      "'%s.rope.dimension_count' is %lld: heads of %lld numbers of which only a "
-                      "part turns are not supported for '%s'",
+                      "'%s.rope.dimension_count' is %lld: rotary positions on a part of heads of "
+                      "%lld numbers are not supported for '%s'",
                       a->name, (long long)rotary, (long long)head, a->name);
     const int64_t value = config_value(c, "attention.value_length", 0, head);
     if (value != head)
         config_refuse(c,
-                      "'%s.attention.value_length' is %lld, the heads of keys are %lld numbers "
-                      "wide: other widths are not supported",
+                      "'%s.attention.value_length' is %lld, but heads of keys have %lld numbers: "
+                      "different widths are not supported",
                       c->arch, (long long)value, (long long)head);
 }
 
@@ -409,9 +409,9 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
     int status = 0;
     char *stem = gguf_stem(t->name, "blk.", &layer, &end);
     if (layer >= layers)
-        status =
-            err_set(err, "tensor '%.200s' is of a layer beyond '%s.block_count', which is %lld",
-                    t->name, a->name, (long long)layers);
+        status = err_set(
+            err, "tensor '%.200s' belongs to a layer beyond '%s.block_count', which is %lld",
+            t->name, a->name, (long long)layers);
     if (status == 0 && layer >= 0 && a->put) {
         char *start = xasprintf("%slayers.%ld.", place->text, layer);
         status = a->put(f, t, stem, start, r, err);

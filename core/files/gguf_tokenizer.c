@@ -143,8 +143,9 @@ static char *correct_types(const struct token_list *l, uint8_t *types)
         buf_printf(&b, "%s%.*s", b.length ? ", " : "", (int)l->tokens[i].length, l->tokens[i].text);
     }
     char *notice =
-        b.length ? xasprintf("the file does not mark %s as a control token: used as one", b.data)
-                 : NULL;
+        b.length
+            ? xasprintf("the file does not mark %s as a control token; it is used as one", b.data)
+            : NULL;
     buf_release(&b);
     return notice;
 }
@@ -199,9 +200,9 @@ struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err)
         err_in(err, "'%s'", f->path);
     if (t && notice) tokenizer_add_notice(t, "%s", notice);
     if (t && !l.pre && !strcmp(l.model, "gpt2"))
-        tokenizer_add_notice(t, "the file does not say how words are cut (tokenizer.ggml.pre is "
-                                "missing): llama.cpp's \"default\" is used, tokens may differ "
-                                "from the model's, and answers be worse; convert the model again");
+        tokenizer_add_notice(t, "the file does not name its pre-tokenizer (tokenizer.ggml.pre is "
+                                "missing): llama.cpp's \"default\" is used; tokens may differ from "
+                                "the model's, and answers may be worse; convert the model again");
     free(notice);
     free((void *)(uintptr_t)l.tokens);
     free((void *)(uintptr_t)l.types);

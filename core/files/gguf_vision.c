@@ -181,7 +181,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     free(stem);
     if (layer >= blocks)
         return err_set(err,
-                       "'%s': tensor '%.200s' is of a block beyond 'clip.vision.block_count', "
+                       "'%s': tensor '%.200s' belongs to a block beyond 'clip.vision.block_count', "
                        "which is %lld",
                        f->path, t->name, (long long)blocks);
     if (!n)

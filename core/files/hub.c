@@ -234,8 +234,7 @@ static char *model_in(char *folder, const char *name, struct err *err)
         struct buf all = { 0 };
         int count = 0;
         for (; files[count]; count++) buf_printf(&all, "%s%s", count ? ", " : "", files[count]);
-        err_set(err,
-                "'%s' holds %d models in GGUF files: choose one, as in '%s%s%s' (there are %s)",
+        err_set(err, "'%s' holds %d models in GGUF files: choose one, as in '%s%s%s' (found: %s)",
                 name, count, name, slash, *files, all.data);
         buf_release(&all);
     }
@@ -300,7 +299,7 @@ char *checkpoint_locate(const char *name, struct err *err)
         if (checkpoint_is_gguf(text))
             found = checkpoint_with_encoder(text, file);
         else
-            err_set(err, "'%s' is no GGUF file: --mmproj goes with GGUF files only", text);
+            err_set(err, "'%s' is not a GGUF file: --mmproj works with GGUF files only", text);
         free(text);
         free(file);
     }
@@ -339,10 +338,10 @@ int checkpoint_check_link(const char *path, struct err *err)
     int status = 0;
     // A path that does not resolve fails to open, with a message of its own.
     if (folder && file && !is_below(file, folder) && !(blobs && is_below(file, blobs)))
-        status = err_set(err,
-                         "'%s' is a link to '%s', outside the model's folder: replace it by the "
-                         "file itself",
-                         path, file);
+        status = err_set(
+            err,
+            "'%s' is a link to '%s', outside the model's folder: replace it with the file itself",
+            path, file);
     free(named);
     free(folder);
     free(file);

@@ -207,7 +207,7 @@ static int check_chunks(const struct parquet *p, uint64_t footer, struct err *er
         for (size_t k = 0; k < p->leaf_count; k++) {
             const struct parquet_chunk *c = &p->groups[i].chunks[k];
             if (c->at > footer || c->size > footer - c->at) {
-                broken(p, "pages lie beyond its end", err);
+                broken(p, "pages are beyond its end", err);
                 parquet_err_in(p, k, err);
                 return -1;
             }
@@ -224,7 +224,7 @@ static int read_footer(struct parquet *p, struct err *err)
     if (p->size < MAGIC + TAIL || memcmp(p->map, "PAR1", MAGIC) != 0)
         return broken(p, "it does not begin with PAR1", err);
     if (!memcmp(tail + MAGIC, "PARE", MAGIC))
-        return err_set(err, "'%s' is encrypted, which is not read", p->path);
+        return err_set(err, "'%s' is encrypted, which is not supported", p->path);
     if (memcmp(tail + MAGIC, "PAR1", MAGIC) != 0)
         return broken(p, "it does not end with PAR1 (is the download complete?)", err);
     memcpy(&length, tail, sizeof length);

@@ -78,9 +78,10 @@ char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacke
                                          "Brotli", "LZ4",    "zstd", "LZ4 (raw)" };
     const size_t known = sizeof names / sizeof *names;
     if (codec != PLAIN && codec != SNAPPY && codec != ZSTD) {
-        err_set(err,
-                "it is compressed with %s, which is not read: write the file with Snappy or zstd",
-                codec > 0 && (size_t)codec < known ? names[codec] : "an unknown method");
+        err_set(
+            err,
+            "it is compressed with %s, which is not supported: write the file with Snappy or zstd",
+            codec > 0 && (size_t)codec < known ? names[codec] : "an unknown method");
         return NULL;
     }
     // zstd refuses an input without bytes.

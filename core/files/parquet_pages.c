@@ -218,7 +218,8 @@ static int read_dictionary(const struct parquet *p, struct parquet_block *b, str
     if (read_header(&t, &kind, &g) < 0 || kind != DICTIONARY || g.values > PARQUET_MAX_LEVELS)
         return err_set(err, "its dictionary is broken");
     if (g.encoding != PLAIN && g.encoding != PLAIN_DICTIONARY)
-        return err_set(err, "its dictionary has an encoding that is not read (%d)", g.encoding);
+        return err_set(err, "its dictionary has an encoding that is not supported (%d)",
+                       g.encoding);
     char *buffer = parquet_unpack(c->codec, t.at, g.size, g.unpacked, err);
     leave(p, c->dictionary, g.size);
     if (!buffer) return -1;
@@ -288,7 +289,7 @@ static int decode_values(const struct parquet *p, size_t leaf, const struct parq
     }
     if (g->encoding != PLAIN_DICTIONARY && g->encoding != RLE_DICTIONARY)
         return err_set(err,
-                       "it has the encoding %s, which is not read: write the file with plain "
+                       "it has the encoding %s, which is not supported: write the file with plain "
                        "or dictionary encoding",
                        encoding_name(g->encoding));
     if (!present) return 0;
@@ -341,7 +342,7 @@ static int decode_page(const struct parquet *p, struct parquet_block *b,
     int other = n->def ? g->def_encoding : RLE;
     if (n->rep && g->rep_encoding != RLE) other = g->rep_encoding;
     if (other != RLE)
-        return err_set(err, "its levels have the encoding %s, which is not read",
+        return err_set(err, "its levels have the encoding %s, which is not supported",
                        encoding_name(other));
     if (n->rep && decode_levels(g->v2 ? &rep : &from, !g->v2, n->rep, count, b->rep + at, err) < 0)
         return -1;
@@ -407,7 +408,7 @@ static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
     const struct parquet_node *n = node_of(p, b->leaf);
     if (count > PARQUET_MAX_LEVELS)
         return err_set(err,
-                       "%lld values lie together; at most %d are read: write the file with "
+                       "%lld values are in one chunk; at most %d are read: write the file with "
                        "smaller row groups",
                        (long long)count, PARQUET_MAX_LEVELS);
     b->count = (size_t)count;

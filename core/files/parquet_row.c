@@ -240,8 +240,9 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
                              (long long)row);
             parquet_err_in(p, p->nodes[i].leaf, err);
         } else if (w.zero_byte) {
-            status = err_set(err, "column '%s' of row %lld holds a byte 0, which no text may hold",
-                             p->nodes[i].name, (long long)row);
+            status = err_set(
+                err, "column '%s' of row %lld contains a zero byte, which texts must not contain",
+                p->nodes[i].name, (long long)row);
         }
     }
     free(w.cursors);

@@ -25,7 +25,7 @@ char *weight_cache_path(const char *fingerprint, const char *kind, struct err *e
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
     if (!folder) {
-        err_set(err, "there is no place for smaller weights: set XDG_CACHE_HOME or HOME");
+        err_set(err, "there is no folder for smaller weights: set XDG_CACHE_HOME or HOME");
         return NULL;
     }
     char *path = xasprintf("%s/%s-%s.gguf", folder, fingerprint, kind);

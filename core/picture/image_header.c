@@ -141,8 +141,8 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
                            : p[5] != 1 && p[5] != 3 && p[5] != 4 ? "multi-channel"
                                                                  : NULL;
         if (what)
-            return err_set(err, "'%s' is a JPEG of the rare %s kind: convert it, e.g. `%s`", name,
-                           what, "magick in.jpg out.png");
+            return err_set(err, "'%s' is a rare %s JPEG: convert it, e.g. `%s`", name, what,
+                           "magick in.jpg out.png");
         h->height = image_big(p + 1, 2);
         h->width = image_big(p + 3, 2);
         if (!h->width) return image_damaged(name, "its header has no width or no height", err);

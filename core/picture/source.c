@@ -105,7 +105,7 @@ static char *read_data(const char *uri, size_t limit, size_t *size, struct err *
         if (!strchr(" \t\r\n", *p)) buf_putc(&text, *p);
     while (text.length % 4 > 1) buf_putc(&text, '=');
     if (!text.length || base64_decode(&bytes, text.data, text.length) < 0)
-        status = err_set(err, "it holds no base64");
+        status = err_set(err, "it is not base64");
     else if (bytes.length > limit)
         status = err_set(err, "it is too large: more than %zu MB", limit >> 20);
     *size = bytes.length;
@@ -125,9 +125,10 @@ char *picture_source_read(const char *name, size_t limit, size_t *size, struct e
         err_set(err, "'%s' is a URL: vlmsh downloads nothing; fetch the picture and name its file",
                 title);
     } else if (strlen(name) > strlen(title)) {
-        err_set(err,
-                "'%s' is no path: a picture in base64 needs \"data:image/png;base64,\" before it",
-                title);
+        err_set(
+            err,
+            "'%s' is not a path: a picture in base64 needs \"data:image/png;base64,\" before it",
+            title);
     } else {
         bytes = file_read(name, limit, size, err);
     }

@@ -60,8 +60,8 @@ static int refuse_zero(const struct set_index *x, int64_t row, const struct buf 
                        struct err *err)
 {
     if (!text->length || !memchr(text->data, 0, text->length)) return 0;
-    return err_set(err, "row %lld of '%s' holds a byte 0, which no text may hold", (long long)row,
-                   x->path);
+    return err_set(err, "row %lld of '%s' contains a zero byte, which texts must not contain",
+                   (long long)row, x->path);
 }
 
 // --- pictures ------------------------------------------------------------------------------------

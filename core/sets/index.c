@@ -124,7 +124,7 @@ static bool wanted(const struct pass *p)
 static int pass_byte(struct pass *p, char c, char before, struct err *err)
 {
     if (!c && wanted(p))
-        return err_set(err, "'%s' holds a byte 0 in %s: it is damaged, or no text", p->x->path,
+        return err_set(err, "'%s' has a zero byte in %s: it is damaged, or not a text", p->x->path,
                        p->header ? "its first line" : "its column \"index\"");
     if (!p->in_field) {
         begin_field(p);

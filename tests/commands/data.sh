@@ -244,8 +244,8 @@ check "usable" 'select(.name == "data").rows | map(select(.[0] == "all")[2])[]' 
 check "refused" 'select(.name == "data problems").rows[] | .[0] + " " + .[1]' \
     $'picture missing web\npicture broken bad\npicture broken noise\npicture broken xml\npicture broken cut\nnot readable #1'
 check_has "a URL" 'select(.name == "data problems").rows[] | .[3]' "'https://example.com/a.png' is a URL: vlmsh downloads nothing"
-check_has "no base64" 'select(.name == "data problems").rows[] | .[3]' "it holds no base64"
-check_has "without its head" 'select(.name == "data problems").rows[] | .[3]' "is no path: a picture in base64 needs"
+check_has "no base64" 'select(.name == "data problems").rows[] | .[3]' "it is not base64"
+check_has "without its head" 'select(.name == "data problems").rows[] | .[3]' "is not a path: a picture in base64 needs"
 check_has "NaN" 'select(.name == "data problems").rows[] | .[3]' "it has NaN, which Python writes"
 check "no line holds a picture" 'select(tostring | length > 4000).event' ""
 same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "9 1"

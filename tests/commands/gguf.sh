@@ -104,7 +104,7 @@ lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.
 check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
 messages=$(jq -r 'select(.event == "error").message' "$work/events")
 for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known" \
-    "'v.blk.2.ln1.weight' is of a block beyond" "'model.image_newline' is missing" "LLaVA-OneVision"; do
+    "'v.blk.2.ln1.weight' belongs to a block beyond" "'model.image_newline' is missing" "LLaVA-OneVision"; do
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 
@@ -146,12 +146,12 @@ chosen() {
     lines "/load $work/choice/$model" '/info'
 }
 chose() { # FILE OTHERS
-    check_has "which encoder" 'select(.event == "notice").text' "picture encoder: $1, whose name is the nearest to the model's; others that fit: $2 (--mmproj"
+    check_has "which encoder" 'select(.event == "notice").text' "picture encoder: $1, whose name is the most similar to the model's; others that fit: $2 (choose with --mmproj"
     check "with vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' 'with vision'
 }
 unclear() { # FILES
     check "unclear" 'select(.event == "done").ok' $'false\ntrue'
-    check_has "unclear" 'select(.event == "error").message' "--mmproj none for text only (there are $1)"
+    check_has "unclear" 'select(.event == "error").message' "--mmproj none for text only (found: $1)"
 }
 chosen see-3b-q4_k_m.gguf mmproj-see-3b-f16.gguf mmproj-see-7b-f16.gguf mmproj-f16.gguf
 chose mmproj-see-3b-f16.gguf 'mmproj-f16.gguf, mmproj-see-7b-f16.gguf'
@@ -196,7 +196,7 @@ mkdir "$work/linked"
 ln "$work/split-00001-of-00003.gguf" "$work/linked"
 ln -s "$work"/parts/split-0000[23]-of-00003.gguf "$work/linked"
 lines "/load $work/linked"
-check_has "a part outside" 'select(.event == "error").message' "outside the model's folder: replace it by the file itself"
+check_has "a part outside" 'select(.event == "error").message' "outside the model's folder: replace it with the file itself"
 for name in m mmproj; do
     ln "$work/idle/$name.gguf" "$work/hub/models--org--small/blobs/$name"
     ln -s "../../blobs/$name" "$work/hub/models--org--small/snapshots/1/$name.gguf"
@@ -214,8 +214,8 @@ lines "/load org/small" "/load org/small/m-q8_0.gguf" "/load org/small/none.gguf
     "/load $llama --mmproj $work/idle/mmproj.gguf"
 check "which" 'select(.event == "done").ok' $'false\ntrue\nfalse\nfalse\nfalse'
 messages=$(jq -r 'select(.event == "error").message' "$work/events")
-for part in "2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (there are m-q8_0.gguf, m.gguf)" \
-    "snapshots/1/none.gguf" "no config.json" "--mmproj goes with GGUF files only"; do
+for part in "2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (found: m-q8_0.gguf, m.gguf)" \
+    "snapshots/1/none.gguf" "no config.json" "--mmproj works with GGUF files only"; do
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 
@@ -282,14 +282,14 @@ same "messages" "$(grep -c . <<<"$messages")" 8
 wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has no merges'
     'tokenizer.ggml.merges=["nospace"]|merge 0: it is not two tokens' 'tokenizer.ggml.tokens="a"|is not a list of texts'
     'tokenizer.ggml.token_type=[1, 2]|has 2 members for 569 tokens' 'tokenizer.ggml.eos_token_id=999999|is 999999, but there are only 569'
-    'tokenizer.chat_template=5|is not a text' 'llama.block_count=3|is of a layer beyond' 'llama.block_count=5|layers.4.'
+    'tokenizer.chat_template=5|is not a text' 'llama.block_count=3|belongs to a layer beyond' 'llama.block_count=5|layers.4.'
     'llama.block_count=2147483647|must be a whole number' 'llama.attention.head_count=0|must be within'
     'llama.attention.head_count_kv=[2, 2, 2, 1]|is 2 in one layer and 1 in another' 'llama.attention.key_length=15|must be even'
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
-    'llama.rope.dimension_count=8|heads of 16 numbers of which only a part turns' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
+    'llama.rope.dimension_count=8|rotary positions on a part of heads of 16 numbers' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
     'llama.rope.scaling.factor=2.0|both' 'llama.rope.scale_linear=-2.0|must not be negative'
-    'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|no model that writes text'
+    'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|does not generate text'
     'llama.attention.temperature_scale=0.1|is 0.1, which is not supported' 'llama.n_deepstack_layers=3|is 3, which is not supported'
     'llama.use_parallel_residual=true|is true, which is not supported'
     'general.alignment=3|not a power of two' 'general.architecture=null|is missing')

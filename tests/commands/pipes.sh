@@ -103,7 +103,7 @@ for arguments in "-c '/image /proc/self/status'" "-f /proc/self/status" "-c '/ru
     "-c '/render /proc/self/status $work/good.json'" "-c '/image -' </proc/self/status" \
     "</proc/self/status" "--json </proc/self/status"; do
     eval "timeout -k 1 ${PATIENCE:-30} '$VLMSH' --db '$work/vlmsh.db' $llava $arguments" >"$work/out" 2>&1
-    same "$arguments" "$?, $(grep -c "it is a file of the kernel, not a file of data" "$work/out")" "1, 1"
+    same "$arguments" "$?, $(grep -c "it is a file of the kernel, not a data file" "$work/out")" "1, 1"
 done
 # A line without end on a dialogue's standard input.
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" --json </dev/zero >"$work/out" 2>&1

@@ -58,7 +58,7 @@ static void opens_plain_files_alone(void **state)
     refuses(sock, "it is a socket, not a file");
     refuses(folder, "it is a folder, not a file");
     refuses("/dev/zero", "it is a device, not a file");
-    refuses("/proc/self/status", "it is a file of the kernel, not a file of data");
+    refuses("/proc/self/status", "it is a file of the kernel, not a data file");
     refuses(none, "No such file");
     scratch_text(folder, "plain", "text");
     free(link);

@@ -54,7 +54,7 @@ static void test_no_end(void **state)
     assert_string_equal(err.text, "stopped");
     buf_release(&out);
     assert_int_equal(run("kill -9 $$", (struct program){ 0 }, &out), -1);
-    assert_string_equal(err.text, "sh was ended by a signal");
+    assert_string_equal(err.text, "sh was killed by a signal");
     buf_release(&out);
 }
 

@@ -86,8 +86,8 @@ static void test_lines(void **state)
 {
     check("{\"a\":1}\n\n  {\"a\":\"[\"}\r\n{\"a\":3}", "1:{\"a\":1} 3:{\"a\":\"[\"} 4:{\"a\":3}");
     check("{\"a\":\"x\\\\u0000\"}\n{\"a\":\"x\\u0000y\"}\n",
-          "1:{\"a\":\"x\\\\u0000\"} 2:the sample at line 2 has a character \\u0000, which no text "
-          "may hold");
+          "1:{\"a\":\"x\\\\u0000\"} 2:the sample at line 2 has a character \\u0000, which texts "
+          "must not contain");
     check("{\"a\":1}\n{broken\n7\n", "1:{\"a\":1} 2:line 2 of the data is not valid JSON 3:7");
     check_index("{\"a\":1}\n{}\0{}", 13, "1:{\"a\":1} 2:line 2 of the data is not valid JSON");
     check_index("{\"a\":1}\n{\"a\":\"x\0y\"}", 19,
@@ -98,7 +98,7 @@ static void test_lines(void **state)
     check("7\n8", "error:  is neither a JSON list of samples nor JSON lines");
     check("{\"question\":\"a\\u0000b\"}", "error:  is neither a JSON list of samples nor JSON "
                                           "lines: the sample at line 1 has a character \\u0000, "
-                                          "which no text may hold");
+                                          "which texts must not contain");
 }
 
 static void test_no_file(void **state)

@@ -485,7 +485,7 @@ static void differing_templates_are_named(void **state)
         const char *file, *text, *notice;
     } steps[] = {
         { "additional_chat_templates/rag.jinja", "R",
-          "additional_chat_templates has chat templates, none with the name \"default\": \"rag\"" },
+          "additional_chat_templates has no chat template with the name \"default\": \"rag\"" },
         { "tokenizer_config.json", "{\"chat_template\": \"T\"}", NULL },
         { "chat_template.jinja", "T\n", NULL },
         { "chat_template.jinja", "N", NULL },
@@ -493,7 +493,7 @@ static void differing_templates_are_named(void **state)
         { "chat_template.json", "{\"chat_template\": \"J\"}",
           "chat_template.json and chat_template.jinja differ" },
         { "chat_template.json", "{\"chat_template\": [{\"name\": \"x\", \"template\": \"N\"}]}",
-          "chat_template.json has chat templates, none with the name \"default\": \"x\"" },
+          "chat_template.json has no chat template with the name \"default\": \"x\"" },
     };
     scratch_text(folder, "config.json", "{}");
     write_weights(folder, "model.safetensors", names, 1);

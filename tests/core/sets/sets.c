@@ -369,13 +369,13 @@ static void test_refused(void **state)
     check_refused("pope", "a.tsv", "name\tvalue\n1\t2\n", "has no form of an evaluation set");
     // A byte 0 would hide the rest of its text.
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq~r\tiVBORw0KGgo=\n", "row 0 of");
-    check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq\tiVBO~Rw0KGgo=\n", "byte 0");
+    check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq\tiVBO~Rw0KGgo=\n", "zero byte");
     check_refused("pope", "zero.tsv", "index\tquest~ion\timage\n1\tq\tiVBORw0KGgo=\n",
                   "has no form");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\tq~\n1\tq\tiVBORw0KGgo=\tr\n",
-                  "a byte 0 in its first line");
+                  "a zero byte in its first line");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1~\tq\tiVBORw0KGgo=\n",
-                  "a byte 0 in its column \"index\"");
+                  "a zero byte in its column \"index\"");
     check_refused("pope", "b.tsv", "index\tquestion\n", "contains no rows");
     check_refused("pope", "c.tsv", "index\tquestion\timage\n1\tq\t\"abc\n", "quoted field");
     check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which no row has");
