@@ -1,4 +1,4 @@
-// sessions/drafts.c -- one draft a shell; the newest row is the one that was kept last.
+// sessions/drafts.c -- one draft per shell; the newest row is the latest draft.
 #include "sessions/drafts.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct draft_owner draft_owner_begin(const struct store *s)
     if (o.fd < 0 || getrandom(&o.id, sizeof o.id, 0) != (ssize_t)sizeof o.id) return o;
     o.id = (o.id & (INT64_MAX >> 1)) + 1;
     struct flock lock = byte_of(o.id, F_WRLCK);
-    fcntl(o.fd, F_OFD_SETLK, &lock); // refused: others see the draft of a shell that is gone
+    fcntl(o.fd, F_OFD_SETLK, &lock); // if this fails, other shells take this one for ended
     return o;
 }
 
@@ -33,7 +33,7 @@ void draft_owner_end(struct draft_owner *o)
     *o = (struct draft_owner){ .fd = -1 };
 }
 
-// Locks of this kind belong to the open file: our own do not show.
+// These locks belong to the open file, so F_OFD_GETLK does not report our own.
 static bool is_alive(const struct draft_owner *o, int64_t id)
 {
     struct flock lock = byte_of(id, F_WRLCK);
@@ -123,7 +123,7 @@ char *store_shell_crashed(struct store *s, const struct draft_owner *o)
             name = column_text(q, 1);
             session = sqlite3_column_int64(q, 2);
         }
-        if (sqlite3_column_int64(q, 2) != session) continue; // for the next call
+        if (sqlite3_column_int64(q, 2) != session) continue; // left to the next call
         gone[count++] = sqlite3_column_int64(q, 0);
     }
     sqlite3_finalize(q);

@@ -6,8 +6,8 @@
 //   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // of a shell that has ended
 //   draft_release(&d);
 //   draft_owner_end(&me);
-//
-// It also notes which session it has open, so that after a crash the next shell can offer it.
+//  Also notes the session that each shell has open, so that after a crash the next shell can offer
+// it.
 //
 // A shell has one draft. While it runs, it locks its own byte of a file beside the database, so
 // that the draft of a killed shell is detected at once.
@@ -39,11 +39,11 @@ int store_draft_keep(struct store *s, const struct draft_owner *o, const char *s
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                      struct draft *d, struct err *err);
 
-// The session that this shell has open; NULL: it ends properly and has none.
+// Records the session that this shell has open; NULL: none, the shell ends.
 int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
                      struct err *err);
-// The latest session that a shell had open which did not end properly; told once, those of other
-// such shells by the next calls. free() it; NULL: there is none.
+// Returns the latest session that a crashed shell had open, each once in turn; free() it. NULL:
+// none.
 char *store_shell_crashed(struct store *s, const struct draft_owner *o);
 
 #endif

@@ -1,8 +1,6 @@
 // sessions/export.c -- a session as a file: a command script, or a transcript for *.md.
-//
-// Pictures whose bytes are kept are written beside it, into the folder PATH.files, under names made
-// of their hash: the same picture is the same file, and exporting again rewrites it with what it
-// was.
+//  Stored pictures are written beside it, into the folder PATH.files, under names that begin with
+// their hash: a picture is one file, and exporting again rewrites it with the same bytes.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +27,7 @@ static int write_all(int fd, const char *path, const char *bytes, size_t size, s
     return 0;
 }
 
-// Closes it; a full disk may show only now.
+// A full disk may be reported only on close.
 static int finish_file(int fd, const char *path, int status, struct err *err)
 {
     if (close(fd) < 0 && status == 0)
@@ -92,7 +90,7 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
     struct exporting x = { .store = s, .saved = saved, .path = path };
     x.folder = xasprintf("%s.files", real);
     int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
-    // Sessions of older versions, and paths, may hold what is not UTF-8.
+    // Sessions of older versions, and paths, may hold bytes that are not UTF-8.
     struct buf text = { 0 };
     if (x.text.length) utf8_repair(&text, x.text.data, x.text.length);
     if (status == 0) status = write_all(fd, path, text.data, text.length, err);
@@ -103,7 +101,7 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
     return status;
 }
 
-// A new file, or an empty one that waits to be filled (mktemp): nothing is overwritten.
+// Opens a new file, or an existing empty one (mktemp); overwrites nothing.
 static int open_new(const char *path, bool *made, struct err *err)
 {
     struct stat st;

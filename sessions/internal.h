@@ -29,8 +29,8 @@ struct store_setting {
     char *key, *value;
 };
 
-// A session as of the next write. `entries` counts everything ever written to it; a row's `place`
-// is the count at its writing, `undone` the count when it was removed. So the state after any entry
+// Position of the next write. `entries` counts everything ever written to it; a row's `place` is
+// the count at its writing, `undone` the count when it was removed. So the state after any entry
 // can be reconstructed, and writes of other programs are detected.
 struct position {
     int64_t session; // 0: none
@@ -56,9 +56,9 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
-    bool moved;          // the file was no longer there when it was used last
+    bool moved;          // the file had been removed or replaced at the last use
     bool failing;        // the last write failed and was reported
-    bool deaf;           // events come from a session being resumed: not new
+    bool deaf;           // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_looked; // when Slurm was asked last (job_queue.c)
     int answering;       // locked while an answer is computed and jobs are paused; 0 = not open
@@ -93,7 +93,7 @@ int store_unlock(struct store *s, int status, struct err *err);
 
 // --- schema.c ------------------------------------------------------------------------------------
 
-// Are our tables and indexes those that vlmsh of the file's version made, and nothing else on them?
+// Checks that our tables and indexes are those of the file's version, without additions.
 int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 
 // --- turns.c -------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ size_t store_measurements(const struct store *s); // that wait
 
 // --- job_process.c -------------------------------------------------------------------------------
 
-// An answer starts or has ended: with job.pause_while_answering jobs are paused.
+// Marks the start or end of an answer: job.pause_while_answering pauses jobs meanwhile.
 void answering_mark(struct store *s, bool begins);
 
 // --- names.c -------------------------------------------------------------------------------------

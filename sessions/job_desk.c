@@ -29,7 +29,7 @@ void job_desk_of_store(struct job_desk *d, struct store *s, int64_t id)
 
 // --- files ---------------------------------------------------------------------------------------
 
-// The whole file or none of it, as other machines see it, too.
+// Writes the whole file or nothing, also as other machines see it.
 static int write_whole(const char *folder, const char *name, const char *text, struct err *err)
 {
     char *path = xasprintf("%s/%s", folder, name), *part = xasprintf("%s/%s.part", folder, name);
@@ -87,7 +87,7 @@ static char *text_of(const cJSON *o, const char *key)
     return xstrdup(text ? text : "");
 }
 
-// A job that has reported something before has run before: a queue starts it again by itself.
+// A job with earlier reports has run before: a queue restarts jobs by itself.
 int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err)
 {
     if (d->store) return job_read_own(d->store, d->id, row, err);

@@ -1,4 +1,4 @@
-// sessions/job_group.c -- starts the ranks of a job, watches them, and says how they ended.
+// sessions/job_group.c -- starts the ranks of a job, watches them, and reports how they ended.
 #include "sessions/job_run.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
 
-// Seconds: until a rank that says nothing counts as gone, until the ranks must have found one
-// another, until mpirun is asked to end after it has lost a rank, and until it is killed then.
+// Seconds until a silent rank counts as lost, until all ranks must have joined, until mpirun is
+// asked to end after it has lost a rank, and until it is killed after that.
 static const double silent_s = 15, start_s = 30, lost_s = 4, end_s = 8;
 
 struct watched {
@@ -31,27 +31,27 @@ struct watched {
 };
 
 struct group {
-    struct job_desk desk; // files: the ranks may run on other machines
-    struct store *store;  // reads the reports in meanwhile; NULL: somebody else does
+    struct job_desk desk; // in files: the ranks may run on other machines
+    struct store *store;  // imports the reports meanwhile; NULL: a shell does
     const struct job_setup *setup;
     int count;
     pid_t pid;            // mpirun's
-    int errors;           // what it writes: its own messages and the ranks'
-    double looked, awake; // when: the last look; the seconds that this process has been awake
-    double first;         // awake when the first rank had found the others; 0: not yet
-    bool arrived;         // a rank has said something
-    double lost;          // awake when mpirun had said that a rank or machine is lost; 0: not
-    double asked;         // to end; 0: not
+    int errors;           // its standard error: its own messages and those of the ranks
+    double looked, awake; // time of the last look; seconds that this process has been awake
+    double first;         // value of awake when the first rank had joined the others; 0: not yet
+    bool arrived;         // a rank has written a line
+    double lost;          // value of awake when mpirun reported a lost rank or machine; 0: never
+    double asked;         // when mpirun was asked to end; 0: never
     bool paused;
     struct watched *ranks;
     struct mpirun_said said;
-    char *silent; // why the job ends, if that is what it is
+    char *silent; // the reason, if a rank that no longer answers ends the job
 };
 
 // --- starting ------------------------------------------------------------------------------------
 
-// More ranks than cores are what was asked for, unless a queue has given out the cores. Threads
-// find their cores themselves: bound to one, all of a rank's would share it.
+// Allows more ranks than cores, unless a queue has assigned the cores. Ranks are not bound to
+// cores: all threads of a rank would share one.
 static void become(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
@@ -67,15 +67,15 @@ static void become(const struct group *g, char *program, int errors)
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
     argv[n++] = "--folder", argv[n++] = g->desk.folder;
     argv[n] = NULL;
-    // A machine that leaves the network closes no connection: mpirun asks after the others every
-    // few seconds instead of after some hours. (Open MPI 5 has no such option, and ignores these.)
+    // A machine that leaves the network closes no connection: mpirun probes the others every few
+    // seconds instead of after hours. (Open MPI 5 has no such option and ignores these.)
     setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
-    // Within a sum a rank waits for the others spinning. Where other programs use the cores too,
-    // the one that it waits for may be off its core: then it gives its own away.
+    // A rank spins while it waits for others in a sum. Where other programs use the cores too, the
+    // rank it waits for may not be running: yielding lets it.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    setpgid(0, 0); // the terminal's signals are for the process that passes them on
+    setpgid(0, 0); // the terminal's signals go to this process alone, which passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);
     _exit(127);
@@ -99,7 +99,7 @@ static int start(struct group *g, struct err *err)
 
 static void pass_on(void *self, const char *line)
 {
-    if (write(2, line, strlen(line)) < 0 || write(2, "\n", 1) < 0) errno = 0; // nobody reads it
+    if (write(2, line, strlen(line)) < 0 || write(2, "\n", 1) < 0) errno = 0; // the reader is gone
 }
 
 static void read_errors(struct group *g)
@@ -112,10 +112,10 @@ static void read_errors(struct group *g)
 
 // --- watching ------------------------------------------------------------------------------------
 
-// What mpirun says when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
+// Messages of mpirun when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ...", and while ranks are being started, of any machine, "... unable to reliably start one or
-// more daemons ...". It says the latter also of a login that is refused or a path that is missing:
-// only after a rank has answered is it the network.
+// more daemons ...". mpirun prints the latter also for a refused login or a missing path: it means
+// the network only after a rank has answered.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -124,7 +124,7 @@ static const char *said_by_mpirun(const struct group *g)
     return g->said.message.length ? g->said.message.data : "";
 }
 
-// By the file in its folder; where that was removed, by the row.
+// Reads the request from the file in the folder, or from the row if the folder was removed.
 static bool asked_to_cancel(const struct group *g)
 {
     enum job_stop request = job_request_read(g->desk.folder);
@@ -133,9 +133,8 @@ static bool asked_to_cancel(const struct group *g)
     return request == JOB_CANCEL;
 }
 
-// A rank stands still if its line has not changed for a while, or did not come when the others had
-// found one another. Time in which this process was itself stopped (a laptop asleep) says nothing
-// about the ranks.
+// A rank hangs if its line stops changing, or does not appear after the others have joined. Time in
+// which this process was itself suspended (a laptop asleep) does not count.
 static void watch(struct group *g)
 {
     const double slept = clock_seconds() - g->looked;
@@ -162,7 +161,7 @@ static void watch(struct group *g)
                                          : "mpirun has started no rank within %.0f s: is every "
                                            "machine within reach?",
                               start_s);
-    // It waits for the others, and may do so for ever where one of them cannot be reached.
+    // mpirun waits for the other ranks, possibly for ever if one is out of reach.
     const char *message = said_by_mpirun(g);
     if (!g->lost &&
         (g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
@@ -179,7 +178,7 @@ static void watch(struct group *g)
     if (g->store) job_import(g->store, g->desk.id);
 }
 
-// How mpirun ended, as waitpid says it.
+// Returns mpirun's status as waitpid gives it.
 static int wait_for_end(struct group *g)
 {
     int status = 0;
@@ -223,7 +222,7 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
     return b.length ? buf_take(&b) : NULL;
 }
 
-// NULL: mpirun says something else.
+// NULL if mpirun's message is about something else.
 static char *reason_of_network(const struct group *g)
 {
     const char *message = said_by_mpirun(g), *at = strstr(message, network_then),
@@ -238,8 +237,9 @@ static char *reason_of_network(const struct group *g)
     return out_of_reach(g, here, strlen(here), true);
 }
 
-// Which folder or limit leaves no room for the files that ranks share. Open MPI does not name it:
-// it says that processes cannot reach each other, or a rank ends with a bus error. NULL: none.
+// Names the folder or limit that leaves too little space for the files that ranks share; NULL if
+// there is enough. Open MPI only reports that processes cannot reach each other, or a rank ends
+// with a bus error.
 static char *no_room(void)
 {
     enum { ROOM = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
@@ -318,7 +318,8 @@ static void tell_end(struct err *err, const struct group *g, const char *why, co
             (long long)g->desk.id);
 }
 
-// Into the job's folder; where that takes no more, which may be why it ended, into the database.
+// Writes the end into the job's folder, or into the database if the folder's disk is full, which
+// may be why the job ended.
 static void write_end(struct group *g, enum job_state state, const char *why, struct err *err)
 {
     struct err more = { 0 };
@@ -332,8 +333,7 @@ static void write_end(struct group *g, enum job_state state, const char *why, st
     job_mark_ended(g->store, d->id, state, failed ? err->text : "", NULL);
 }
 
-// Ranks of an earlier run, of which rank 0 has said how it ended, or whose mpirun has died, may
-// take a moment to leave.
+// Ranks of an earlier run may take a moment to exit after rank 0 reported the end or mpirun died.
 static int take_lock(const struct job_desk *d, const char *name, struct err *err)
 {
     const double began = clock_seconds();
@@ -344,7 +344,7 @@ static int take_lock(const struct job_desk *d, const char *name, struct err *err
     return lock;
 }
 
-// Rank 0's word on how the job ended; its message in *message.
+// Reads how the job ended according to rank 0, with its message.
 static bool said_by_rank(const struct group *g, enum job_state *state, char **message)
 {
     free(*message);
@@ -352,9 +352,9 @@ static bool said_by_rank(const struct group *g, enum job_state *state, char **me
     return job_reports_state(g->desk.folder, state, message) && job_state_ended(*state);
 }
 
-// Rank 0 has said how the job ended, or it could not. Where mpirun itself died, rank 0 goes on, or
-// even begins, until it notices (it looks every second), and may still say so: its lock is free
-// when it has left.
+// Takes rank 0's report of how the job ended, or makes one. If mpirun itself died, rank 0 keeps
+// running, or even starts, until it notices within a second, and may still report: once its lock is
+// free, it has exited.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {
     char *message = NULL;
@@ -378,7 +378,7 @@ static int finish(struct group *g, int status, enum job_state *state, struct err
     return *state == STATE_FAILED ? -1 : 0;
 }
 
-// What ranks of an earlier run have left.
+// Removes the files of an earlier run's ranks.
 static void forget(const char *folder)
 {
     struct job_rank *list;
@@ -392,7 +392,7 @@ static void forget(const char *folder)
     free(list);
 }
 
-// With the group's lock.
+// Needs the group's lock.
 static int run_group(struct group *g, enum job_state *state, struct err *err)
 {
     *state = STATE_FAILED;
@@ -429,7 +429,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
                        .said = MPIRUN_SAID_NOTHING };
     const int lock = place.folder ? take_lock(&place, "group", err) : -1;
     char *answering = answering_path(s);
-    // The order for the ranks. What they have reported before is read first.
+    // Imports the ranks' earlier reports, then writes the order for the ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
     if (status == 0) status = job_order_write(place.folder, row, answering, err);
     if (status == 0) status = job_desk_of_folder(&g.desk, place.folder, row->id, err);
@@ -477,7 +477,7 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     int status = job_desk_read(&g.desk, &row, err);
     const int lock = status == 0 ? take_lock(&g.desk, "group", err) : -1;
     if (lock < 0) status = -1;
-    // A pause is of a signal before the queue started the job again.
+    // A pause request dates from before the queue restarted the job.
     if (status == 0 && job_request_read(folder) == JOB_PAUSE)
         status = job_request_write(folder, JOB_GO, err);
     if (status == 0) {

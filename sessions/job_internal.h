@@ -8,17 +8,17 @@
 
 // --- job_process.c -------------------------------------------------------------------------------
 
-// Makes the job's folder. `shared` not "none": it lies in that folder, which other machines see
-// too, and a link to it stands beside the database.
+// Makes the job's folder, or, if `shared` is not "none", a folder in that one, which other machines
+// see too, and a link to it beside the database.
 int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
-// For a new job: moves away the folder that a job of a removed database left under that number, so
-// that its reports, scores and sums do not count for this one. -1: that job still runs.
+// For a new job: moves away the folder that a job of a removed database left under the same number.
+// -1: that job still runs.
 int job_folder_clear(const struct store *s, int64_t id, struct err *err);
-// The job's folder where it really lies, as other machines know it; NULL: there is none.
+// The job's folder with links resolved, as other machines know it; NULL: it is gone.
 char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
-// holds it. "lock": of the process that is the job; "group": of the one that watches its ranks.
+// holds it. "lock" is held by the job's process, "group" by the process that watches its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
 // Is that still the file that this process has locked?
 bool job_lock_stands(const char *folder, const char *name, int lock);
@@ -26,21 +26,21 @@ bool job_lock_stands(const char *folder, const char *name, int lock);
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
-// The last line of a process that died, by rank; "": nothing.
+// The last words of a rank's process that died; "": none.
 char *job_last_words(const char *folder, int rank);
-// An empty file for the last words of this process, written by fatal().
+// Opens an empty file for the last words of this process; fatal() writes them.
 int job_last_words_open(const char *folder, int rank);
 // Why its last process could not start; "": unknown.
 char *job_not_begun(const char *folder);
 void job_not_begun_write(const char *folder, const struct err *err);
-// The file that shells lock while they answer.
+// Path of the file that shells lock while they answer.
 char *answering_path(const struct store *s);
 // Opens a file beside the database, in FILE.jobs/; -1: unavailable.
 int open_beside(const struct store *s, const char *name);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 
-// For the job's own process, which must not test its lock.
+// Reads a row in the job's own process, which must not test its lock.
 int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *err);
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
@@ -67,8 +67,8 @@ int job_write_score(struct store *s, int64_t job, const struct event_score *scor
 
 // --- job_sink.c ----------------------------------------------------------------------------------
 
-// Hands on a job's reports: all since the last EVENT_STEP at once. A failed write is retried with
-// the next.
+// Writes a job's reports: all since the last EVENT_STEP at once. Retries a failed write with the
+// next.
 struct job_sink;
 
 struct job_sink *job_sink_new(struct report_writer *to);

@@ -1,4 +1,4 @@
-// sessions/job_mpirun.c -- the messages of mpirun about ranks that ended.
+// sessions/job_mpirun.c -- reads mpirun's messages about ranks that ended.
 #include "sessions/job_mpirun.h"
 
 #include <ctype.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE_MOST = 1 << 14 }; // bytes of one, or of a line: a rank may print dashes, too
+enum { MESSAGE_MOST = 1 << 14 }; // bytes of a message or line; a rank may print dashes, too
 
-// The number that follows these words; NULL: it does not. Else what follows it.
+// Reads the number after these words. Returns the text behind it; NULL if there is no number.
 static const char *number_after(const char *text, const char *words, int *number)
 {
     const char *at = strstr(text, words);
@@ -56,7 +56,7 @@ void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
         }
         const char *line = said->line.data ? said->line.data : "";
         if (!strncmp(line, "--------------------", 20)) {
-            // A message is whole: the first one that names a rank names the first to end.
+            // At the end of a message. The first message that names a rank names the first to end.
             if (said->inside) {
                 const char *message = said->block.data ? said->block.data : "";
                 if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
@@ -71,8 +71,7 @@ void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
             }
             said->inside = !said->inside;
         } else if (said->inside) {
-            // Words with one space between them, so that it does not matter where lines were
-            // broken.
+            // Joins words by single spaces, so that line breaks do not matter.
             struct buf *b = &said->block;
             for (; *line && b->length < MESSAGE_MOST; line++) {
                 if (!isspace((unsigned char)*line))

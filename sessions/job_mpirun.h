@@ -4,9 +4,8 @@
 //   mpirun_read(&said, text, size, pass_on, self);   // as it comes, in pieces of any size
 //   ... said.rank, said.signal, said.status, said.message.data ...
 //   mpirun_said_release(&said);
-//
-// Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) word it differently, and break lines in
-// different places. Their messages lie between lines of dashes; what is outside is the ranks' own.
+//  Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) word it differently, and break lines in
+// different places. Their messages lie between lines of dashes; lines outside come from the ranks.
 #ifndef SESSIONS_JOB_MPIRUN_H
 #define SESSIONS_JOB_MPIRUN_H
 

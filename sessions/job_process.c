@@ -45,18 +45,18 @@ static int folder_make(const char *path, struct err *err)
 
 static const char made_prefix[] = "vlmsh-job-";
 
-// A folder of its own among those of other databases and users.
+// Makes a folder of its own among those of other databases and users.
 static int make_shared(const char *shared, const char *link, struct err *err)
 {
     char *made = xasprintf("%s/%sXXXXXX", shared, made_prefix);
     int status = -1;
     if (access(link, F_OK) == 0)
-        status = 0; // of an earlier start
+        status = 0; // made by an earlier start
     else if (!mkdtemp(made))
         err_set(err, "cannot create a folder in '%s' (job.folder): %s", shared, strerror(errno));
     else {
         char *real = realpath(made, NULL);
-        unlink(link); // one that leads nowhere
+        unlink(link); // a dangling link
         status = real ? symlink(real, link) : -1;
         if (status < 0) err_set(err, "cannot create the link '%s': %s", link, strerror(errno));
         free(real);
@@ -85,8 +85,8 @@ char *job_folder_real(const struct store *s, int64_t id, struct err *err)
     return real;
 }
 
-// Only what lies in it directly: jobs put no folders there. A link to a folder that was not made
-// for a job goes alone.
+// Deletes the files in the folder and the folder: jobs create no folders in it. If the link leads
+// to a folder that no job made, deletes the link alone.
 void job_folder_remove(const struct store *s, int64_t id)
 {
     struct stat st;
@@ -198,7 +198,7 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err)
         former = xasprintf("%s.former-%d", path, i);
     }
     if (lstat(path, &st) < 0)
-        status = 0; // as usual
+        status = 0; // the usual case
     else if (job_alive(s, id, &pid))
         status = pid ? err_set(err,
                                "a job of a removed database still runs in '%s', as process %lld: "
@@ -253,7 +253,7 @@ int job_last_words_open(const char *folder, int rank)
     return fd;
 }
 
-// In a file of its own: last words of the process before are for the log of the next one.
+// Uses a separate file: the next process logs the last words of the one before.
 char *job_not_begun(const char *folder)
 {
     return read_words(xasprintf("%s/not-begun", folder));
@@ -279,20 +279,19 @@ void job_run_lost(const char *db, int64_t id, const struct err *err)
 
 struct launch {
     char *db, *output, id[32], nice_text[32];
-    char **environment; // the list is ours
+    char **environment; // the list is owned
     char *threads;      // an entry of it, or NULL
     int nice;
 };
 
-// Systems that group processes by session weigh the groups, not the processes: the group stands
-// back too.
+// With autogroup the kernel weighs sessions, not processes: lowers the priority of the group too.
 static void stand_back(const struct launch *l)
 {
     if (!l->nice) return;
     setpriority(PRIO_PROCESS, 0, l->nice);
     const int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
-    if (write(fd, l->nice_text, strlen(l->nice_text)) < 0) errno = 0; // it only helps
+    if (write(fd, l->nice_text, strlen(l->nice_text)) < 0) errno = 0; // optional
     close(fd);
 }
 
@@ -303,8 +302,8 @@ _Noreturn static void give_up(int tell)
     _exit(127);
 }
 
-// In the child's child, where only system calls are safe: becomes the job, or tells through `tell`
-// why not. The program is this one even where its file was replaced or removed meanwhile.
+// In the grandchild, where only system calls are safe: executes the job, or sends errno through
+// `tell`. /proc/self/exe is this program even if its file was replaced or removed.
 _Noreturn static void become(const struct launch *l, int tell)
 {
     char name[] = "vlmsh", word[] = "job", run[] = "run",

@@ -16,11 +16,11 @@
 #include "sessions/job_reports.h"
 
 enum { OUTPUT_MOST = 1 << 20 };
-static const double program_s = 20, look_s = 2; // most of a command; between two looks
+static const double program_s = 20, look_s = 2; // limit of a command; interval between looks
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
-// Its status, with what it wrote in *out; -1: it did not end by itself.
+// Returns the exit status and the output in *out; -1 if the command did not end by itself.
 static int run_program(char *const *argv, struct buf *out, struct err *err)
 {
     const struct program p = {
@@ -36,7 +36,7 @@ static int run_program(char *const *argv, struct buf *out, struct err *err)
     return status;
 }
 
-// The same; a status other than 0 is an error, with what the command wrote.
+// The same, but a status other than 0 is an error with the command's output.
 static int run_well(char *const *argv, struct buf *out, struct err *err)
 {
     const int status = run_program(argv, out, err);
@@ -46,7 +46,7 @@ static int run_well(char *const *argv, struct buf *out, struct err *err)
 
 // --- the script ----------------------------------------------------------------------------------
 
-// A word for the shell.
+// Appends a quoted word for the shell.
 static void quote(struct buf *b, const char *word)
 {
     buf_putc(b, '\'');
@@ -65,7 +65,7 @@ static void put_option(struct buf *b, const struct settings *s, const char *key,
         buf_printf(b, "#SBATCH --%s=%s\n", name, settings_text(s, key));
 }
 
-// sbatch reads the comments. Ninety seconds before the time limit the job is asked to pause.
+// sbatch reads the comments. Slurm asks the job to pause 90 seconds before the time limit.
 static void put_script(struct buf *b, const struct job_row *row, const char *folder,
                        const char *program)
 {
@@ -95,7 +95,7 @@ static void put_script(struct buf *b, const struct job_row *row, const char *fol
     buf_putc(b, '\n');
 }
 
-// sbatch takes no line breaks, and Slurm replaces % in the name of the output.
+// sbatch accepts no line breaks, and Slurm replaces % in the output's name.
 static int check_names(const struct job_row *row, const char *folder, struct err *err)
 {
     static const char *const keys[] = { "job.time", "job.partition", "job.sbatch" };
@@ -110,7 +110,7 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     return 0;
 }
 
-// The order and the script, for a job that waits; *folder: the job's, as other machines know it.
+// Writes the order and the script of a waiting job; *folder: the job's, as other machines know it.
 static int prepare(struct store *s, const struct job_row *row, const char *path, char **folder,
                    struct err *err)
 {
@@ -199,7 +199,7 @@ int store_job_submit(struct store *s, int64_t id, struct err *err)
     return status;
 }
 
-// What runs sees the request first, so that it ends as cancelled.
+// Writes the request before scancel, so that a running job ends as cancelled.
 int store_job_withdraw(struct store *s, int64_t id, struct err *err)
 {
     struct job_row row;
@@ -207,7 +207,8 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
     char scancel[] = "scancel";
     if (store_job_read(s, id, &row, err) < 0) return -1;
     char *const argv[] = { scancel, row.queue, NULL };
-    char *folder = job_folder_real(s, id, NULL); // if it was removed, the queue ends the job alone
+    char *folder =
+        job_folder_real(s, id, NULL); // NULL if it was removed: scancel alone ends the job
     int status = folder ? job_request_write(folder, JOB_CANCEL, err) : 0;
     if (status == 0 && !queue_ended(row.queued)) status = run_well(argv, &out, err);
     if (status == 0 && row.state != STATE_DONE)
@@ -269,8 +270,8 @@ static void read_lines(struct store *s, char *text, struct asked *list, size_t c
     }
 }
 
-// squeue forgets jobs some minutes after their end; accounting, where there is any, does not. A job
-// of which nobody knows has ended.
+// squeue forgets jobs some minutes after their end; accounting, if configured, does not. A job
+// unknown to both has ended.
 static void ask_accounting(struct store *s, const struct asked *one)
 {
     char sacct[] = "sacct", jobs[] = "-j", allocation[] = "-X", plain[] = "-n", format[] = "-o",
@@ -309,7 +310,8 @@ void queue_look(struct store *s)
         for (size_t i = 0; i < count; i++) buf_printf(&ids, "%s%s", i ? "," : "", list[i].queue);
         char *const argv[] = { squeue, plain, all, format, jobs, ids.data, NULL };
         const int status = run_program(argv, &out, NULL);
-        // Of a single job that it does not know squeue says so; else it is out of reach for now.
+        // squeue reports a single unknown job; any other failure means that Slurm is out of reach
+        // for now.
         const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
         if (status == 0 && out.data) read_lines(s, out.data, list, count);
         for (size_t i = 0; i < count && (status == 0 || unknown); i++)

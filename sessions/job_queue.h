@@ -1,31 +1,29 @@
-// sessions/job_queue.h -- jobs of a Slurm queue: scripts for sbatch, submission, what became of
-// them.
+// sessions/job_queue.h -- jobs of a Slurm queue: scripts for sbatch, submission, state.
 //
 //   store_job_script(store, id, "train.sbatch", &err);  // writes the script; the job waits
 //   store_job_submit(store, id, &err);                  // sbatch; its number is in the job's row
 //   queue_look(store);                                  // as often as a shell looks at its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
-//
-// The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID` does,
-// but on the queue's machines, without the database: job.folder must be a folder that they share.
-// When Slurm starts the job again (preemption, a lost node), it goes on from the last checkpoint.
-// Slurm is used through its commands alone.
+//  The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID`
+// does, but on the queue's machines, without the database: job.folder must be a folder that they
+// share. When Slurm restarts the job (preemption, a lost node), it continues from the last
+// checkpoint. Uses Slurm through its commands only.
 #ifndef SESSIONS_JOB_QUEUE_H
 #define SESSIONS_JOB_QUEUE_H
 
 #include "sessions/jobs.h"
 
-// Writes the script (path NULL: in the job's folder) for the settings of the job; it also fits
-// `sbatch` by hand.
+// Writes the script for the job's settings (path NULL: in the job's folder), also for `sbatch` by
+// hand.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
 // Submits the job's script, written anew.
 int store_job_submit(struct store *s, int64_t id, struct err *err);
 int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 
-// Asks Slurm for the jobs of this database that it has, at most every two seconds, and notes their
-// state and the reason why they wait ("PENDING: Resources").
+// Asks Slurm for the state of this database's jobs, at most every two seconds, and stores it with
+// the reason for waiting ("PENDING: Resources").
 void queue_look(struct store *s);
-// Is that state one that no longer changes? "" is: the job was not submitted.
+// Is this a final state? Also true for "": not submitted.
 bool queue_ended(const char *queued);
 bool queue_waits(const char *queued);
 

@@ -1,4 +1,4 @@
-// sessions/job_ranks.c -- the lines in which ranks say what they do.
+// sessions/job_ranks.c -- the lines in which ranks report what they are doing.
 #include "sessions/job_ranks.h"
 
 #include <fcntl.h>
@@ -16,12 +16,12 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-enum { LINE = 192 };  // every line is that long: a reader sees an old one or a new one
-enum { JOINING = 2 }; // in the place of the flag that it waits
+enum { LINE = 192 };  // all lines have the same length: a reader sees an old or a new one
+enum { JOINING = 2 }; // in place of the waiting flag
 static const double every_s = 1;
 
 struct job_beat {
-    _Atomic(const struct ranks *) ranks; // NULL: it has not found the others yet
+    _Atomic(const struct ranks *) ranks; // NULL: not joined yet
     char *path;
     pid_t above; // mpirun, or its process on this machine
     double began;
@@ -70,7 +70,7 @@ static void beat(struct job_beat *b)
     line[LINE - 1] = '\n';
     // Opened for each line: other machines see what is closed.
     const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (pwrite(file, line, LINE, 0) != LINE) b->count--; // a full disk: it stands still
+    if (pwrite(file, line, LINE, 0) != LINE) b->count--; // full disk: the count stays
     if (file >= 0) close(file);
     pthread_mutex_unlock(&b->writing);
 }
@@ -98,7 +98,7 @@ struct job_beat *job_beat_start(const char *folder)
     b->path = line_path(folder, (int)strtol(number, NULL, 10));
     b->above = getppid();
     pthread_mutex_init(&b->writing, NULL);
-    sigfillset(&all); // signals are the main thread's
+    sigfillset(&all); // signals go to the main thread
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&b->thread, NULL, run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -129,7 +129,7 @@ void job_beat_stop(struct job_beat *b)
 
 // --- reading -------------------------------------------------------------------------------------
 
-// As beat() writes it: the host's name is last, so a line with one is whole.
+// Reads a line of beat(). The host's name is last: a line with one is complete.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank)
 {
     char *path = line_path(folder, number), *line = file_read(path, LINE, NULL, NULL), *at = line;

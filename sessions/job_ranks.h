@@ -9,9 +9,8 @@
 //   size_t count = store_job_ranks(store, id, &list);
 //   ... list[k].done / list[k].seconds ...
 //   free(list);
-//
-// FOLDER/rank-K has one line, written every second: a rank whose line stands still is
-// stopped, or its machine is gone.
+//  FOLDER/rank-K has one line, written every second: if it stops changing, the rank is suspended or
+// its machine is gone.
 #ifndef SESSIONS_JOB_RANKS_H
 #define SESSIONS_JOB_RANKS_H
 
@@ -28,19 +27,19 @@ struct job_rank {
     char host[64];
 };
 
-// Is mpirun there? For the shell, before a job is created.
+// Checks that mpirun is installed; for the shell, before a job is created.
 int job_ranks_check(struct err *err);
 
 struct job_beat;
-// Of the rank that mpirun says this process is; NULL: it started none.
+// Starts the lines of this process's rank; NULL: mpirun did not start it.
 struct job_beat *job_beat_start(const char *folder);
 void job_beat_join(struct job_beat *b, const struct ranks *r);
-void job_beat_now(struct job_beat *b);  // a line before its time
+void job_beat_now(struct job_beat *b);  // writes a line at once
 void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
 
 // The line of a rank; false: none yet.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank);
-// Those of all ranks that the job had last; the caller frees *list.
+// Reads the lines of all ranks of the last run; the caller frees *list.
 size_t job_ranks_read(const char *folder, struct job_rank **list);
 size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list);
 

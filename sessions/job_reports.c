@@ -2,9 +2,8 @@
 // the database.
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
-//
-// What is unknown is null. The reader keeps the place in each file up to which it has read in the
-// table job_reads, changed in the transaction that adds the rows.
+//  Unknown values are null. The table job_reads holds how far each file was read, and changes in
+// the transaction that adds the rows.
 #include "sessions/job_reports.h"
 
 #include <dirent.h>
@@ -27,7 +26,7 @@ static const size_t piece = (size_t)4 << 20;
 
 static const struct {
     const char *name;
-    int texts; // that a report of the kind must have
+    int texts; // required texts
 } kinds[REPORT_KINDS] = {
     [REPORT_METRIC] = { "metric", 1 },     [REPORT_LINE] = { "line", 1 },
     [REPORT_RESULT] = { "result", 2 },     [REPORT_SCORE] = { "score", 0 },
@@ -297,7 +296,7 @@ static int read_place(struct store *s, int64_t id, int part, int64_t *place, str
                         "ii", id, (int64_t)part);
 }
 
-// A piece from `place` on: its size, 0 at the end, -1 if it cannot be read.
+// Reads a piece from `place` on. Returns its size; 0 at the end, -1 on failure.
 static ssize_t read_piece(const char *path, int64_t place, char *text)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -343,7 +342,8 @@ static int count_parts(const char *folder)
     int last = 0, part, end;
     while (dir && (entry = readdir(dir))) {
         end = 0;
-        // NOLINTNEXTLINE(cert-err34-c): of a number too large `part` is out of the range below
+        // NOLINTNEXTLINE(cert-err34-c): if the number is too large, `part` fails the comparison
+        // below
         if (sscanf(entry->d_name, "reports-%5d.jsonl%n", &part, &end) == 1 && end &&
             !entry->d_name[end] && part > last)
             last = part;
@@ -352,7 +352,7 @@ static int count_parts(const char *folder)
     return last + 1;
 }
 
-// Rank 0's last: it says how the job ended.
+// Imports rank 0's file last: it has the job's end.
 void job_import(struct store *s, int64_t id)
 {
     if (!sqlite3_get_autocommit(s->db)) return;

@@ -19,29 +19,29 @@
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 
-// How long reports may fail: in ranks they go to a file, which no other program locks.
+// How long writes of reports may fail; those of ranks go to a file, which no other program locks.
 enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
-static const double look_s = 0.3; // between two looks at the request
+static const double look_s = 0.3; // interval between looks at the request
 
 struct runner {
     struct job_desk *desk;
     const struct job_setup *setup;
     struct job job;
     struct job_row row;
-    struct sinks sinks; // the process's and the one that keeps the reports
+    struct sinks sinks; // the process's sinks and the one that stores the reports
     struct job_sink *keep;
-    struct report_writer part; // of a part of the ranks: where it reports
-    atomic_flag looking;       // a thread looks at the row
+    struct report_writer part; // of a rank that reports for a part of the ranks
+    atomic_flag looking;       // a thread is reading the row
     double looked;             // when
-    enum job_stop request;     // as the row said then
-    enum job_stop stop;        // once said, it stays
-    struct err lost;           // why reports cannot be written any more
+    enum job_stop request;     // as read then
+    enum job_stop stop;        // the first request that takes effect
+    struct err lost;           // why reports can no longer be written
     bool ran;                  // run() was called
-    atomic_bool remade;        // the folder was removed and made again: not told yet
-    bool taken;                // another process runs the job meanwhile
-    struct pace loading;       // of the model
-    struct job_beat *beat;     // of a rank
-    int lock, words;           // files: that it runs, what it says if it ends in the middle
+    atomic_bool remade;    // the folder was removed and made again, and the log does not say so yet
+    bool taken;            // another process has taken over the job
+    struct pace loading;   // of the model
+    struct job_beat *beat; // of a rank
+    int lock, words;       // descriptors: the job's lock, its file of last words
 };
 
 void job_control_pause(struct job_control *control)
@@ -51,7 +51,7 @@ void job_control_pause(struct job_control *control)
     if (job) atomic_store(&job->hurry, true);
 }
 
-// Shells see by the lock in its folder that the job runs: a folder that was removed is made again.
+// Makes a removed folder again: its lock tells shells that the job runs.
 static void keep_folder(struct runner *r)
 {
     struct job_desk *d = r->desk;
@@ -73,7 +73,7 @@ static void keep_folder(struct runner *r)
     fatal_set_file(r->words);
 }
 
-// What the row asks for, read a few times a second.
+// Reads the request a few times a second.
 static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->looked < look_s) return r->request;
@@ -84,7 +84,7 @@ static enum job_stop read_request(struct runner *r)
     return r->request;
 }
 
-// Threads of a pass beside one another: one of them reads, as the main thread waits for all.
+// Several threads of a pass may call this: one of them reads the request.
 static void look(struct job *j)
 {
     struct runner *r = j->runner;
@@ -103,10 +103,10 @@ static enum job_stop ask(struct job *j)
                 "the job's folder '%s' was removed while it ran: made again; what it kept there "
                 "for a resume is lost",
                 r->desk->folder);
-    if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a pause was asked for
+    if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a request to pause
     if (r->stop) return r->stop;
     if (atomic_load(&r->setup->control->pause)) {
-        r->looked = 0; // a queue that cancels a job sends the signal of a pause
+        r->looked = 0; // a queue cancels a job with the signal of a pause
         return r->stop = read_request(r) == JOB_CANCEL ? JOB_CANCEL : JOB_PAUSE;
     }
     const double usual = r->setup->rank ? RANK_PATIENCE_S : PATIENCE_S,
@@ -156,7 +156,7 @@ static int load(struct runner *r, struct err *err)
     return 0;
 }
 
-// Of several ranks each has a GPU of its own; sums over them go from GPU to GPU where NCCL is.
+// Each rank has its own GPU; with NCCL, sums go from GPU to GPU.
 static int open_device(struct runner *r, struct err *err)
 {
     struct job *j = &r->job;
@@ -187,7 +187,7 @@ static int prepare(struct runner *r, struct err *err)
         return err_set(err, "cannot enter '%s', where the job was started: %s", r->row.folder,
                        strerror(errno));
     if (open_device(r, err) < 0) return -1;
-    // The cores of a machine are shared by its ranks.
+    // The ranks of a machine share its cores.
     cpu_set_t cores;
     if (!settings_is(j->settings, "job.threads", "auto")) {
         device_set_threads((int)settings_integer(j->settings, "job.threads"));
@@ -198,7 +198,7 @@ static int prepare(struct runner *r, struct err *err)
     return j->kind->needs_model ? load(r, err) : 0;
 }
 
-// A process that has just said how it ended may take a moment to leave.
+// A process that has reported its end may take a moment to exit.
 static int take_lock(struct runner *r, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
@@ -217,7 +217,7 @@ static int take_lock(struct runner *r, struct err *err)
     }
 }
 
-// A rank that rank 0 decides for, but for the end of all.
+// In a rank other than 0, which only obeys a cancel of all.
 static enum job_stop ask_beside(struct job *j)
 {
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
@@ -234,7 +234,7 @@ static void report_too(struct job *j, int part)
     j->lost = &r->lost;
 }
 
-// A rank beside rank 0, which alone takes the lock, reports and says how the job ended.
+// Begins a rank other than 0; only rank 0 takes the lock and reports.
 static int begin_beside(struct runner *r, struct err *err)
 {
     if (job_desk_read(r->desk, &r->row, err) < 0) return -1;
@@ -261,13 +261,13 @@ static int begin(struct runner *r, struct err *err)
 {
     struct job_desk *d = r->desk;
     if (take_lock(r, err) < 0) return -1;
-    // From here on no other process writes the job's state.
+    // No other process writes the job's state now.
     if (job_desk_read(d, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
     if (job_desk_state(d, STATE_RUNNING, "", err) < 0) return -1;
-    // The rest of the process's life belongs to the job: losing a second to a power cut costs less
-    // than a sync at every step; kill -9 loses nothing either way.
+    // Losing a second of reports in a power cut costs less than a sync at every step; kill -9 loses
+    // nothing either way.
     if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;
@@ -288,7 +288,7 @@ static int begin(struct runner *r, struct err *err)
     };
     atomic_store(&r->setup->control->job, &r->job);
     job_watch(&r->job);
-    // Why the process before was interrupted, if it said so, becomes a line of the log.
+    // Logs why the previous process was interrupted, if it left last words.
     char *words = job_last_words(r->desk->folder, 0);
     if (*words) job_log(&r->job, "interrupted: %s", words);
     free(words);
@@ -297,17 +297,17 @@ static int begin(struct runner *r, struct err *err)
     return 0;
 }
 
-// Its last words are the reason for shells, and for the process that watches the ranks.
+// Leaves the reason for shells and for the process that watches the ranks.
 static void leave_words(const struct runner *r, const struct err *err)
 {
-    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // it was for want of room
+    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // the disk is full
 }
 
 static enum job_state end(struct runner *r, int status, struct err *err)
 {
     struct err why;
     if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
-    // Loading stops by failing.
+    // A stop while loading is a failure of loading.
     const bool paused = status == JOB_STOPPED || (!r->ran && r->stop == JOB_PAUSE);
     enum job_state state = r->stop == JOB_CANCEL      ? STATE_CANCELLED
                            : status == 0              ? STATE_DONE
@@ -316,7 +316,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     if (r->taken) {
         err_set(err, "the job's folder was removed, and another process runs job %lld now",
                 (long long)r->desk->id);
-        return STATE_FAILED; // the row is the other's
+        return STATE_FAILED; // the row belongs to the other process
     }
     if (*r->lost.text) err_set(err, "the job's output cannot be saved: %s", r->lost.text);
     if (state == STATE_FAILED && r->job.ranks) err_in(err, "rank 0");
@@ -329,7 +329,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     if (job_desk_state(r->desk, state, message, &why) < 0) {
         if (state != STATE_FAILED) *err = why;
         state = STATE_FAILED;
-        leave_words(r, err); // for those who then find neither a process nor an end
+        leave_words(r, err); // for shells, which find neither a process nor an end
     }
     return state;
 }
@@ -358,7 +358,7 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
             r.ran = true;
             status = r.job.kind->run(&r.job, err);
         }
-        // Before rank 0 says that the job is done, all have said what they did.
+        // All ranks write their last line before rank 0 reports the end.
         job_beat_now(r.beat);
         if (status >= 0) ranks_meet(r.job.ranks);
         if (first) {
@@ -376,8 +376,8 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
         job_not_begun_write(desk->folder, err);
     }
     cancel_unwatch(&r.job.cancel);
-    // The ranks go together: those that still work, or wait for this one, have nothing left to do.
-    // Until then they show that they are alive: rank 0 may write a large result meanwhile.
+    // All ranks exit together; a failure aborts those that still work or wait. Ranks keep writing
+    // their lines until then: rank 0 may be writing a large result.
     if (*state == STATE_DONE) ranks_meet(r.job.ranks);
     job_beat_stop(r.beat);
     if (r.job.ranks && *state != STATE_DONE) ranks_abort(r.job.ranks, 1);

@@ -1,9 +1,8 @@
 // sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> all written together with each EVENT_STEP
-//
-// Progress, log lines, results and scores are also written with the next step, or at once if none
-// comes soon. Rows that cannot be written (disk full, another program's lock) stay pending, in
+//  Progress, log lines, results and scores are written with the next step, or at once if none
+// follows soon. Rows that cannot be written (disk full, another program's lock) stay pending, in
 // order, and are retried; the runner decides for how long (job_sink_failing).
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ struct job_sink {
     struct report_list pending;
     bool moved; // the progress below is not written yet
     struct event_progress progress;
-    double written, failing; // times: of the last write, of the first that failed; 0 = none
+    double written, failing; // times of the last write and of the first failed one; 0: none
     struct err why;
 };
 
@@ -42,7 +41,7 @@ int job_sink_flush(struct job_sink *k, struct err *err)
 {
     struct err reason = { 0 };
     if (!k->pending.count && !k->moved) return 0;
-    // The latest only, behind the rest.
+    // Only the latest progress, after the rest.
     if (k->moved) {
         const struct event_progress *p = &k->progress;
         struct report *t = report_add(&k->pending, REPORT_PROGRESS, 0, p->step, 0, NULL);
@@ -58,7 +57,7 @@ int job_sink_flush(struct job_sink *k, struct err *err)
         k->failing = 0;
         return 0;
     }
-    if (k->moved) k->pending.count--; // a row without texts, made anew next time
+    if (k->moved) k->pending.count--; // has no texts; made again next time
     if (!k->failing) k->failing = k->written;
     k->why = reason;
     return err_set(err, "%s", reason.text);
@@ -74,7 +73,7 @@ double job_sink_failing(const struct job_sink *k, struct err *why)
 
 // --- hearing -------------------------------------------------------------------------------------
 
-// A table as lines of the log.
+// Writes a table as lines of the log.
 static void add_table(struct job_sink *k, const struct event_table *t)
 {
     for (int r = -1; r < t->row_count; r++) {
@@ -87,7 +86,7 @@ static void add_table(struct job_sink *k, const struct event_table *t)
     }
 }
 
-// Whether it is written at once.
+// Returns true if the reports are to be written at once.
 static bool take_event(struct job_sink *k, const struct event *e)
 {
     struct report_list *to = &k->pending;
@@ -112,7 +111,7 @@ static bool take_event(struct job_sink *k, const struct event *e)
         report_add(to, REPORT_LINE, 0, 0, 1, (const char *const[]){ text ? text : "" });
         return true;
     case EVENT_PROGRESS:
-        if (e->progress->job != k->to->job) return false; // of the model's loading
+        if (e->progress->job != k->to->job) return false; // progress of loading the model
         k->progress = *e->progress;
         k->moved = true;
         return since > 0.5;
@@ -124,7 +123,7 @@ static void job_sink_emit(void *self, const struct event *e)
 {
     struct job_sink *k = self;
     if (!take_event(k, e)) return;
-    // A lock that was not had is not waited for at every step.
+    // Does not wait for a lock at every step.
     if (k->failing && clock_seconds() - k->written < 1) return;
     job_sink_flush(k, NULL);
 }

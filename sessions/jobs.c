@@ -1,7 +1,6 @@
-// sessions/jobs.c -- the rows of jobs: adding, reading, asking.
-//
-// The row holds what the job's process last wrote; its lock (job_process.c) shows whether the
-// process is alive. So "running" without a process is read as "interrupted".
+// sessions/jobs.c -- the rows of jobs: adding, reading, requests.
+//  The row has the last state that the job's process wrote; its lock (job_process.c) shows whether
+// the process is alive. "running" without a process is read as "interrupted".
 #include "sessions/jobs.h"
 
 #include <errno.h>
@@ -61,7 +60,7 @@ char *job_settings_write(const struct settings *s)
     return text;
 }
 
-// `id` NULL: the next one.
+// `id` NULL: the next free number.
 static int insert(struct store *s, const struct job_order *order, const char *id, struct err *err)
 {
     char *folder = getcwd(NULL, 0);
@@ -182,7 +181,7 @@ static void set_message(struct job_row *row, char *text)
     row->message = text;
 }
 
-// As written; *asked: when its process was started last.
+// Reads the row as stored; *asked: when a process was last started for it.
 static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t *asked,
                       struct err *err)
 {
@@ -228,7 +227,7 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
     return read_plain(s, id, row, &asked, err);
 }
 
-// The folder's files say what ranks did last, the queue whether the job is still to come.
+// The files of the folder have the ranks' last state; the queue has whether the job still waits.
 static void see_queued(struct job_row *row)
 {
     const bool ended = job_state_ended(row->state);
@@ -245,13 +244,13 @@ static void see_queued(struct job_row *row)
     }
 }
 
-// Has no process of this machine, though its row says so.
+// Marks a job interrupted whose row says that it runs, but which has no process.
 static void see_process(struct store *s, struct job_row *row, int64_t asked)
 {
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // Of a process that never began, message and last words are those of the process before.
+    // If the process never began, message and last words are those of the previous one.
     char *folder = job_path(s, row->id, NULL);
     char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : job_not_begun(folder);
     if (*words || row->state != STATE_RUNNING)
@@ -274,7 +273,8 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     return 0;
 }
 
-// The process may end between the row and the look at its lock: then the row, read again, says how.
+// The process may end between reading the row and testing the lock: the row, read again, has its
+// end.
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
     queue_look(s);
@@ -318,7 +318,8 @@ int store_job_last(struct store *s, int64_t *id, struct err *err)
     return store_number(s, err, 0, id, "SELECT max(id) FROM jobs", "");
 }
 
-// Times are whole seconds: of those that ended in the same one, the last that told a result.
+// Times are whole seconds: among jobs that ended in the same second, takes the last to report a
+// result.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err)
 {
     return store_number(s, err, -1, id,
@@ -341,7 +342,7 @@ int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char
 
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err)
 {
-    // Cancelled by a shell that took it for interrupted.
+    // A shell that took the job for interrupted may have cancelled it.
     sqlite3_stmt *q = store_query(s, err,
                                   "SELECT CASE state WHEN 'cancelled' THEN 'cancel' "
                                   "ELSE request END FROM jobs WHERE id = ?",
@@ -352,7 +353,7 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     sqlite3_finalize(q);
     *request = text ? request_read(text) : JOB_GO;
     free(text);
-    if (found == 0) *request = JOB_CANCEL; // somebody deleted it
+    if (found == 0) *request = JOB_CANCEL; // the job was deleted
     return found < 0 ? -1 : 0;
 }
 
@@ -373,7 +374,7 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 
 // --- asking --------------------------------------------------------------------------------------
 
-// From here on the job waits for its process; *row is as it was before.
+// Sets the job to waiting; *row is as it was before.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
                          struct err *err)
 {
@@ -432,7 +433,7 @@ int store_job_start(struct store *s, int64_t id, struct err *err)
     return store_job_start_ranks(s, id, NULL, err);
 }
 
-// A job that the queue has not started yet is taken out of it, paused or cancelled alike.
+// Takes a job that has not started out of the queue, to pause or to cancel it.
 static int withdraw(struct store *s, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (row->state == STATE_DONE || row->state == STATE_CANCELLED)

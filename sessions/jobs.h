@@ -31,12 +31,12 @@ enum job_state {
     STATE_INTERRUPTED, // its process died without a report
 };
 
-// Row number of work that a shell did itself (store_job_keep); not a job's.
+// Row number of work that a shell did itself (store_job_keep), which is not a job.
 enum { JOB_HERE = 0 };
 
 const char *job_state_name(enum job_state state);             // "running"
-bool job_state_find(const char *name, enum job_state *state); // none is written as interrupted
-bool job_state_ended(enum job_state state);                   // no process runs it or is about to
+bool job_state_find(const char *name, enum job_state *state); // no row stores "interrupted"
+bool job_state_ended(enum job_state state); // no process runs it or will start soon
 
 // A request; everything is copied. Paths in argv start at the current folder.
 struct job_order {
@@ -67,7 +67,7 @@ struct job_row {
     // Of a job of a queue (job_queue.h); "" otherwise.
     char *script; // of sbatch
     char *queue;  // number there; "" until it is submitted
-    char *queued; // state there, as the queue said it last
+    char *queued; // last known state there
 };
 
 int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err);
@@ -92,8 +92,8 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
 
 // Starts a process for a job that is waiting, paused, interrupted, cancelled or failed.
 int store_job_start(struct store *s, int64_t id, struct err *err);
-// The same in another number of ranks (job.ranks); NULL: that of its settings. If it cannot start,
-// that number stays as it was.
+// The same with another number of ranks (job.ranks); NULL: as in its settings. On failure that
+// number is unchanged.
 int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err);
 // Requests a pause or an end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);

@@ -88,7 +88,7 @@ void store_list_free(struct session_row *rows, size_t count)
 
 // --- fork, rename, delete ------------------------------------------------------------------------
 
-// Messages are identified by their place, which is the same in the copy.
+// Identifies messages by their place, which is the same in the copy.
 static const char *const copy_rows[] = {
     "INSERT INTO messages(session, place, role, generated, ids, said, undone) "
     "SELECT ?1, place, role, generated, ids, said, CASE WHEN undone <= ?3 THEN undone END "

@@ -30,7 +30,7 @@ void series_free(char **names, size_t count)
     free(names);
 }
 
-// SQLite keeps texts in columns of numbers if another program writes them, and reads them as 0.
+// If another program writes texts into numeric columns, SQLite keeps them and reads them as 0.
 static int check_point(sqlite3_stmt *q, const char *series, struct err *err)
 {
     for (int i = 0; i < 2; i++) {

@@ -8,7 +8,7 @@
 
 #include "sessions/internal.h"
 
-// The character at `text` and its length in bytes; -1 where it is no UTF-8.
+// Returns the character at `text` and its length in bytes; -1 if it is not UTF-8.
 static utf8proc_int32_t character(const char *text, size_t *length)
 {
     utf8proc_int32_t c;
@@ -88,7 +88,7 @@ char *first_words(const char *text, size_t limit)
     bool gap = false;
     for (const char *p = text; *p; p += length) {
         utf8proc_int32_t c = character(p, &length);
-        if (c <= ' ' || c == 0x7f) { // also what is no UTF-8: negative
+        if (c <= ' ' || c == 0x7f) { // also invalid UTF-8, which is negative
             gap = b.length > 0;
             continue;
         }

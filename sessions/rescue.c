@@ -60,8 +60,8 @@ static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
     return store_unlock(memory, status, NULL);
 }
 
-// Writes the pending events into `memory`, which is otherwise like `s`, after the stored part of
-// the session: *from says how much of which session, 0 if nothing can be read, or stays.
+// Copies the stored part of the session into `memory`, then writes the pending events after it.
+// *from: how much of which session was copied; 0 if none can be read.
 static int write_pending(struct store *s, struct store *memory, struct position *from,
                          struct err *err)
 {
@@ -106,8 +106,7 @@ static char *script_path(const char *folder, const char *name)
     return buf_take(&b);
 }
 
-// Each session that has got something since it was copied from where `from` says, one after the
-// other; *paths: 'A', 'B'.
+// Exports each session that has grown since the copy; *paths: 'A', 'B'.
 static int export_all(struct store *memory, const struct position *from, const char *folder,
                       struct buf *paths, struct err *err)
 {
@@ -176,7 +175,7 @@ int store_finish(struct store *s, struct err *err)
     struct err why = { 0 }, other = { 0 };
     struct buf paths = { 0 };
     if (!s) return 0;
-    const bool lost = s->begun && store_check_file(s, &why) < 0; // what was saved, too
+    const bool lost = s->begun && store_check_file(s, &why) < 0; // including what was saved
     if (!lost && store_flush(s, &why) == 0) return 0;
     char *what = lost ? xstrdup("the session was not saved") : what_waits(s);
     if (!lost && store_measurements(s) == s->pending_count)

@@ -1,8 +1,6 @@
 // sessions/resume.c -- restores a stored session into the engine.
-//
-// Everything that can fail comes first: reading the session, finding and decoding its pictures, and
-// last loading its model. Only then is the conversation replaced, so that a failure changes
-// nothing.
+//  Does first what can fail: reading the session, finding and decoding its pictures, loading its
+// model. Replaces the conversation only then, so that a failure changes nothing.
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +52,7 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     if (!model) return 0;
     const struct model *now = engine_model(e);
     struct err why;
-    // A loaded model whose files cannot be read any more may be replaced.
+    // A loaded model whose files are no longer readable may be replaced.
     const int known = engine_identify(e, err);
     if (known < 0 && engine_cancelled(e)) return -1;
     if (known == 0 && is_loaded(e, model->value, NULL)) return 0;
@@ -115,7 +113,8 @@ static bool still_as_resumed(const struct store *s, const struct engine *e)
     return s->resumed_matmul && !strcmp(s->resumed_matmul, arithmetic_now(e));
 }
 
-// Before a session is resumed. One resumed after another: what was set before the first.
+// Remembers the precision before a session is resumed; when sessions are resumed one after another,
+// that before the first.
 static void remember_arithmetic(struct store *s, const struct engine *e)
 {
     if (still_as_resumed(s, e)) return;
@@ -148,7 +147,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
     remember_arithmetic(s, e);
-    // The values that differ from what is set now, looked at together: their order means nothing.
+    // Changes all values that differ at once: their order has no meaning.
     struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
     const struct setting *row;
     size_t count = 0;
@@ -169,8 +168,8 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     s->resumed_matmul = xstrdup(arithmetic_now(e));
     engine_clear(e);
 
-    // Ids of another model than the loaded one mean nothing to it: those before `same` are dropped,
-    // as when the model was changed.
+    // Token ids of another model are meaningless to the loaded one: drops those before `same`, as a
+    // change of the model does.
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {
@@ -181,7 +180,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     }
     const size_t same = other ? saved->count : from;
     engine_adopt_pictures(e, pictures);
-    // The last system message that was set applies.
+    // The last system message applies.
     const struct saved_entry *last = NULL;
     for (size_t i = 0; i < saved->count; i++)
         if (saved->list[i].kind == SAVED_MESSAGE && saved->list[i].message.role == ROLE_SYSTEM)

@@ -146,9 +146,8 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
-    // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. What
-    // was changed in the middle of an answer that was taken back holds from the beginning of the
-    // next.
+    // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. A
+    // change in the middle of an answer that was undone applies from the beginning of the next.
     sqlite3_stmt *q = store_query(
         s, err,
         "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0, NULL FROM messages "

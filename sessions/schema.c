@@ -1,9 +1,8 @@
-// sessions/schema.c -- whether a database has the schema that vlmsh made: a view, a generated
-// column or a trigger of somebody else could run without end, or change what is written.
-//
-// A database in memory is migrated to the file's version, and both schemas are compared. SQLite
-// writes a definition down as it was typed but for quotes and spaces, which differ with its
-// version. Other tables and views are left alone: nothing reads them.
+// sessions/schema.c -- checks that a database has vlmsh's schema: a foreign view, generated column
+// or trigger could run without end or change what is written.
+//  Migrates a database in memory to the file's version and compares both schemas. SQLite stores a
+// definition as typed except for quotes and spaces, which depend on its version. Ignores other
+// tables and views: nothing reads them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,13 +98,13 @@ int store_check_schema(sqlite3 *db, const char *path, struct err *err)
     sqlite3 *ours = NULL;
     sqlite3_stmt *q = NULL;
     int version = 0;
-    // Version and schema of one moment: another vlmsh may be migrating.
+    // Reads version and schema in one transaction: another vlmsh may be migrating.
     if (sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
         return store_explain(db, path, err);
     int status = prepare(db, "PRAGMA user_version", &q, path, err);
     if (status == 0 && sqlite3_step(q) == SQLITE_ROW) version = sqlite3_column_int(q, 0);
     sqlite3_finalize(q);
-    // That of a newer vlmsh is refused by store_migrate.
+    // store_migrate refuses newer schemas.
     if (status == 0 && version >= 0 && version <= store_version()) {
         if (sqlite3_open(":memory:", &ours) != SQLITE_OK)
             status = store_explain(ours, path, err);

@@ -1,11 +1,10 @@
 // sessions/script.c -- writes a session as a command script that replays it with the same answers.
-//
-//   settings, /load, /system   where they came
+//   settings, /load, /system   where they changed
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   given messages             /messages FILE beside the script; an answer to them: /answer
 //
-// So that the prompt, the numbers and the draws are the same, it pins the random seed, the length
-// of a cancelled answer, and what some settings came to there and then (setting.replay,
+// To get the same prompt, numbers and random draws, it pins the random seed, the length of a
+// cancelled answer, and the values that some settings resolved to at the time (setting.replay,
 // setting.use).
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 struct script {
     struct exporting *x;
     struct buf *out;
-    cJSON *given;                       // messages that wait to be written with /messages, or NULL
+    cJSON *given;                       // messages still to be written with /messages, or NULL
     struct settings *session, *written; // values as the session and the script have them
     const char *arithmetic; // what compute.matmul auto means for the model; NULL: none yet
     bool after_user;        // the last message was the user's and not answered
@@ -201,7 +200,7 @@ static int ask_text(struct script *r, const struct message *m, struct err *err)
     return 0;
 }
 
-// As a person gives it: pictures, then one text.
+// Can the message be typed: pictures, then one text?
 static bool is_typed(const struct message *m)
 {
     for (size_t i = 0; i + 1 < m->content_count; i++)

@@ -1,8 +1,7 @@
 // sessions/store.c -- the database file: opening it safely, the schema and its versions, prepared
 // statements.
-//
-// Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and a
-// power cut alike. A file that is not ours is never written to: an existing database must carry our
+//  Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and
+// a power cut alike. Never writes to a foreign file: an existing database must have our
 // application_id.
 #include <errno.h>
 #include <fcntl.h>
@@ -134,7 +133,7 @@ int store_version(void)
 
 // --- messages for people -------------------------------------------------------------------------
 
-// Can no file be made beside the database? SQLite's own reason is then that its log is missing.
+// Is the database's folder not writable? SQLite then only reports that its log is missing.
 static int folder_closed(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -308,7 +307,7 @@ double column_real(sqlite3_stmt *q, int column)
 {
     const int type = sqlite3_column_type(q, column);
     const bool number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-    return number ? sqlite3_column_double(q, column) : NAN; // of a text SQLite makes 0
+    return number ? sqlite3_column_double(q, column) : NAN; // SQLite reads a text as 0
 }
 
 int store_lock(struct store *s, struct err *err)
@@ -353,7 +352,7 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
     int64_t version;
     if (read_number(db, "PRAGMA user_version", &version) < 0) return store_explain(db, path, err);
     if (version == count) return 0;
-    // Looked at again under the lock: another program may be doing the same.
+    // Reads it again under the lock: another program may be migrating, too.
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return store_explain(db, path, err);
     int status = read_number(db, "PRAGMA user_version", &version);
@@ -379,8 +378,8 @@ int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err
     return store_migrate(db, schema_steps, version, path, err);
 }
 
-// Whose database it is, and how many tables it has: of one moment, since another vlmsh may be
-// starting for the first time too. `begin` begins the transaction; on success it is open.
+// Reads the database's owner and number of tables in one transaction, since another vlmsh may be
+// creating it. `begin` starts the transaction, which stays open on success.
 static int look_at_owner(sqlite3 *db, const char *begin, int64_t *owner, int64_t *tables)
 {
     if (sqlite3_exec(db, begin, NULL, NULL, NULL) != SQLITE_OK) return -1;
@@ -413,7 +412,7 @@ static int check_owner(sqlite3 *db, const char *path, struct err *err)
     return status;
 }
 
-// Two programs that do this at once may each keep the other from it, and SQLite does not wait then.
+// Two programs that do this at once may block each other, and SQLite does not wait then.
 static int use_wal(sqlite3 *db)
 {
     const double start = clock_seconds();
@@ -439,7 +438,7 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
                        "the session database '%s' is read-only: change its permissions, or name "
                        "another file with --db",
                        path);
-    // Where the file system cannot do WAL, SQLite stays with its journal: slower, as safe.
+    // On file systems without WAL, SQLite keeps its rollback journal: slower, equally safe.
     if (use_wal(db) != SQLITE_OK ||
         sqlite3_exec(db, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON", NULL, NULL, NULL) !=
             SQLITE_OK)
@@ -447,7 +446,7 @@ static int set_up(sqlite3 *db, const char *path, struct err *err)
     return store_migrate_to(db, SCHEMA_STEPS, path, err);
 }
 
-// Makes the folders above `path`, for the user alone: conversations are private.
+// Creates the folders above `path`, readable by the user alone: conversations are private.
 static int make_folders(const char *path, struct err *err)
 {
     char *copy = xstrdup(path);
@@ -505,8 +504,8 @@ struct store *store_open(const char *path, struct err *err)
     }
     if (!path && make_folders(s->path, err) < 0) goto out;
     if (store_check_place(s->path, err) < 0) goto out;
-    // A file that is there is not touched: closing it would give back the locks of another
-    // connection of this process.
+    // Does not open an existing file: closing it would release the locks of another connection of
+    // this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST) {
         err_set(err, "cannot create the session database '%s': %s; name another file with --db",

@@ -34,9 +34,9 @@ const char *store_path(const struct store *s);
 // and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
-// Is its file still the one that was opened, and where it was?
+// Checks that the file at its path is still the one that was opened.
 int store_check_file(struct store *s, struct err *err);
-// Writes what waits to be written; on error it goes on waiting.
+// Writes pending events; on error they stay pending.
 int store_flush(struct store *s, struct err *err);
 // Name of the current session; NULL before its first message.
 const char *store_session(const struct store *s);
@@ -45,8 +45,8 @@ int store_use(struct store *s, struct engine *e, const char *name, struct err *e
 // The next message starts a new session called `name` (NULL: generated). Does not clear the
 // conversation: engine_clear it.
 int store_begin(struct store *s, const char *name, struct err *err);
-// A resumed session keeps its precision (compute.matmul); this restores the previous value for the
-// next session, unless it was changed since. Gives a notice.
+// A resumed session keeps its precision (compute.matmul). Restores the previous value for the next
+// session, with a notice, unless it was changed since.
 void store_restore_arithmetic(struct store *s, struct engine *e);
 
 struct session_row {

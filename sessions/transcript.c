@@ -1,5 +1,5 @@
-// sessions/transcript.c -- a session as Markdown, for people: model, settings, questions with their
-// pictures, answers with their times.
+// sessions/transcript.c -- a session as Markdown: model, settings, questions with their pictures,
+// answers with their times.
 #include <stdlib.h>
 #include <string.h>
 

@@ -73,7 +73,7 @@ void position_set(struct position *p, int64_t session, int64_t entries, const ch
 {
     p->session = session;
     p->entries = entries;
-    if (name && p->name && !strcmp(name, p->name)) return; // somebody may hold the old text
+    if (name && p->name && !strcmp(name, p->name)) return; // a caller may hold the old text
     char *copy = name ? xstrdup(name) : NULL;
     free(p->name);
     p->name = copy;
@@ -81,7 +81,7 @@ void position_set(struct position *p, int64_t session, int64_t entries, const ch
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The place of the next entry.
+// Takes the place of the next entry.
 static int take_place(struct store *s, struct position *at, int64_t time, int64_t *place,
                       struct err *err)
 {
@@ -151,7 +151,7 @@ static int write_message(struct store *s, struct position *at, const struct entr
     int status = 0;
     for (size_t i = 0; i < e->content_count && status == 0; i++) {
         const struct entry_item *p = &e->content[i];
-        // A picture that was stored without its bytes gets them when they come again.
+        // Adds the bytes of a picture that was stored without them.
         if (!p->text)
             status = store_run(s, err,
                                "INSERT INTO pictures(sha256, size, bytes) VALUES(?, ?, ?) "
@@ -201,7 +201,8 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
 bool store_continues(const struct store *s)
 {
     size_t i = 0;
-    while (i < s->pending_count && s->pending[i].kind == ENTRY_RESULT) i++; // no part of it
+    while (i < s->pending_count && s->pending[i].kind == ENTRY_RESULT)
+        i++; // not part of the session
     return i < s->pending_count && s->pending[i].kind != ENTRY_END &&
            s->pending[i].kind != ENTRY_BEGIN;
 }
@@ -222,7 +223,7 @@ size_t store_measurements(const struct store *s)
     return n;
 }
 
-// Another program deleted the session: what follows goes into a new one under its name.
+// After another program deleted the session: starts a new one under its name.
 static int begin_again(struct store *s, struct position *at, struct err *err)
 {
     char *name = xstrdup(at->name);
@@ -243,7 +244,8 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     return status;
 }
 
-// Has another program changed the session since our last write? `notice` gets what was done then.
+// If another program has changed the session since our last write, continues in a new or copied
+// session and says so in `notice`.
 static int look_again(struct store *s, struct position *at, struct buf *notice, struct err *err)
 {
     if (!at->session || !store_continues(s)) return 0;
@@ -281,7 +283,7 @@ static int look_again(struct store *s, struct position *at, struct buf *notice, 
     return status;
 }
 
-// A session that was given a name may find it taken since.
+// A chosen session name may have been taken since.
 static int write_noticed(struct store *s, struct position *at, const struct entry *e,
                          struct buf *notice, struct err *err)
 {
@@ -349,7 +351,7 @@ static void add_text(struct entry *e, const char *text)
     add_item(e)->text = xstrdup(text);
 }
 
-// Absolute where that is possible: a session may be resumed from another folder.
+// Makes paths absolute if possible: a session may be resumed from another folder.
 static char *absolute(const char *path)
 {
     char *real = strcmp(path, "-") ? realpath(path, NULL) : NULL;
@@ -381,7 +383,7 @@ static void add_model(struct store *s)
     s->pending[s->pending_count - 1].arithmetic = xstrdup(s->arithmetic);
 }
 
-// The beginning of a session: its name, and the state that the first message finds.
+// Starts a session: its name, and the state at its first message.
 static void begin(struct store *s, const char *words)
 {
     s->begun = true;
@@ -403,7 +405,7 @@ static void take_message(struct store *s, const struct event *event)
     if (m->role == ROLE_SYSTEM) {
         free(s->system);
         s->system = message_text(m);
-        if (!s->begun) return; // written with the first thing said
+        if (!s->begun) return; // written with the first message
     }
     if (!s->begun) begin(s, first_text(m));
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
@@ -421,7 +423,7 @@ static void take_message(struct store *s, const struct event *event)
 static void take_answer(struct store *s, const struct event_answer *answer)
 {
     if (!s->begun) begin(s, answer->text);
-    if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the former stays until now
+    if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the earlier answer was kept until now
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
     e->role = ROLE_ASSISTANT;
     e->generated = e->answered = true;
@@ -540,7 +542,7 @@ static bool take_event(struct store *s, const struct event *e)
     case EVENT_MESSAGE:
         if (s->deaf || !e->message) return false;
         take_message(s, e);
-        // Given answers wait for the question after them, or the end of the line.
+        // Given answers are written with the next question, or at the end of the line.
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
         if (s->deaf || !e->answer || !e->answer->in_conversation) return false;
