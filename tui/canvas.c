@@ -219,18 +219,12 @@ struct area canvas_box(struct canvas *c, struct area area, const char *title, bo
     return (struct area){ area.x + 1, area.y + 1, area.width - 2, area.height - 2 };
 }
 
-// Length in bytes of the parts, separated by two blanks, that fit whole.
-static size_t foot_length(const char *text, int width)
-{
-    size_t length = text_fit(text, width);
-    while (text[length] && length && strncmp(text + length, "  ", 2) != 0) length--;
-    return length;
-}
-
 void canvas_foot(struct canvas *c, struct area area, const char *text)
 {
     const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
-    const size_t length = foot.width > 4 ? foot_length(text, foot.width - 2) : 0;
+    size_t length = foot.width > 4 ? text_fit(text, foot.width - 2) : 0;
+    // Only parts that fit whole: two blanks separate them.
+    while (text[length] && length && strncmp(text + length, "  ", 2) != 0) length--;
     if (!length) return;
     canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);
     canvas_hints(c, foot);

@@ -40,7 +40,7 @@ void drawing_ramp(struct drawing *d, const char *ramp)
 
 void drawing_fit(struct drawing *d, int width, int height, double aspect)
 {
-    const struct map *m = d->maps[0];
+    const struct map *m = d->map_count ? d->maps[0] : NULL;
     const double w = d->picture ? (double)d->picture->width : m ? m->cols : 1;
     const double high = m && m->picture < 0 ? fmax(m->rows, 0.4 * m->cols) : m ? m->rows : 1;
     const double h = (d->picture ? (double)d->picture->height : high) / aspect;

@@ -205,7 +205,7 @@ char *table_copy_text(const void *table, int width)
     fit(t, widths, width);
     if (t->title) buf_printf(&b, "-- %s\n", t->title);
     for (size_t r = 0; r < t->rows; r++) add_row(t, &b, t->cells + r * t->columns, widths, wraps);
-    b.data[--b.length] = '\0'; // the last newline
+    if (b.data) b.data[--b.length] = '\0'; // the last newline
     free(widths);
     free(wraps);
     return buf_take(&b);
@@ -249,7 +249,7 @@ void columns_draw(struct buf *to, const struct event_columns *c, int width)
         buf_puts(to, i == half + 1 ? "\xE2\x94\xBC" : "\xE2\x94\x80");
     buf_putc(to, '\n');
     put_columns(to, (const char *const *)marked, half);
-    to->data[--to->length] = '\0'; // the last newline
+    if (to->data) to->data[--to->length] = '\0'; // the last newline
     for (int k = 0; k < 2; k++) free(marked[k]);
 }
 

@@ -104,23 +104,15 @@ void flow_add_text(struct flow *f, const char *text, int width)
     }
 }
 
-static void add_lines(struct flow *f, const char *text, size_t headings)
-{
-    for (size_t number = 0;; number++) {
-        const size_t length = strcspn(text, "\n");
-        add(f, xstrndup(text, length), number < headings ? length : 0);
-        if (!text[length]) return;
-        text += length + 1;
-    }
-}
-
 void flow_add_table(struct flow *f, const struct table_copy *table, int width)
 {
     const bool fits = table_copy_least(table) <= width;
     char *text = fits ? table_copy_text(table, width) : table_copy_items(table);
     if (fits) {
+        char *rest = text, *line;
         add_gap(f);
-        add_lines(f, text, table_copy_headings(table));
+        for (size_t number = 0; (line = strsep(&rest, "\n")); number++)
+            add(f, xstrdup(line), number < table_copy_headings(table) ? strlen(line) : 0);
     } else {
         flow_add_text(f, text, width);
     }

@@ -63,17 +63,6 @@ static int shown_column(const struct dynamics_view *d, const struct series *s)
     return count ? found[d->unit % count] : 0;
 }
 
-// Lists the columns to draw, in order; returns their number.
-static int drawn_columns(const struct dynamics_view *d, const struct series *s, int columns[CURVES])
-{
-    const struct result_table t = as_table(s);
-    const int shown = shown_column(d, s);
-    int count = 0;
-    for (int i = 1; shown && i < s->column_count && count < CURVES; i++)
-        if (is_curve(s, i) && results_share_unit(&t, shown, i)) columns[count++] = i;
-    return count;
-}
-
 static bool has_ghost(const struct dynamics_view *d, const struct series *s, const struct series *g)
 {
     return !d->no_ghost && g->name && g->column_count == s->column_count;
@@ -128,8 +117,11 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     }
     const struct series *s = &d->series[d->shown], *g = &d->ghosts[d->shown];
     double min_x = INFINITY, max_x = -INFINITY, min = INFINITY, max = -INFINITY;
-    int columns[CURVES];
-    const int count = drawn_columns(d, s, columns);
+    const struct result_table t = as_table(s);
+    const int shown = shown_column(d, s);
+    int columns[CURVES], count = 0;
+    for (int i = 1; shown && i < s->column_count && count < CURVES; i++)
+        if (is_curve(s, i) && results_share_unit(&t, shown, i)) columns[count++] = i;
     const int names = draw_names(s, c, area, columns, count);
     const struct area inner = { area.x, area.y + names, area.width, area.height - names };
     widen(s, 0, &min_x, &max_x);

@@ -21,18 +21,6 @@ struct widths {
     int kind, state;
 };
 
-static struct widths measure(const struct jobs_news *n)
-{
-    struct widths w = { 4, 4 };
-    for (size_t i = 0; i < n->count; i++) {
-        const int kind = (int)strlen(n->rows[i].kind),
-                  state = (int)strlen(job_state_name(n->rows[i].state));
-        w.kind = kind > w.kind ? kind : w.kind;
-        w.state = state > w.state ? state : w.state;
-    }
-    return w;
-}
-
 // Adds a text if it fits as a whole.
 static int add_whole(struct canvas *c, struct area area, int x, int y, const struct buf *b)
 {
@@ -92,7 +80,13 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         return;
     }
     if (v->jobs.selected >= n->count) v->jobs.selected = n->count - 1;
-    const struct widths w = measure(n);
+    struct widths w = { 4, 4 };
+    for (size_t i = 0; i < n->count; i++) {
+        const int kind = (int)strlen(n->rows[i].kind),
+                  state = (int)strlen(job_state_name(n->rows[i].state));
+        w.kind = kind > w.kind ? kind : w.kind;
+        w.state = state > w.state ? state : w.state;
+    }
     const bool curve = n->curve.count > 1 && area.height >= 8;
     const int room = curve ? area.height / 3 : area.height;
     const size_t top = v->jobs.selected >= (size_t)room ? v->jobs.selected - (size_t)room + 1 : 0;

@@ -31,15 +31,6 @@ static void look_in_eight(const struct look *look, struct pen *pen)
 
 // --- any number of colours -----------------------------------------------------------------------
 
-static void look_in_few(const struct theme *theme, const struct cell *cell, struct pen *pen)
-{
-    const struct look *look = theme_look(theme, cell->style);
-    const bool fainter = look->ink != theme_look(theme, STYLE_TEXT)->ink;
-    if (look->paper > 0) pen->attributes |= LOOK_REVERSE;
-    if (fainter && (cell->style == STYLE_NOTICE || cell->style == STYLE_DIM))
-        pen->attributes |= LOOK_DIM;
-}
-
 static int number_of(int index, int colours, bool exact)
 {
     if (index < 8 || index < (colours > PALETTE ? 8 : colours)) return index;
@@ -56,8 +47,10 @@ struct pen pen_of(const struct theme *theme, const struct cell *cell, int colour
 {
     const struct look *look = theme_look(theme, cell->style);
     struct pen pen = { COLOUR_DEFAULT, COLOUR_DEFAULT, look->attributes };
-    if (colours < 8) {
-        look_in_few(theme, cell, &pen);
+    if (colours < 8) { // attributes alone
+        const bool faint = cell->style == STYLE_NOTICE || cell->style == STYLE_DIM;
+        if (look->paper > 0) pen.attributes |= LOOK_REVERSE;
+        if (faint && look->ink != theme_look(theme, STYLE_TEXT)->ink) pen.attributes |= LOOK_DIM;
         return pen;
     }
     if (colours < 16) {

@@ -22,6 +22,7 @@
 // reply for its end.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
+static const double token_time = 0.3; // of a token while maps are played
 
 struct screen *screen_new(void)
 {
@@ -236,15 +237,6 @@ static int patience(const struct screen *s)
     return wait;
 }
 
-static void play(struct screen *s, double now)
-{
-    static const double token_time = 0.3;
-    maps_play(s->view);
-    s->view->image.play_at = now + token_time;
-    screen_apply(s);
-    s->dirty = true;
-}
-
 static bool frame_due(const struct screen *s)
 {
     return s->dirty && clock_seconds() >= frame_time(s);
@@ -268,7 +260,12 @@ static void loop(struct screen *s)
         if (s->draft_at > 0 && now >= s->draft_at) screen_draft_keep(s);
         if (ready == 0 && s->view->busy) s->dirty = true;
         if (terminal_wait(s->terminal, now) == 0) s->dirty = true;
-        if (s->view->image.playing && now >= s->view->image.play_at) play(s, now);
+        if (s->view->image.playing && now >= s->view->image.play_at) {
+            maps_play(s->view);
+            s->view->image.play_at = now + token_time;
+            screen_apply(s);
+            s->dirty = true;
+        }
         if (frame_due(s)) screen_show(s);
     }
 }

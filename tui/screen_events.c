@@ -155,15 +155,6 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     n->event.heatmap = h;
 }
 
-static void copy_answer(struct news *n, const struct event_answer *from)
-{
-    struct event_answer *a = keep_bytes(n, from, sizeof *from);
-    a->text = keep_text(n, from->text);
-    a->stop = keep_text(n, from->stop);
-    a->ids = keep_bytes(n, from->ids, from->count * sizeof *from->ids);
-    n->event.answer = a;
-}
-
 static void copy_columns(struct news *n, const struct event_columns *from)
 {
     struct event_columns *c = keep_bytes(n, from, sizeof *from);
@@ -189,14 +180,6 @@ static void copy_changed(struct news *n, const struct event *e)
     n->release = previews_free;
 }
 
-static void copy_message(struct news *n, const struct message *m)
-{
-    n->event.text = keep(n, message_text(m));
-    n->event.id = (int32_t)m->role;
-    n->event.count = 0;
-    for (size_t i = 0; i < m->content_count; i++) n->event.count += !m->content[i].text;
-}
-
 static struct news *copy_event(const struct event *from)
 {
     struct news *n = xcalloc(1, sizeof *n);
@@ -210,12 +193,24 @@ static struct news *copy_event(const struct event *from)
     n->event.pictures = NULL;
     n->event.score = NULL;
     if (from->ids) n->event.ids = keep_bytes(n, from->ids, (size_t)from->count * sizeof *from->ids);
-    if (from->answer) copy_answer(n, from->answer);
+    if (from->answer) {
+        struct event_answer *a = keep_bytes(n, from->answer, sizeof *a);
+        a->text = keep_text(n, a->text);
+        a->stop = keep_text(n, a->stop);
+        a->ids = keep_bytes(n, a->ids, a->count * sizeof *a->ids);
+        n->event.answer = a;
+    }
     if (from->table) copy_table(n, from->table);
     if (from->heatmap) copy_heatmap(n, from->heatmap);
     if (from->columns) copy_columns(n, from->columns);
     if (from->changed) copy_changed(n, from);
-    if (from->message) copy_message(n, from->message);
+    if (from->message) {
+        const struct message *m = from->message;
+        n->event.text = keep(n, message_text(m));
+        n->event.id = (int32_t)m->role;
+        n->event.count = 0;
+        for (size_t i = 0; i < m->content_count; i++) n->event.count += !m->content[i].text;
+    }
     if (from->progress) {
         struct event_progress *p = keep_bytes(n, from->progress, sizeof *from->progress);
         p->what = keep_text(n, from->progress->what);

@@ -366,15 +366,6 @@ static void set_pen(struct written *w, const struct terminal *t, struct pen pen)
     w->has_pen = true;
 }
 
-// The console's fonts have lines and blocks, but no braille or ornamental arrows.
-static wchar_t console_character(const struct cell *cell)
-{
-    const uint32_t code = cell->code;
-    if (code > 0x2800 && code < 0x2900) return cell->style == STYLE_GHOST ? L'.' : L'*';
-    if (code == 0x276f || code == 0x203a) return L'>';
-    return (wchar_t)code;
-}
-
 static void add_character(struct buf *out, wchar_t character)
 {
     char bytes[MB_LEN_MAX];
@@ -405,7 +396,11 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
-    const wchar_t character = t->console ? console_character(cell) : (wchar_t)cell->code;
+    wchar_t character = (wchar_t)cell->code;
+    // The console's fonts have lines and blocks, but no braille or ornamental arrows.
+    if (t->console && character > 0x2800 && character < 0x2900)
+        character = cell->style == STYLE_GHOST ? L'.' : L'*';
+    if (t->console && (character == 0x276f || character == 0x203a)) character = L'>';
     const bool agrees = wcwidth(character) == cell->width && (!t->ascii || cell->code < 0x7f);
     if (t->info.no_corner && x + cell->width == t->shown.columns && y == t->shown.lines - 1) return;
     if (!write_gap(w, t, cell, x, y))

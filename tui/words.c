@@ -25,15 +25,6 @@ static int run_version(const struct word *w, int argc, char **argv, struct err *
     return STATUS_OK;
 }
 
-static int print_reference(void)
-{
-    struct buf b = { 0 };
-    reference_write(&b);
-    text_put(stdout, b.data ? b.data : "");
-    buf_release(&b);
-    return STATUS_OK;
-}
-
 // A command of the shell, as plain lines; with the model of that name, if any.
 static int run_with(const char *model, const char *name, int argc, char **argv, struct err *err)
 {
@@ -68,7 +59,12 @@ static int run_quantize(const struct word *w, int argc, char **argv, struct err 
 
 static int run_help(const struct word *w, int argc, char **argv, struct err *err)
 {
-    if (argc && strcmp(argv[0], "--man") == 0) return print_reference();
+    const bool man = argc && !strcmp(argv[0], "--man");
+    struct buf b = { 0 };
+    if (man) reference_write(&b);
+    if (man) text_put(stdout, b.data);
+    buf_release(&b);
+    if (man) return STATUS_OK;
     if (argc) return run_command(w, argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
