@@ -67,50 +67,34 @@ const struct command command_calibrate = {
 
 // --- /calibration --------------------------------------------------------------------------------
 
-static const char *or_unknown(const char *text)
-{
-    return text ? text : "";
-}
-
-static int note(struct shell *shell, const struct calibration *c, char *path, struct err *err)
-{
-    char hash[HASH_HEX];
-    if (!shell->store) return 0;
-    if (hash_file(path, hash, err) < 0) return -1;
-    const struct calibration_row row = { .path = path,
-                                         .hash = hash,
-                                         .kind = (char *)calibration_kind_of(c)->name,
-                                         .model = (char *)or_unknown(c->model),
-                                         .data = (char *)or_unknown(c->data),
-                                         .count = c->count };
-    return store_calibration_note(shell->store, &row, err);
-}
-
-static int use(struct shell *shell, const struct calibration *c, char *path, struct err *err)
-{
-    const struct model *m = engine_model(shell->engine);
-    char key[64];
-    if (m && calibration_fits(c, m, err) < 0) return -1;
-    snprintf(key, sizeof key, "%s.calibration", calibration_kind_of(c)->name);
-    if (engine_set(shell->engine, key, path, err) < 0) return -1;
-    if (note(shell, c, path, err) < 0) return -1;
-    if (!c->model)
-        sinks_notice(shell->sinks,
-                     "'%s' does not say which model it was made with: assuming that it fits", path);
-    return 0;
-}
-
 static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *file = argv[0];
     struct calibration c;
-    char *path = realpath(file, NULL); // sessions may go on in another folder
-    if (!path) return err_set(err, "cannot read '%s': %s", file, strerror(errno));
-    int status = calibration_open(&c, path, err);
-    if (status == 0) {
-        status = use(shell, &c, path, err);
-        calibration_close(&c);
+    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // sessions may go on in another folder
+    if (!path) return err_set(err, "cannot read '%s': %s", argv[0], strerror(errno));
+    if (calibration_open(&c, path, err) < 0) {
+        free(path);
+        return -1;
     }
+    const struct model *m = engine_model(shell->engine);
+    const struct calibration_kind *kind = calibration_kind_of(&c);
+    char *key = xasprintf("%s.calibration", kind->name);
+    int status = m ? calibration_fits(&c, m, err) : 0;
+    if (status == 0) status = engine_set(shell->engine, key, path, err);
+    if (status == 0 && shell->store && (status = hash_file(path, hash, err)) == 0) {
+        const struct calibration_row row = { .path = path,
+                                             .hash = hash,
+                                             .kind = (char *)kind->name,
+                                             .model = (char *)(c.model ? c.model : ""),
+                                             .data = (char *)(c.data ? c.data : ""),
+                                             .count = c.count };
+        status = store_calibration_note(shell->store, &row, err);
+    }
+    if (status == 0 && !c.model)
+        sinks_notice(shell->sinks,
+                     "'%s' does not say which model it was made with: assuming that it fits", path);
+    calibration_close(&c);
+    free(key);
     free(path);
     return status;
 }

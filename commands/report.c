@@ -143,69 +143,54 @@ static void write_cell(struct buf *b, const char *text)
     buf_puts(b, " |");
 }
 
-static void write_line(struct buf *b, int columns)
+// Do two rows have the same values in these columns?
+static bool same_cells(const struct report_table *w, size_t a, size_t b, const int *columns,
+                       int count)
 {
-    buf_puts(b, "|");
-    for (int c = 0; c < columns; c++) buf_puts(b, c ? "---:|" : "---|");
-    buf_puts(b, "\n");
-}
-
-static void write_rows(struct buf *b, const struct report_table *w)
-{
-    buf_puts(b, "|");
-    for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
-    buf_puts(b, "\n");
-    write_line(b, w->column_count);
-    for (size_t r = 0; r < w->t.row_count; r++) {
-        if (!w->chosen[r]) continue;
-        buf_puts(b, "|");
-        for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
-        buf_puts(b, "\n");
-    }
+    for (int c = 0; c < count; c++)
+        if (strcmp(csv_cell(&w->t, a, columns[c]), csv_cell(&w->t, b, columns[c])) != 0)
+            return false;
+    return true;
 }
 
 // Is it the first chosen row with these values in its columns?
 static bool first_of(const struct report_table *w, size_t row, const int *columns, int count)
 {
-    for (size_t r = 0; r < row; r++) {
-        bool same = w->chosen[r];
-        for (int c = 0; c < count && same; c++)
-            same = !strcmp(csv_cell(&w->t, r, columns[c]), csv_cell(&w->t, row, columns[c]));
-        if (same) return false;
-    }
+    for (size_t r = 0; r < row; r++)
+        if (w->chosen[r] && same_cells(w, r, row, columns, count)) return false;
     return w->chosen[row];
 }
 
 // Returns the value of the row that has the columns of row `a` and the `across` of row `b`.
 static const char *find_value(const struct report_table *w, size_t a, size_t b)
 {
-    for (size_t r = 0; r < w->t.row_count; r++) {
-        bool same =
-            w->chosen[r] && !strcmp(csv_cell(&w->t, r, w->across), csv_cell(&w->t, b, w->across));
-        for (int c = 0; c < w->column_count && same; c++)
-            same = !strcmp(csv_cell(&w->t, r, w->columns[c]), csv_cell(&w->t, a, w->columns[c]));
-        if (same) return csv_cell(&w->t, r, w->value);
-    }
+    for (size_t r = 0; r < w->t.row_count; r++)
+        if (w->chosen[r] && same_cells(w, r, b, &w->across, 1) &&
+            same_cells(w, r, a, w->columns, w->column_count))
+            return csv_cell(&w->t, r, w->value);
     return "";
 }
 
-static void write_across(struct buf *b, const struct report_table *w)
+// The chosen rows; with `across` one row for each combination of the columns.
+static void write_table(struct buf *b, const struct report_table *w)
 {
+    const bool across = w->across >= 0;
     int columns = w->column_count;
     buf_puts(b, "|");
     for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
-    for (size_t k = 0; k < w->t.row_count; k++)
+    for (size_t k = 0; across && k < w->t.row_count; k++)
         if (first_of(w, k, &w->across, 1)) {
             write_cell(b, csv_cell(&w->t, k, w->across));
             columns++;
         }
+    buf_puts(b, "\n|");
+    for (int c = 0; c < columns; c++) buf_puts(b, c ? "---:|" : "---|");
     buf_puts(b, "\n");
-    write_line(b, columns);
     for (size_t r = 0; r < w->t.row_count; r++) {
-        if (!first_of(w, r, w->columns, w->column_count)) continue;
+        if (!(across ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
         buf_puts(b, "|");
         for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
-        for (size_t k = 0; k < w->t.row_count; k++)
+        for (size_t k = 0; across && k < w->t.row_count; k++)
             if (first_of(w, k, &w->across, 1)) write_cell(b, find_value(w, r, k));
         buf_puts(b, "\n");
     }
@@ -219,7 +204,7 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     struct report_table w;
     const size_t skip = sizeof opening - 1;
     const int status = read_table(&w, line + skip, length - skip, folders, shell, err);
-    if (status == 0) (w.across >= 0 ? write_across : write_rows)(b, &w);
+    if (status == 0) write_table(b, &w);
     report_table_release(&w);
     return status;
 }

@@ -6,22 +6,14 @@
 #include "core/engine/presets.h"
 #include "core/methods/method.h"
 
-// X(command, preset, settings added if the preset alone is refused (NULL: none), help, details).
-// commands/list.h lists the command too.
-#define ALIASES(X)                                                                              \
-    X(capa, "capa-auto", "ffn.approx=off", /* it needs a calibration */                         \
-      "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",                \
-      "Sets what the preset capa-auto sets of these methods; others stay as they are.\n"        \
-      "Without a calibration the FFN approximation stays off, with a notice. /preset load\n"    \
-      "capa loads the paper's recipe.")                                                         \
-    X(align, "norm-alignment", NULL, "Enables norm alignment with its defaults.",               \
-      "Sets what the preset norm-alignment sets of it; other methods stay as they are.")        \
-    X(ira, "ira", NULL, "Enables IRA (information-regularized attention) with its defaults.",   \
-      "Sets what the preset ira sets of it; other methods stay as they are. Needs an adapter\n" \
-      "that was trained with train.ira.")
-
-struct alias {
-    const char *word, *preset, *without;
+// A command for the preset's methods. commands/list.h lists the command too.
+static const struct alias {
+    const char *command, *preset;
+    const char *without; // settings added if the preset alone is refused; NULL: none
+} aliases[] = {
+    { "capa", "capa-auto", "ffn.approx=off" }, // it needs a calibration
+    { "align", "norm-alignment", NULL },
+    { "ira", "ira", NULL },
 };
 
 static int set_all(struct shell *shell, struct preset_values *v, int status, struct err *err)
@@ -66,36 +58,41 @@ static int switch_off(struct shell *shell, const struct alias *alias, struct err
     return set_all(shell, &off, status, err);
 }
 
-static int run_alias(struct shell *shell, const struct alias *alias, int argc, char **argv,
-                     struct err *err)
+static int alias_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    const struct alias *alias = aliases;
+    while (strcmp(alias->command, shell->running->name) != 0) alias++;
     const bool off = argc && !strcmp(argv[0], "off");
     if (argc && !off && strcmp(argv[0], "on") != 0)
-        return err_set(err, "/%s takes on or off, not '%s'", alias->word, argv[0]);
+        return err_set(err, "/%s takes on or off, not '%s'", alias->command, argv[0]);
     return off ? switch_off(shell, alias, err) : switch_on(shell, alias, err);
 }
 
 static const char *const words[] = { "on", "off", NULL };
 
-#define X(id, preset, without, text, more)                                                       \
-    static int id##_run(struct shell *shell, int argc, char **argv, struct err *err)             \
-    {                                                                                            \
-        return run_alias(shell, &(const struct alias){ #id, preset, without }, argc, argv, err); \
-    }                                                                                            \
-    const struct command command_##id = {                                                        \
-        .name = #id,                                                                             \
-        .usage = "/" #id " [on|off]",                                                            \
-        .help = text,                                                                            \
-        .details = more,                                                                         \
-        .max = 1,                                                                                \
-        .needs = NEEDS_MODEL,                                                                    \
-        .live = "",                                                                              \
-        .complete = COMPLETE_WORDS,                                                              \
-        .words = words,                                                                          \
-        .run = id##_run,                                                                         \
+#define ALIAS(id, text, more)             \
+    const struct command command_##id = { \
+        .name = #id,                      \
+        .usage = "/" #id " [on|off]",     \
+        .help = text,                     \
+        .details = more,                  \
+        .max = 1,                         \
+        .needs = NEEDS_MODEL,             \
+        .live = "",                       \
+        .complete = COMPLETE_WORDS,       \
+        .words = words,                   \
+        .run = alias_run,                 \
     };
-ALIASES(X)
-#undef X
+ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
+      "Sets what the preset capa-auto sets of these methods; others stay as they are.\n"
+      "Without a calibration the FFN approximation stays off, with a notice. /preset load\n"
+      "capa loads the paper's recipe.")
+ALIAS(align, "Enables norm alignment with its defaults.",
+      "Sets what the preset norm-alignment sets of it; other methods stay as they are.")
+ALIAS(ira, "Enables IRA (information-regularized attention) with its defaults.",
+      "Sets what the preset ira sets of it; other methods stay as they are. Needs an adapter\n"
+      "that was trained with train.ira.")
+#undef ALIAS
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)
 {

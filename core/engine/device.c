@@ -96,26 +96,6 @@ int device_check_isa(struct err *err)
 
 // --- names ---------------------------------------------------------------------------------------
 
-static const struct backend *open_cpu(const char *index, struct err *err)
-{
-    if (!index) return backend_cpu();
-    err_set(err, "there is only one CPU: --device cpu");
-    return NULL;
-}
-
-static const struct backend *open_gpus(const int *numbers, int count, struct err *err)
-{
-    char why[256];
-    const struct cuda_library *library = open_library(err);
-    if (!library) return NULL;
-    const struct backend *b = library->open(numbers, count, why, sizeof why);
-    if (b)
-        opened = library;
-    else
-        err_set(err, "%s", why);
-    return b;
-}
-
 // Reads "0,1"; returns the number of GPUs, or -1.
 static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct err *err)
 {
@@ -136,15 +116,21 @@ static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct er
     return count;
 }
 
-static const struct backend *open_cuda(const char *index, struct err *err)
+// Opens the GPUs of a list; the CPU, and *err says why, if they are not available.
+static const struct backend *open_cuda(const char *list, struct err *err)
 {
     int numbers[CUDA_GPUS_MOST];
-    const int count = read_numbers(index ? index : "0", numbers, err);
-    if (count < 0) return NULL;
+    char text[256];
     struct err why = { 0 };
-    const struct backend *b = open_gpus(numbers, count, &why);
-    if (b) return b;
-    err_set(err, "no GPU available: %s", why.text);
+    const int count = read_numbers(list, numbers, err);
+    if (count < 0) return NULL;
+    const struct cuda_library *library = open_library(&why);
+    const struct backend *b = library ? library->open(numbers, count, text, sizeof text) : NULL;
+    if (b) {
+        opened = library;
+        return b;
+    }
+    err_set(err, "no GPU available: %s", library ? text : why.text);
     return backend_cpu();
 }
 
@@ -159,21 +145,16 @@ char *device_of_rank(const char *name, int local)
     return xasprintf("cuda:%d", number);
 }
 
-static const struct device {
-    const char *name;
-    const struct backend *(*open)(const char *index,
-                                  struct err *err); // index: the text after the colon, or NULL
-} devices[] = { { "cpu", open_cpu }, { "cuda", open_cuda } };
-
 const struct backend *device_find(const char *name, struct err *err)
 {
     err->text[0] = '\0';
-    if (!name) return backend_cpu();
-    size_t n = strcspn(name, ":");
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
-        if (strlen(devices[i].name) == n && strncmp(devices[i].name, name, n) == 0)
-            return devices[i].open(name[n] ? name + n + 1 : NULL, err);
-    err_set(err, "unknown device '%s': use cpu or cuda[:N[,N...]]", name);
+    if (!name || !strcmp(name, "cpu")) return backend_cpu();
+    if (!strcmp(name, "cuda") || !strncmp(name, "cuda:", 5))
+        return open_cuda(name[4] ? name + 5 : "0", err);
+    if (!strncmp(name, "cpu:", 4))
+        err_set(err, "there is only one CPU: --device cpu");
+    else
+        err_set(err, "unknown device '%s': use cpu or cuda[:N[,N...]]", name);
     return NULL;
 }
 
@@ -199,10 +180,14 @@ void device_set_threads(int count)
 
 // --- all of them ---------------------------------------------------------------------------------
 
-static void add_gpus(void (*add)(void *self, const struct device_row *row), void *self,
-                     struct err *why)
+void device_each(void (*add)(void *self, const struct device_row *row), void *self, struct err *why)
 {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char text[160];
+    why->text[0] = '\0';
+    add(self, &(struct device_row){ "cpu", backend_cpu()->describe(),
+                                    page * (size_t)sysconf(_SC_AVPHYS_PAGES),
+                                    page * (size_t)sysconf(_SC_PHYS_PAGES) });
     const struct cuda_library *library = open_library(why);
     if (!library) return;
     const int count = library->count(text, sizeof text);
@@ -215,14 +200,4 @@ static void add_gpus(void (*add)(void *self, const struct device_row *row), void
             snprintf(gpu.text, sizeof gpu.text, "%s", text);
         add(self, &(struct device_row){ name, gpu.text, gpu.unused, gpu.total });
     }
-}
-
-void device_each(void (*add)(void *self, const struct device_row *row), void *self, struct err *why)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    why->text[0] = '\0';
-    add(self, &(struct device_row){ "cpu", backend_cpu()->describe(),
-                                    page * (size_t)sysconf(_SC_AVPHYS_PAGES),
-                                    page * (size_t)sysconf(_SC_PHYS_PAGES) });
-    add_gpus(add, self, why);
 }

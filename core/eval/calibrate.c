@@ -24,7 +24,6 @@
 #include "core/probes/measure.h"
 #include "core/ranks/ranks.h"
 #include "core/talk/answer.h"
-#include "core/talk/show.h"
 
 enum { SAMPLES = 500, LOGGED = 20 };
 

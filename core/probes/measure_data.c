@@ -14,7 +14,6 @@
 #include "core/probes/measure.h"
 #include "core/probes/results.h"
 #include "core/talk/answer.h"
-#include "core/talk/show.h"
 
 struct series { // of the samples used
     double *scalar, *score;

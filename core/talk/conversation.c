@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/data/dialogue.h"
 #include "core/model/families/family.h"
 #include "core/picture/source.h"
 #include "core/settings/settings.h"
@@ -324,6 +325,23 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
     }
     set_waiting(c, from->waiting, from->waiting_count);
     conversation_append(c, from->messages, messages);
+    return 0;
+}
+
+int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
+                      struct err *err)
+{
+    conversation_clear(c);
+    if (!count) return err_set(err, "it contains no question");
+    for (size_t i = 0; i < d->path_count; i++) {
+        size_t size;
+        char *bytes = picture_source_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        const int index = bytes ? conversation_attach(c, d->paths[i], bytes, size, err) : -1;
+        free(bytes);
+        if (index < 0) return -1;
+    }
+    conversation_append(c, d->messages, count);
+    for (size_t i = 0; i < count; i++) conversation_unwait(c, &d->messages[i]);
     return 0;
 }
 
