@@ -259,10 +259,9 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 static int write_questions(const struct asking *a, const struct compared_data *d, struct err *err)
 {
     struct table_builder t;
-    table_begin(
-        &t, "questions",
-        "id|metric#|score_a#|score_b#|hellinger_mean#|hellinger_largest#|steps#|first#|kind|"
-        "question|reference|answer_a|answer_b");
+    table_begin(&t, "questions",
+                "id|metric#|score_a#|score_b#|hellinger_mean#|hellinger_largest#|steps#|first#|"
+                "kind|question|reference|answer_a|answer_b");
     for (size_t i = 0; i < d->count; i++) {
         const struct compared_question *q = &d->list[i];
         table_row(&t, "%s|%s|%.9g|%.9g", q->id, q->metric->name, q->score[0], q->score[1]);

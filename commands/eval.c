@@ -301,24 +301,16 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
 
 // --- the command ---------------------------------------------------------------------------------
 
-// Removes --here from the words; returns whether it was there.
-static bool take_here(int *argc, char **argv)
-{
-    int kept = 0;
-    for (int i = 0; i < *argc; i++)
-        if (strcmp(argv[i], "--here") != 0) argv[kept++] = argv[i];
-    const bool here = kept < *argc;
-    *argc = kept;
-    return here;
-}
-
 static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct evaluate_options o = { 0 };
     char **words = xreallocarray(NULL, (size_t)argc + 1, sizeof *words);
     char **plain = xreallocarray(NULL, (size_t)argc + 1, sizeof *plain);
-    memcpy(words, argv, (size_t)argc * sizeof *words);
-    const bool here = take_here(&argc, words);
+    int kept = 0;
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--here") != 0) words[kept++] = argv[i];
+    const bool here = kept < argc;
+    argc = kept;
     memcpy(plain, words, (size_t)argc * sizeof *plain);
     struct job_where where;
     int count = argc;

@@ -43,13 +43,6 @@ void figure_written(const struct shell *shell, const char *what, const char *pat
 
 // --- a table as curves ---------------------------------------------------------------------------
 
-// Is no curve drawn of this column: deviations, token numbers, other units?
-static bool bare(const struct result_table *t, int column)
-{
-    return text_ends(t->columns[column], " std") || text_ends(t->columns[column], "at token") ||
-           !results_same_unit(t, column);
-}
-
 // Returns the column with the deviations of a column: "X std" after "X", "std" after "mean"; 0:
 // none.
 static int deviation_of(const struct result_table *t, int column)
@@ -89,7 +82,10 @@ static int draw_curves(const char *path, const struct figure_look *look,
     size_t count = 0;
     bool deviations = false;
     for (int c = 1; c < t->column_count; c++) {
-        if (bare(t, c) || count == PLOT_LINES) continue;
+        // No curves of deviations, token numbers and other units.
+        if (text_ends(t->columns[c], " std") || text_ends(t->columns[c], "at token") ||
+            !results_same_unit(t, c) || count == PLOT_LINES)
+            continue;
         lines[count] = line_of(t, c);
         deviations |= lines[count++].low != NULL;
     }

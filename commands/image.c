@@ -67,17 +67,6 @@ const struct command command_images = {
     .run = images_run,
 };
 
-static const char *room_left(const struct engine_context *x, char *text, size_t size)
-{
-    const int64_t left = x->limit - x->text - x->visual - x->waiting_visual;
-    if (left >= 0)
-        snprintf(text, size, "%" PRId64 " of %" PRId64 " tokens left", left, x->limit);
-    else
-        snprintf(text, size, "%" PRId64 " token%s too many for a context of %" PRId64, -left,
-                 left == -1 ? "" : "s", x->limit);
-    return text;
-}
-
 // Reports the visual tokens of the picture, before anything is sent.
 static void report_attached(const struct shell *shell)
 {
@@ -90,12 +79,17 @@ static void report_attached(const struct shell *shell)
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
                                               .id = (int32_t)c.picture_count - 1 });
-    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0)
+    if (engine_model(shell->engine) && engine_context(shell->engine, &x, NULL) == 0) {
+        const int64_t rest = x.limit - x.text - x.visual - x.waiting_visual;
+        if (rest >= 0)
+            snprintf(left, sizeof left, "%" PRId64 " of %" PRId64 " tokens left", rest, x.limit);
+        else
+            snprintf(left, sizeof left, "%" PRId64 " token%s too many for a context of %" PRId64,
+                     -rest, rest == -1 ? "" : "s", x.limit);
         sinks_notice(shell->sinks,
                      "attached %s: %" PRId64 " x %" PRId64 " pixels, %" PRId64 " visual tokens; %s",
-                     picture_name(p), p->image.width, p->image.height, p->tokens,
-                     room_left(&x, left, sizeof left));
-    else
+                     picture_name(p), p->image.width, p->image.height, p->tokens, left);
+    } else
         sinks_notice(shell->sinks, "attached %s: %" PRId64 " x %" PRId64 " pixels", picture_name(p),
                      p->image.width, p->image.height);
 }

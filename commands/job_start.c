@@ -62,16 +62,6 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
 }
 
-// An empty argument is most often a variable without a value.
-static int check_words(const char *kind, int argc, char **argv, struct err *err)
-{
-    for (int i = 0; i < argc; i++)
-        if (!*argv[i])
-            return err_set(err, "argument %d of /%s is empty: it must be a file, folder or value",
-                           i + 1, kind);
-    return 0;
-}
-
 static int add_job(struct shell *shell, const struct job_kind *k, int argc, char **argv,
                    const struct job_where *where, int64_t *id, struct err *err)
 {
@@ -81,7 +71,11 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     struct job_order order = shell_job_order(shell, k->name, argc, argv);
     order.settings = settings;
     const bool queued = where->script || where->submit;
-    int status = check_words(k->name, argc, argv, err);
+    int status = 0;
+    for (int i = 0; i < argc && status == 0; i++)
+        if (!*argv[i]) // most often a variable without a value
+            status = err_set(err, "argument %d of /%s is empty: it must be a file, folder or value",
+                             i + 1, k->name);
     if (status == 0 && where->ranks)
         status = settings_set(settings, "job.ranks", where->ranks, err);
     if (k->settle) k->settle(settings, m);
@@ -165,18 +159,6 @@ static int queue_job(struct shell *shell, int64_t id, const struct job_where *wh
     return status;
 }
 
-static int begin_job(struct shell *shell, int64_t id, const char *kind,
-                     const struct job_where *where, struct err *err)
-{
-    if (where->script || where->submit) return queue_job(shell, id, where, err);
-    if (store_job_start(shell->store, id, err) < 0) return -1;
-    job_remember(shell, id);
-    job_emit_now(shell, id, "started");
-    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
-                 id, kind, id, id);
-    return 0;
-}
-
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err)
 {
     const struct job_kind *k = job_kind_find(kind);
@@ -189,8 +171,14 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     int status = shell_take_where(k, &argc, words, &where, err);
     if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
     free(words);
-    if (status == 0) status = begin_job(shell, id, kind, &where, err);
-    return status;
+    if (status < 0) return -1;
+    if (where.script || where.submit) return queue_job(shell, id, &where, err);
+    if (store_job_start(shell->store, id, err) < 0) return -1;
+    job_remember(shell, id);
+    job_emit_now(shell, id, "started");
+    sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
+                 id, kind, id, id);
+    return 0;
 }
 
 void job_forget(struct shell *shell, int64_t id)
@@ -248,17 +236,6 @@ static char *whole_path(const char *folder, const char *path)
     return joined;
 }
 
-static bool is_about(const struct job_row *row, const char *path)
-{
-    bool found = false;
-    for (int i = 0; i < row->argc && !found; i++) {
-        char *argument = whole_path(row->folder, row->argv[i]);
-        found = !strcmp(argument, path);
-        free(argument);
-    }
-    return found;
-}
-
 int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_t *count,
                struct err *err)
 {
@@ -270,7 +247,13 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     char *here = getcwd(NULL, 0), *whole = whole_path(here ? here : ".", path);
     free(here);
     for (size_t i = row_count; i-- > 0;) {
-        if (!is_about(&rows[i], whole)) continue;
+        bool about = false;
+        for (int k = 0; k < rows[i].argc && !about; k++) {
+            char *argument = whole_path(rows[i].folder, rows[i].argv[k]);
+            about = !strcmp(argument, whole);
+            free(argument);
+        }
+        if (!about) continue;
         *ids = xreallocarray(*ids, *count + 1, sizeof **ids);
         (*ids)[(*count)++] = rows[i].id;
     }

@@ -29,15 +29,6 @@ const char *name_end(const char *text)
     return text;
 }
 
-static void words_add(struct words *w, char *word)
-{
-    if (w->count == w->capacity) {
-        w->capacity = w->capacity ? w->capacity * 2 : 8;
-        w->list = xreallocarray(w->list, (size_t)w->capacity, sizeof *w->list);
-    }
-    w->list[w->count++] = word;
-}
-
 void words_release(struct words *w)
 {
     for (int i = 0; i < w->count; i++) free(w->list[i]);
@@ -48,7 +39,13 @@ void words_release(struct words *w)
 // Adds the finished word, or drops it if reading it failed.
 static int words_take(struct words *w, struct buf *word, int status)
 {
-    if (status == 0) words_add(w, buf_take(word));
+    if (status == 0) {
+        if (w->count == w->capacity) {
+            w->capacity = w->capacity ? w->capacity * 2 : 8;
+            w->list = xreallocarray(w->list, (size_t)w->capacity, sizeof *w->list);
+        }
+        w->list[w->count++] = buf_take(word);
+    }
     buf_release(word);
     return status;
 }
@@ -58,13 +55,6 @@ bool parse_is_name(const char *text, size_t length)
     for (size_t i = 0; i < length; i++)
         if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
     return length && !isdigit((unsigned char)*text);
-}
-
-static const char *variable_value(const struct shell *shell, const char *name)
-{
-    for (size_t i = 0; i < shell->variable_count; i++)
-        if (!strcmp(shell->variables[i].name, name)) return shell->variables[i].value;
-    return getenv(name);
 }
 
 // *p is at "${": appends the value and moves *p past "}". "${NAME:-VALUE}" defaults to VALUE.
@@ -77,7 +67,10 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
     if (!close || !parse_is_name(name, (size_t)(end - name)))
         return err_set(err, "'${' needs a name and a closing '}'; write $${ for a literal ${");
     char *copy = xstrndup(name, (size_t)(end - name));
-    const char *value = variable_value(shell, copy);
+    const char *value = NULL;
+    for (size_t i = 0; i < shell->variable_count && !value; i++)
+        if (!strcmp(shell->variables[i].name, copy)) value = shell->variables[i].value;
+    if (!value) value = getenv(copy);
     if (value)
         buf_puts(to, value);
     else if (other)

@@ -398,8 +398,7 @@ const struct command command_plot = {
     .also = "graph chart curve figure diagram",
     .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
              "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--figure FILE] [--title TEXT] [--y "
-             "TEXT] "
-             "[--log xy] [--points]",
+             "TEXT] [--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"
                "/plot 3 --figure loss.png   writes a figure; without a series, of the loss\n"

@@ -111,13 +111,6 @@ static double number_at(struct drawing *d, size_t row, int column)
     return NAN;
 }
 
-static double x_value(struct drawing *d, size_t row)
-{
-    size_t number = 0;
-    if (!d->names.count) return number_at(d, row, d->x);
-    return names_find(&d->names, csv_cell(&d->t, row, d->x), &number) ? (double)number : NAN;
-}
-
 // Names a line by its --by values: "contribution", "layer 3", "score (prune off)". Numbers follow
 // the name of their column; the name of Y comes first if there are several.
 static char *line_name(const struct drawing *d, size_t row, size_t y)
@@ -162,7 +155,10 @@ static void append(double **list, size_t count, double value)
 
 static void add_point(struct drawing *d, struct plot_line *l, size_t row, int y)
 {
-    append(&l->x, l->count, x_value(d, row));
+    size_t number = 0;
+    const bool named = d->names.count > 0;
+    const bool found = named && names_find(&d->names, csv_cell(&d->t, row, d->x), &number);
+    append(&l->x, l->count, found ? (double)number : named ? NAN : number_at(d, row, d->x));
     append(&l->y, l->count, number_at(d, row, y));
     if (d->low >= 0) {
         double one = number_at(d, row, d->low), other = number_at(d, row, d->high);

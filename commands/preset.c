@@ -23,22 +23,6 @@ int preset_named(const struct shell *shell, const char *name, struct preset_valu
     return status;
 }
 
-// KEY has more than one letter, so that a question may begin with x=3.
-static bool is_setting(const char *word, const char *equals)
-{
-    const size_t length = (size_t)(equals - word);
-    return length > 1 && strspn(word, "abcdefghijklmnopqrstuvwxyz_.") == length;
-}
-
-static int add_setting(struct preset_values *v, const char *word, const char *equals,
-                       struct err *err)
-{
-    char *key = xstrndup(word, (size_t)(equals - word));
-    const int status = settings_find(key) ? 0 : settings_unknown(key, err);
-    free(key);
-    return status < 0 ? -1 : preset_add_word(v, word, err);
-}
-
 // Adds a preset to the settings of a comparison, with files that the model's folder keeps for it;
 // leaves out values that change nothing.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
@@ -59,6 +43,12 @@ static int add_preset(const struct shell *shell, const char *name, struct preset
     return status;
 }
 
+// A key has more than one letter, so that a question may begin with x=3.
+static bool is_key(const char *word, size_t length)
+{
+    return length > 1 && strspn(word, "abcdefghijklmnopqrstuvwxyz_.") == length;
+}
+
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
                  struct err *err)
 {
@@ -69,9 +59,12 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
             preset_off(v);
         else if (word[0] == '@' && word[1])
             status = add_preset(shell, word + 1, v, err);
-        else if (equals && is_setting(word, equals))
-            status = add_setting(v, word, equals, err);
-        else if (i || strcmp(word, "now") != 0)
+        else if (equals && is_key(word, (size_t)(equals - word))) {
+            char *key = xstrndup(word, (size_t)(equals - word));
+            status =
+                settings_find(key) ? preset_add_word(v, word, err) : settings_unknown(key, err);
+            free(key);
+        } else if (i || strcmp(word, "now") != 0)
             break;
     }
     return status < 0 ? -1 : i;

@@ -40,16 +40,6 @@ static int film_check(const char *value, struct err *err)
     return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
 }
 
-static const struct message *last_answer(const struct engine *e)
-{
-    const struct engine_talk c = engine_talk(e);
-    for (size_t i = c.message_count; i-- > 0;) {
-        const struct message *m = c.messages + i;
-        if (m->generated && m->ids.count) return m;
-    }
-    return NULL;
-}
-
 // Returns the text of each token; a character of several tokens belongs to the last of them.
 static char **split_words(const struct tokenizer *t, const struct ids *ids)
 {
@@ -98,31 +88,13 @@ static int add_tokens(const struct shell *shell, const struct measure_request *r
     return status;
 }
 
-static int draw_frames(const struct shell *shell, struct film *film, struct err *err)
-{
-    const double count = (double)film->frame_count;
-    struct pace pace = pace_from(0);
-    for (size_t i = 0; i < film->frame_count; i++) {
-        sinks_progress(shell->sinks, &pace, "drawing", (double)i, count);
-        if (engine_cancelled(shell->engine)) return err_set(err, "stopped");
-        if (film_draw(film, i, err) < 0) return -1;
-    }
-    sinks_progress(shell->sinks, &pace, "drawing", count, count);
-    return film_close(film, err);
-}
-
-static void report_film(const struct shell *shell, size_t count, const char *path)
-{
-    char *what = xasprintf("film of %zu token%s", count, count == 1 ? "" : "s");
-    sinks_written(shell->sinks, "film", path, what);
-    figure_check_font(shell);
-    free(what);
-}
-
 static int film_of_answer(const struct shell *shell, const struct measure_request *request,
                           const char *path, struct err *err)
 {
-    const struct message *answer = last_answer(shell->engine);
+    const struct engine_talk c = engine_talk(shell->engine);
+    const struct message *answer = NULL;
+    for (size_t i = c.message_count; i-- > 0 && !answer;)
+        if (c.messages[i].generated && c.messages[i].ids.count) answer = &c.messages[i];
     if (!answer) return err_set(err, "a film shows the tokens of an answer: ask a question first");
     const size_t count = answer->ids.count < FILM_FRAMES ? answer->ids.count : FILM_FRAMES;
     const struct figure_look look = figure_look(engine_settings(shell->engine));
@@ -131,8 +103,24 @@ static int film_of_answer(const struct shell *shell, const struct measure_reques
     struct results r = { 0 };
     int status = film_open(&film, path, err);
     if (status == 0) status = add_tokens(shell, request, count, &film, &r, err);
-    if (status == 0) status = draw_frames(shell, &film, err);
-    if (status == 0) report_film(shell, film.frame_count, path);
+    const double frames = (double)film.frame_count;
+    struct pace pace = pace_from(0);
+    for (size_t i = 0; i < film.frame_count && status == 0; i++) {
+        sinks_progress(shell->sinks, &pace, "drawing", (double)i, frames);
+        status =
+            engine_cancelled(shell->engine) ? err_set(err, "stopped") : film_draw(&film, i, err);
+    }
+    if (status == 0) {
+        sinks_progress(shell->sinks, &pace, "drawing", frames, frames);
+        status = film_close(&film, err);
+    }
+    if (status == 0) {
+        char *what =
+            xasprintf("film of %zu token%s", film.frame_count, film.frame_count == 1 ? "" : "s");
+        sinks_written(shell->sinks, "film", path, what);
+        figure_check_font(shell);
+        free(what);
+    }
     film_release(&film);
     results_release(&r);
     for (size_t i = 0; i < answer->ids.count; i++) free(words[i]);

@@ -40,20 +40,6 @@ static int read_variable(struct jinja_arena *arena, struct jinja_value variables
     return 0;
 }
 
-static int read_arguments(struct jinja_arena *arena, struct jinja_value variables, int argc,
-                          char **argv, struct err *err)
-{
-    jinja_set(arena, variables, "add_generation_prompt", jinja_bool(true));
-    if (read_messages(arena, variables, argv[1], err) < 0) return -1;
-    for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], "--no-generation"))
-            jinja_set(arena, variables, "add_generation_prompt", jinja_bool(false));
-        else if (read_variable(arena, variables, argv[i], err) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 static int render_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct jinja_arena arena = { 0 };
@@ -64,9 +50,15 @@ static int render_run(struct shell *shell, int argc, char **argv, struct err *er
     if (!text) return -1;
     struct jinja *t = jinja_parse(text, size, argv[0], err);
     const struct jinja_value variables = jinja_dict(&arena);
-    if (!t || read_arguments(&arena, variables, argc, argv, err) < 0 ||
-        jinja_render(t, &arena, variables, 0, &output, err) < 0)
-        goto out;
+    jinja_set(&arena, variables, "add_generation_prompt", jinja_bool(true));
+    if (!t || read_messages(&arena, variables, argv[1], err) < 0) goto out;
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "--no-generation"))
+            jinja_set(&arena, variables, "add_generation_prompt", jinja_bool(false));
+        else if (read_variable(&arena, variables, argv[i], err) < 0)
+            goto out;
+    }
+    if (jinja_render(t, &arena, variables, 0, &output, err) < 0) goto out;
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_RENDERED, .text = output.text.data });
     status = 0;
 out:

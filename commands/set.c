@@ -219,27 +219,23 @@ const struct command command_reset = {
     .run = reset_run,
 };
 
-// "sample" and "sample." name the group of "sample.top_p".
-static bool in_group(const char *key, const char *group)
-{
-    size_t n = strlen(group);
-    if (n && group[n - 1] == '.') n--;
-    return !strncmp(key, group, n) && (!key[n] || key[n] == '.');
-}
-
 static int settings_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct settings *s = engine_settings(shell->engine);
     const struct setting *row;
     struct table_builder t;
+    char *group = xstrdup(argc ? argv[0] : "");
+    size_t n = strlen(group);
+    if (n && group[n - 1] == '.') group[n - 1] = 0; // "sample." is "sample"
     table_begin(&t, "settings", "key|value|default|allowed|help");
     for (int i = 0; (row = settings_row(i)); i++) {
-        if (argc && !in_group(row->key, argv[0])) continue;
+        if (argc && !setting_in(row, group) && strcmp(row->key, group) != 0) continue;
         char *allowed = setting_allowed(row);
         table_row(&t, "%s|%s|%s|%s|%s", row->key, settings_text(s, row->key), row->def, allowed,
                   row->help);
         free(allowed);
     }
+    free(group);
     if (argc && !t.count) return settings_unknown(argv[0], err);
     table_emit(&t, shell->sinks);
     return 0;

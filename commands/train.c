@@ -113,16 +113,6 @@ static void show_roles(const struct plan *p, const struct forecast *f)
     if (!p->o->shape) roles_say(f->role, engine_model(p->shell->engine), p->shell->sinks);
 }
 
-static int show_one(const struct plan *p, struct err *err)
-{
-    struct forecast f;
-    if (forecast(p, &f, err) < 0) return -1;
-    show_counts(p, &f);
-    show_memory(p, &f);
-    show_roles(p, &f);
-    return 0;
-}
-
 // Shows one row per training method.
 static int show_all(struct plan *p, struct err *err)
 {
@@ -168,7 +158,13 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
     }
     if (o.method) settings_reset(p.settings, "train.params");
     if (o.shape) settings_reset(p.settings, "adapter"); // it is the loaded model's
-    if (status == 0) status = o.all ? show_all(&p, err) : show_one(&p, err);
+    struct forecast f;
+    if (status == 0) status = o.all ? show_all(&p, err) : forecast(&p, &f, err);
+    if (status == 0 && !o.all) {
+        show_counts(&p, &f);
+        show_memory(&p, &f);
+        show_roles(&p, &f);
+    }
     settings_free(p.settings);
     return status;
 }
@@ -190,9 +186,8 @@ static const struct command_action actions[] = {
     { "plan", "[DATA]",
       "counts the trained parameters and forecasts memory with a dry run of the largest step, for "
       "the longest samples of DATA (default: a picture and 256 more rows each). Frozen weights "
-      "stay "
-      "memory-mapped and are listed separately (--all: the column MB is without them, the last one "
-      "with them). /job N shows the forecast next to the memory that a run used",
+      "stay memory-mapped and are listed separately (--all: the column MB is without them, the "
+      "last one with them). /job N shows the forecast next to the memory that a run used",
       0, -1, .run = plan_run, .options = plan_rows },
     { 0 },
 };
@@ -201,8 +196,7 @@ const struct command command_train = {
     .name = "train",
     .also = "finetune fine-tune lora sft learn",
     .usage = "/train DATA OUT [--images DIR] [--resume] [--ranks N] [--sbatch FILE] [--submit] | "
-             "plan [DATA] [--like SHAPE] "
-             "[--method M] [--all] [--rows N] [--ranks N]",
+             "plan [DATA] [--like SHAPE] [--method M] [--all] [--rows N] [--ranks N]",
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
         "DATA is a file that /data check accepts. It is checked first: invalid samples are\n"

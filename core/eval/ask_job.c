@@ -22,15 +22,14 @@
 #define AT(field) .at = offsetof(struct ask_options, field)
 const struct option_row ask_rows[] = {
     { "--data", "FILE",
-      "JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"}, {\"id\", "
-      "\"image\", \"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
+      "JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"}, {\"id\", \"image\", "
+      "\"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
       OPTION_TEXT, AT(set.data) },
     { "--out", "FILE",
       "one JSON line per sample: id, question, answer, ids, tokens, times, or error, SHA-256 of "
-      "the "
-      "pictures, and the model, adapter and settings. Samples already in FILE are skipped, so an "
-      "interrupted run can be repeated with the same model and settings; changing a setting ends "
-      "the run",
+      "the pictures, and the model, adapter and settings. Samples already in FILE are skipped, so "
+      "an interrupted run can be repeated with the same model and settings; changing a setting "
+      "ends the run",
       OPTION_TEXT, AT(out) },
     { "--again", NULL, "answers all samples again; the new answers replace FILE once all are done",
       OPTION_FLAG, AT(again) },
