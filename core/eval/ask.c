@@ -68,9 +68,9 @@ static void capture_emit(void *self, const struct event *event)
     struct capture *c = self;
     if (event->kind == EVENT_SETTING) {
         // The user's settings change permanently: reports it, but not as part of the answer.
-        struct event told = *event;
-        told.count = 0;
-        sinks_emit(&c->a->said, &told);
+        struct event copy = *event;
+        copy.count = 0;
+        sinks_emit(&c->a->said, &copy);
         note_change(c);
     }
     if (event->kind != EVENT_ANSWER) return;

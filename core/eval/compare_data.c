@@ -142,9 +142,8 @@ static int measure(struct asked *a, const struct asked *first, struct evaluate_p
                    struct err *err)
 {
     const struct step_logits *full = &first->full;
-    const size_t room = (size_t)full->steps + 1;
-    double *distances = xcalloc(room, sizeof *distances);
-    int64_t *best = xcalloc(room, sizeof *best);
+    double *distances = xcalloc((size_t)full->steps + 1, sizeof *distances);
+    int64_t *best = xcalloc((size_t)full->steps + 1, sizeof *best);
     conversation_drop(p->c, 1); // its own answer
     const int status = compare_forced(p->c, p->settings, p->hooks, p->cancel, full, &first->ids,
                                       distances, best, err);

@@ -20,12 +20,12 @@
 
 // --- reports ------------------------------------------------------------------------------------
 
-static void notify(struct evaluating *v, const struct evaluated *told)
+static void add_outcome(struct evaluating *v, const struct evaluated *outcome)
 {
     if (v->packs)
-        evaluate_pack(&v->kept, told);
+        evaluate_pack(&v->kept, outcome);
     else
-        evaluate_count(v, told);
+        evaluate_count(v, outcome);
 }
 
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
@@ -51,13 +51,13 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
                  const struct metric *m, const char *why)
 {
     char *id = evaluate_name(s);
-    struct evaluated told = outcome_of(v, s, id);
-    told.metric = m;
-    told.skipped = why;
-    told.prompt = q ? q->text : "";
-    told.turn = q ? q->turn : 0;
-    told.reference = q && q->reference_count ? q->references[0] : "";
-    notify(v, &told);
+    struct evaluated outcome = outcome_of(v, s, id);
+    outcome.metric = m;
+    outcome.skipped = why;
+    outcome.prompt = q ? q->text : "";
+    outcome.turn = q ? q->turn : 0;
+    outcome.reference = q && q->reference_count ? q->references[0] : "";
+    add_outcome(v, &outcome);
     free(id);
 }
 
@@ -81,22 +81,23 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
         return 1;
     }
     char *id = evaluate_name(s);
-    struct evaluated told = outcome_of(v, s, id);
-    told.metric = m;
-    told.turn = q->turn;
-    told.prompt = q->text;
-    told.answer = raw;
-    told.scored_text = mc->answer ? mc->answer : "";
-    told.thought = thought;
-    told.lost = s->lost           ? s->lost
-                : own && m->loses ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
-                                  : 0;
-    told.found = o.found;
-    told.reference = q->reference_count ? q->references[0] : "";
-    told.score = o.score;
-    told.class = o.class;
-    told.cut = cut;
-    notify(v, &told);
+    struct evaluated outcome = outcome_of(v, s, id);
+    outcome.metric = m;
+    outcome.turn = q->turn;
+    outcome.prompt = q->text;
+    outcome.answer = raw;
+    outcome.scored_text = mc->answer ? mc->answer : "";
+    outcome.thought = thought;
+    outcome.lost = s->lost ? s->lost
+                   : own && m->loses
+                       ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
+                       : 0;
+    outcome.found = o.found;
+    outcome.reference = q->reference_count ? q->references[0] : "";
+    outcome.score = o.score;
+    outcome.class = o.class;
+    outcome.cut = cut;
+    add_outcome(v, &outcome);
     free(id);
     return 0;
 }

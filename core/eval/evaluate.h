@@ -137,7 +137,7 @@ struct evaluation {
     // first (NaN: too few).
     const struct set_total *total;
     struct set_score *scores; // [score_count]
-    size_t score_count, score_room;
+    size_t score_count, score_capacity;
     struct names groups; // owner of their names
     struct set_number numbers[SET_NUMBERS];
     int number_count;
@@ -165,9 +165,9 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g,
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
 // The text to submit: the answer, or the choice that was ranked first; NULL when skipped.
-const char *evaluated_answer(const struct evaluated *told);
-// Adds a scored question: metric, kind, group, score and class of *told.
-void evaluation_note(struct evaluation *e, const struct evaluated *told);
+const char *evaluated_answer(const struct evaluated *outcome);
+// Adds a scored question: metric, kind, group, score and class of *outcome.
+void evaluation_note(struct evaluation *e, const struct evaluated *outcome);
 void evaluation_release(struct evaluation *e);
 // The total of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);

@@ -1,8 +1,8 @@
 // core/eval/evaluate_ahead.c -- reads the samples of an evaluation and decodes their pictures in a
 // thread, while the model answers.
 //
-// The thread walks through the samples as evaluate_next does and queues them in that order. What
-// waits is bounded: a number of samples, and bytes of their pictures beyond the first sample's.
+// The thread reads the samples as evaluate_next does and queues them in that order. The queue is
+// bounded by a number of samples, and by bytes of their pictures beyond the first sample's.
 // A picture that cannot be decoded, or is not prepared for another reason, is decoded when it is
 // shown, which reports the error.
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "core/eval/evaluate_parts.h"
 
-enum { SAMPLES = 32, ROOM = 32 << 20 }; // that wait; bytes of pixels and files
+enum { SAMPLES = 32, CAPACITY = 32 << 20 }; // of the queue; bytes of pixels and files
 
 struct ahead {
     const struct evaluating *v;
@@ -27,8 +27,8 @@ struct ahead {
 // Of the thread alone.
 struct walk {
     struct image_decoder *decoder;
-    int64_t chosen;     // samples of the kinds asked for
-    struct shown shown; // by the last sample that shows something here
+    int64_t chosen;     // samples of the chosen kinds
+    struct shown shown; // by the last sample with decoded pictures
 };
 
 static size_t bytes_of(const struct ahead_sample *s)
@@ -71,11 +71,11 @@ static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahe
         decode(a, w, s);
 }
 
-// Queues a sample once there is room; false: stopped.
+// Queues a sample, once the queue has space; false: stopped.
 static bool put(struct ahead *a, struct ahead_sample *s)
 {
     pthread_mutex_lock(&a->lock);
-    while (!a->stop && (a->count == SAMPLES || (a->count && a->bytes + bytes_of(s) > ROOM)))
+    while (!a->stop && (a->count == SAMPLES || (a->count && a->bytes + bytes_of(s) > CAPACITY)))
         pthread_cond_wait(&a->taken, &a->lock);
     const bool stop = a->stop;
     if (!stop) {

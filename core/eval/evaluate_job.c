@@ -227,11 +227,11 @@ static bool shows_pictures(const struct evaluate_options *o)
 static void put_pictures(struct evaluate_work *w, const struct evaluated *e, cJSON *line)
 {
     char hex[HASH_HEX] = "";
-    if (!shows_pictures(&w->options) || e->done == w->told) return;
+    if (!shows_pictures(&w->options) || e->done == w->pictured) return;
     identity_add_pictures_at(&w->data, e->index, hex, seen(w));
     cJSON_AddNumberToObject(line, "at", (double)e->index);
     cJSON_AddStringToObject(line, "pictures", hex);
-    w->told = e->done;
+    w->pictured = e->done;
 }
 
 static int write_line(struct evaluate_work *w, const struct evaluated *e)

@@ -67,11 +67,11 @@ struct evaluate_work {
     struct dataset data;
     struct submission *submission; // answers for --submit; NULL: not asked for
     struct data_notices notices;
-    int64_t first;   // samples of earlier processes
-    int64_t told;    // the last sample whose pictures were written
-    int64_t marred;  // the last sample of an earlier process that counts as skipped
-    bool stopped;    // while a file's answers were matched
-    struct err lost; // why the state cannot be written
+    int64_t first;    // samples of earlier processes
+    int64_t pictured; // the last sample whose pictures were written
+    int64_t marred;   // the last sample of an earlier process that counts as skipped
+    bool stopped;     // while a file's answers were matched
+    struct err lost;  // why the state cannot be written
 };
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.

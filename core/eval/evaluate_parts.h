@@ -161,7 +161,7 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // Ends a sample; `bad`: some question of it could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports a scored question.
-void evaluate_count(struct evaluating *v, const struct evaluated *told);
+void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
 // Appends a copy of a scored question, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);
 // Shares the scores among all ranks, once each has done its share of a round, or at the end

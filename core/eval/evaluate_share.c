@@ -18,7 +18,7 @@
 #include "core/eval/grid.h"
 #include "core/stages/stages.h"
 
-// The texts of a struct evaluated; NULL is a text too.
+// The texts of a struct evaluated, which may be NULL.
 static const size_t texts[] = {
     offsetof(struct evaluated, id),          offsetof(struct evaluated, kind),
     offsetof(struct evaluated, prompt),      offsetof(struct evaluated, answer),
@@ -33,10 +33,9 @@ static const char **text_at(struct evaluated *e, int i)
     return (const char **)((char *)e + texts[i]);
 }
 
-// Pointers mean nothing to another process: the metric's is its number, and texts that are there
-// follow.
+// Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
 struct packed {
-    bool ends, bad; // the end of a sample, with nothing else; something of it could not be scored
+    bool ends, bad; // the end of a sample, without a score; some question of it was not scored
     struct evaluated e;
     int metric; // -1: none
 };
@@ -52,21 +51,21 @@ void evaluate_pack(struct buf *b, const struct evaluated *e)
         if (*text_at(&p.e, i)) buf_add(b, *text_at(&p.e, i), strlen(*text_at(&p.e, i)) + 1);
 }
 
-void evaluate_count(struct evaluating *v, const struct evaluated *told)
+void evaluate_count(struct evaluating *v, const struct evaluated *outcome)
 {
     struct evaluation *e = v->e;
-    if (told->skipped) {
-        if (!e->why) e->why = xasprintf("sample %s: %s", told->id, told->skipped);
+    if (outcome->skipped) {
+        if (!e->why) e->why = xasprintf("sample %s: %s", outcome->id, outcome->skipped);
     } else {
-        evaluation_note(e, told);
-        e->cut[told->cut]++;
-        e->thoughts[told->thought]++;
-        e->lost += told->lost;
+        evaluation_note(e, outcome);
+        e->cut[outcome->cut]++;
+        e->thoughts[outcome->thought]++;
+        e->lost += outcome->lost;
     }
-    if (v->r->report && !v->r->report(v->r->self, told)) v->stopped = true;
+    if (v->r->report && !v->r->report(v->r->self, outcome)) v->stopped = true;
 }
 
-// Counts in v what was packed, and clears it.
+// Counts the packed scores in v, and clears them.
 static void unpack(struct evaluating *v, struct buf *kept)
 {
     for (size_t at = 0; at < kept->length;) {
@@ -92,8 +91,8 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
     return grid_deals(number, v->team, v->number);
 }
 
-// Has each of the team done its share of the round? A run resumed in the middle of a round finishes
-// that round first: only the shares of whole rounds, joined, are in the order of the samples.
+// Has each of the team done its share of the round? A run resumed within a round finishes that
+// round first: only the joined shares of whole rounds are in the order of the samples.
 static bool ends_round(const struct evaluating *v)
 {
     return v->done > v->shared && grid_ends_round(v->done, v->team);
@@ -125,12 +124,12 @@ void evaluate_share(struct evaluating *v, bool rest)
 
 // --- flights -------------------------------------------------------------------------------------
 
-// For each stage: with one alone, a prompt in one stage keeps the tokens of all others waiting.
+// Flights of each stage: with one, a prompt in one stage delays the tokens of all others.
 enum { FLIGHTS = 2 };
 
 struct flight {
     struct evaluate_request request;
-    struct evaluation scratch; // counts nothing: what it scores is packed
+    struct evaluation scratch; // stays empty: the scores are packed
     struct evaluating *v;
     pthread_t thread;
     bool more;
@@ -190,7 +189,7 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
     const int count = FLIGHTS * stages_of(&r->model->decoder)->count;
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
-    struct err ignored; // of flights, which have counted nothing, or of a part, without totals
+    struct err ignored; // flights have no totals
     int more;
     for (int i = 0; i < count; i++) {
         struct flight *f = &flights[i];

@@ -28,28 +28,28 @@ struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m
     return &e->totals[e->total_count++].tally;
 }
 
-void evaluation_note(struct evaluation *e, const struct evaluated *told)
+void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
 {
-    metric_tally_add(evaluate_total(e, told->metric, told->kind),
-                     &(struct metric_outcome){ .score = told->score, .class = told->class });
+    metric_tally_add(evaluate_total(e, outcome->metric, outcome->kind),
+                     &(struct metric_outcome){ .score = outcome->score, .class = outcome->class });
     if (!e->total) return;
-    const size_t kind = names_add(&e->kinds, told->kind, NULL);
-    const size_t group = names_add(&e->groups, told->group, NULL);
-    if (e->score_count == e->score_room) {
-        e->score_room = e->score_room ? 2 * e->score_room : 256;
-        e->scores = xreallocarray(e->scores, e->score_room, sizeof *e->scores);
+    const size_t kind = names_add(&e->kinds, outcome->kind, NULL);
+    const size_t group = names_add(&e->groups, outcome->group, NULL);
+    if (e->score_count == e->score_capacity) {
+        e->score_capacity = e->score_capacity ? 2 * e->score_capacity : 256;
+        e->scores = xreallocarray(e->scores, e->score_capacity, sizeof *e->scores);
     }
     e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
                                                       .group = e->groups.list[group],
-                                                      .score = told->score,
-                                                      .class = told->class };
+                                                      .score = outcome->score,
+                                                      .class = outcome->class };
 }
 
-const char *evaluated_answer(const struct evaluated *told)
+const char *evaluated_answer(const struct evaluated *outcome)
 {
-    if (told->skipped) return NULL;
-    if (told->metric->way != METRIC_RANKS) return told->scored_text;
-    return told->found ? told->found : "";
+    if (outcome->skipped) return NULL;
+    if (outcome->metric->way != METRIC_RANKS) return outcome->scored_text;
+    return outcome->found ? outcome->found : "";
 }
 
 // --- answers that a limit ended ------------------------------------------------------------------
@@ -81,7 +81,7 @@ static int compare_totals(const void *a, const void *b)
     return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
 }
 
-// For each metric the sum over its kinds, then the kinds where there are several.
+// For each metric the sum over its kinds; then, if there are several, the kinds.
 void evaluate_totals(struct evaluation *e)
 {
     const size_t parts = e->total_count;

@@ -21,7 +21,7 @@ static const size_t none = (size_t)-1;
 
 struct given_line {
     size_t id;            // of names
-    char *prompt;         // NULL: it has none
+    char *prompt;         // NULL: none
     char *written, *text; // the id as in the file; the answer
     int64_t number;       // in the file, from 1
     bool used;
@@ -38,9 +38,9 @@ struct given_question {
 struct given {
     struct names ids;
     struct given_line *lines;
-    size_t line_count, line_room;
+    size_t line_count, line_capacity;
     struct given_question *questions; // in the order of samples
-    size_t question_count, question_room;
+    size_t question_count, question_capacity;
     struct tally_of_id {
         size_t lines, questions;
         bool matched; // by a prompt
@@ -85,7 +85,7 @@ static char *plain_prompt(const char *prompt)
 
 // --- the file ------------------------------------------------------------------------------------
 
-// A text, or a whole number as it is written.
+// A text, or a whole number as in the file.
 static char *read_text(const cJSON *line, const char *const *keys)
 {
     for (; *keys; keys++) {
@@ -110,9 +110,9 @@ static int read_line(struct given *g, const struct dataset *d, int64_t i, struct
                                .number = d->entries[i].line };
     free(prompt);
     cJSON_Delete(json);
-    if (g->line_count == g->line_room) {
-        g->line_room = g->line_room ? 2 * g->line_room : 256;
-        g->lines = xreallocarray(g->lines, g->line_room, sizeof *g->lines);
+    if (g->line_count == g->line_capacity) {
+        g->line_capacity = g->line_capacity ? 2 * g->line_capacity : 256;
+        g->lines = xreallocarray(g->lines, g->line_capacity, sizeof *g->lines);
     }
     if (line.written) line.id = number_of_id(g, line.written);
     g->lines[g->line_count++] = line;
@@ -141,9 +141,9 @@ struct given *given_read(const char *path, struct err *err)
 void given_add_question(struct given *g, const char *id, const char *prompt, int64_t sample,
                         size_t message)
 {
-    if (g->question_count == g->question_room) {
-        g->question_room = g->question_room ? 2 * g->question_room : 256;
-        g->questions = xreallocarray(g->questions, g->question_room, sizeof *g->questions);
+    if (g->question_count == g->question_capacity) {
+        g->question_capacity = g->question_capacity ? 2 * g->question_capacity : 256;
+        g->questions = xreallocarray(g->questions, g->question_capacity, sizeof *g->questions);
     }
     g->questions[g->question_count++] = (struct given_question){ .id = number_of_id(g, id),
                                                                  .prompt = plain_prompt(prompt),

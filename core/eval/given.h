@@ -11,9 +11,9 @@
 // "prediction" or "response": what --submit writes, LLaVA's answer files, VQAv2's upload.
 //
 // Several questions may have one id (LLaVA's TextVQA and MME name them by their picture). Their
-// answers are told apart by "prompt" (or "question"): the whole text, else its first line. If no
-// prompt of an id is that of a question, its lines count in the order of its questions, provided
-// that there are as many. Any other line is unused.
+// answers are matched by "prompt" (or "question"): the whole text, else its first line. If no
+// prompt of an id matches a question, its lines count in the order of its questions, provided that
+// there are as many. Any other line is unused.
 #ifndef CORE_EVAL_GIVEN_H
 #define CORE_EVAL_GIVEN_H
 

@@ -31,7 +31,7 @@ struct grid grid_of_engine(struct engine *e)
                           .backend = engine_backend(e),
                           .engine = e,
                           .sinks = engine_sinks(e),
-                          .told = clock_seconds() };
+                          .reported = clock_seconds() };
 }
 
 static bool is_taken(const struct grid *g, const char *name)
@@ -202,8 +202,8 @@ void grid_progress(struct grid *g, const char *doing, double done, double all)
 {
     const struct job *j = g->job;
     const double now = clock_seconds();
-    if (!j && now - g->told < 0.2) return;
-    g->told = now;
+    if (!j && now - g->reported < 0.2) return;
+    g->reported = now;
     grid_report(g, (struct event_progress){ .job = j ? j->id : 0,
                                             .what = j && j->kind ? j->kind->name : doing,
                                             .step = done,

@@ -83,7 +83,7 @@ struct grid {
     bool together;
     FILE *state;                // the kept lines of the open cell; NULL: none
     size_t at, mine;            // cells of this group done, and all
-    double begun, told;         // start of the cell; last progress in the shell
+    double begun, reported;     // start of the cell; last progress in the shell
     struct pace pace;           // of the cell
     int64_t number;             // reports so far, in earlier processes too: the index of the next
     struct event_progress last; // end of group 0, emitted when all groups have ended

@@ -1,7 +1,7 @@
 // core/eval/loss.c -- losses and gradients of samples.
 //
 //   pictures -> encoder -> projector -> visual tokens -> splice -> layers -> h[L]
-//   h[L], the rows that must predict something -> final norm -> head and cross entropy in chunks
+//   h[L], the rows with a target -> final norm -> head and cross entropy in chunks
 //
 // Several samples form one long sequence in which every row sees only its sample, so that matrix
 // products are large enough to be efficient.
@@ -192,7 +192,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
         stages_tell(g, stages, losses, count * sizeof *losses);
         if (!graph_ok(g)) status = -1;
     }
-    for (size_t k = 0; k < count; k++) { // and what methods add to them (IRA)
+    for (size_t k = 0; k < count; k++) { // with the terms of methods (IRA)
         losses[k] += b.samples[k].penalty;
         if (items[k].kl) *items[k].kl = b.samples[k].kl;
     }

@@ -55,8 +55,8 @@ struct identity identity_of(const cJSON *record)
 
 // --- differences ---------------------------------------------------------------------------------
 
-// The first line of `list` that differs from the other list's line with its key (*other, NULL if it
-// has none); NULL if none differs. The caller frees both.
+// The first line of `list` that is not in the other list; *other: that list's line with its key, or
+// NULL. NULL: no difference. The caller frees both.
 static char *first_difference(const char *list, const char *others, char **other)
 {
     char *one;

@@ -1,12 +1,12 @@
-// core/jobs/identity.h -- what must be unchanged for work to be resumed (training, evaluation,
-// comparison, calibration), and what differs.
+// core/jobs/identity.h -- the inputs that must be unchanged for work to be resumed (training,
+// evaluation, comparison, calibration), and their first difference.
 //
 //   struct identity is = { .settings = lines, .model = fingerprint, .data = hex, ... };
 //   identity_put(&is, record);                              // into a record of JSON
 //   struct identity was = identity_of(record);              // borrows its texts
 //   if (identity_same(&was, &is, &err) < 0) ...             // names the first thing that differs
 //
-// Hashes are SHA-256 as text; "" means that there is nothing to hash.
+// Hashes are SHA-256 as text; "": nothing to hash.
 #ifndef CORE_JOBS_IDENTITY_H
 #define CORE_JOBS_IDENTITY_H
 
@@ -21,14 +21,14 @@ struct sample;
 struct identity {
     const char *settings;          // "key=value" lines
     const char *model;             // fingerprint
-    const char *files;             // checkpoint.files: which one differs
+    const char *files;             // checkpoint.files, to name the one that differs
     const char *data;              // of the data file
     const char *held;              // of the validation's own data file
     const char *answers;           // of the file of --answers
     const char *adapter;           // of the adapter's files that training continues from
     const char *pictures;          // of the bytes of the pictures named in the data
     const char *samples;           // over the indices and lengths of the used samples
-    struct checkpoint *checkpoint; // the loaded model's; NULL for what was recorded
+    struct checkpoint *checkpoint; // the loaded model's; NULL in a recorded identity
     const char *data_path;         // for messages about a job's data; NULL: a training's
 };
 
@@ -37,13 +37,13 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
 void identity_put(const struct identity *id, cJSON *record);
 struct identity identity_of(const cJSON *record);
 
-// Adds to *hex ("" at first) the pictures of a sample, as they can be read now, and counts them in
-// *n. NULL s: it cannot be read; NULL n: they are not counted.
+// Hashes the pictures of a sample into *hex ("" at first), and counts them in *n. s NULL:
+// unreadable; n NULL: no counts.
 void identity_add_pictures(const struct dataset *data, const struct sample *s, char hex[HASH_HEX],
                            struct data_notices *n);
 void identity_add_pictures_at(const struct dataset *data, int64_t index, char hex[HASH_HEX],
                               struct data_notices *n);
-// Compares those of one sample; the message names it.
+// Compares the pictures of one sample; the message names it.
 int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
                            struct data_notices *n, struct err *err);
 

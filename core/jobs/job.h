@@ -27,8 +27,8 @@
 // Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
 // line to the job's log; no other log file is needed.
 //
-// Room core/jobs/: what a job is, its state file, what must be unchanged for it to be resumed, and
-// the memory of its process. Uses data, adapter, ranks and what they use.
+// Room core/jobs/: kinds of jobs and their reports, state files, the identity of work that is
+// resumed, and the memory of its process. Uses data, adapter, ranks and what they use.
 #ifndef CORE_JOBS_JOB_H
 #define CORE_JOBS_JOB_H
 
@@ -49,7 +49,7 @@ struct hooks;
 
 // Reasons to stop. In each case run() returns JOB_STOPPED.
 enum job_stop {
-    JOB_GO,     // not at all
+    JOB_GO,     // none
     JOB_PAUSE,  // write a checkpoint: another process will resume from it
     JOB_CANCEL, // cancel: files on disk stay, nothing needs to be written
 };
@@ -66,9 +66,8 @@ struct job {
     struct settings *settings; // a copy of the starting shell's settings
     const struct backend *backend;
     struct sinks *sinks;
-    // The processes that share the work, NULL: this one alone. All of them run the job; rank 0
-    // alone reports and writes, the sinks of the others are nobody's. A rank that fails, or is told
-    // to stop, ends all: only what job_agree says is known to all.
+    // The processes that share the work; NULL: this one alone. All run the job; only rank 0 reports
+    // and writes. A rank that fails or must stop ends all; job_agree gives all the same answer.
     struct ranks *ranks;
     bool resumed;      // it ran before: continue from the last checkpoint, if there is one
     const char *state; // the job's folder beside the database, for internal files
@@ -78,17 +77,17 @@ struct job {
     atomic_bool hurry; // a stop was requested: job_yield no longer blocks
     // Set by the runner: is there a reason to stop? NULL: never.
     enum job_stop (*ask)(struct job *j);
-    // Set by the runner: ranks that work in parts (ranks_part) report in parallel. The first rank
-    // of part 1, 2, ... calls it once; from then on its sinks are kept, and it learns by itself of
-    // a reason to stop. NULL: there are no ranks.
+    // Set by the runner, for ranks that work in parts (ranks_part): the first rank of part 1, 2,
+    // ... calls it once; from then on its reports are stored, and it checks for a reason to stop.
+    // NULL: no ranks.
     void (*report_too)(struct job *j, int part);
-    // Set by the runner, with a text: why it cannot keep reports any more. NULL: it need not.
+    // Set by the runner: a text says why reports are no longer stored. NULL: they need not be.
     const struct err *lost;
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
     // request. NULL: nothing to check.
     void (*look)(struct job *j);
     void *runner;
-    struct pace reading; // of long files, by what does not know of the job
+    struct pace reading; // of long files, for readers outside the job's code
     int answering;       // file that shells lock while they answer (job_yield); -1 = none
 };
 
@@ -142,14 +141,14 @@ void job_kinds_hand_over(const struct job_kind *const *all);
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
 
-// Long reading of files hears of the job's cancel and shows its progress (core/base/cancel.h), in
-// this thread: until cancel_unwatch(&j->cancel), or an engine is made.
+// Connects long reading of files in this thread with the job's cancel and progress
+// (core/base/cancel.h), until cancel_unwatch(&j->cancel), or until an engine is created.
 void job_watch(struct job *j);
 
 // Call it often, at least once a step: it checks the request at most a few times a second.
 enum job_stop job_stopped(struct job *j);
 
-// The same, as rank 0 says it to all: at the same places in each rank.
+// The same answer in all ranks, that of rank 0; all call it at the same points.
 enum job_stop job_agree(struct job *j);
 
 // Checks whether to end at once, a few times a second. Blocks while a shell with
@@ -160,7 +159,7 @@ void job_hooks(struct job *j, struct hooks *hooks);
 
 // Reports of a job.
 void job_metric(struct job *j, const char *series, int64_t step, double value); // of this step
-void job_step(struct job *j, int64_t step); // this step is reported completely: kept from here on
+void job_step(struct job *j, int64_t step); // ends the reports of this step, which are then stored
 // Continues at this step: discards reports of this and later ones.
 void job_rewind(struct job *j, int64_t step);
 // progress: step of steps; loss NaN when unknown. The time left is that of `pace`.

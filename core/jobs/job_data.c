@@ -200,7 +200,7 @@ int job_data_same(struct ranks *r, const char *data, const char *known, struct e
     char hash[HASH_HEX] = "";
     if (!r) return 0;
     const int status =
-        hash_data(data, known, hash, err); // rank 0 shares even what it could not read
+        hash_data(data, known, hash, err); // rank 0 shares its hash even after an error
     const bool same = ranks_same(r, hash, sizeof hash);
     if (status < 0 || same) return status;
     return err_set(err, "'%s' is not the same here as for rank 0: every rank needs the same files",

@@ -16,8 +16,7 @@
 
 struct ranks;
 
-// Takes a line that an earlier process wrote. False: it is invalid; it and all later lines are cut
-// off.
+// Takes a line of an earlier process. False: invalid; it and all later lines are cut off.
 typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {

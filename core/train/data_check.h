@@ -1,5 +1,5 @@
 // core/train/data_check.h -- checks a data set before training: usable samples, their lengths, and
-// what is wrong with the rest.
+// the problems of the others.
 //
 //   struct data_check c;
 //   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
@@ -20,7 +20,7 @@ struct model;
 struct settings;
 
 enum data_problem {
-    DATA_UNREADABLE,      // no sample at all
+    DATA_UNREADABLE,      // not a sample
     DATA_MARKS,           // "<image>" marks and pictures do not match
     DATA_PICTURE_MISSING, // no such file
     DATA_PICTURE_BROKEN,  // not readable as a picture
@@ -43,8 +43,8 @@ struct data_sample {
     bool usable;  // selected and without problems
     int32_t kind; // in kinds.list
     int32_t answers, pictures;
-    // The first sample that shows one of its pictures, or a picture of those samples, and so on;
-    // itself if it has none. Pictures are equal if their bytes are.
+    // The first sample of all that are linked with it by shared pictures; itself without pictures.
+    // Pictures are equal if their bytes are.
     int64_t group;
     int32_t text, visual, trained; // tokens, when `counted`
     bool counted;

@@ -85,9 +85,9 @@ static uint64_t bytes_of(const struct picture *p)
     return bytes + (p->visual ? tensor_bytes(p->visual) : 0);
 }
 
-static uint64_t room(const struct feed *f)
+static uint64_t capacity(const struct feed *f)
 {
-    return f->room ? f->room : FEED_ROOM;
+    return f->capacity ? f->capacity : FEED_CAPACITY;
 }
 
 static void note(struct feed *f, uint64_t used)
@@ -96,11 +96,11 @@ static void note(struct feed *f, uint64_t used)
     if (used > f->most) f->most = used;
 }
 
-// Caches the picture if there is room; *ours: not cached, owned by the caller.
+// Caches the picture, unless the cache is full; *ours: not cached, owned by the caller.
 static void keep(struct feed *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
-    *ours = f->used + bytes > room(f);
+    *ours = f->used + bytes > capacity(f);
     if (*ours) return;
     const size_t i = names_add(&f->keys, key, NULL);
     f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
@@ -133,7 +133,7 @@ static int encode_cached(struct feed *f, struct graph *g, size_t i, struct pictu
     p->image = (struct image){ 0 };
     *ours = true;
     if (status < 0) return -1;
-    *ours = f->used - before + bytes_of(p) > room(f);
+    *ours = f->used - before + bytes_of(p) > capacity(f);
     if (*ours) return 0;
     image_release(&f->known[i].image);
     f->known[i].visual = p->visual;

@@ -7,9 +7,8 @@
 //   feed_item_release(&f, &item);
 //   feed_release(&f);
 //
-// Pictures are decoded in a child as everywhere (core/picture/image.h); what was decoded is cached
-// for the next sample or epoch while there is room. While encoder and projector are frozen, visual
-// tokens are computed once and cached instead.
+// Decodes pictures in a child process (core/picture/image.h) and caches them for the next sample or
+// epoch, up to a capacity. While encoder and projector are frozen, caches visual tokens instead.
 #ifndef CORE_TRAIN_FEED_H
 #define CORE_TRAIN_FEED_H
 
@@ -22,9 +21,9 @@ struct feed {
     const struct model *model;
     const struct settings *settings;
     const struct backend *backend;
-    bool frozen;   // encoder and projector are frozen
-    uint64_t room; // bytes of pictures to cache; 0: 512 MB
-    // The feed's own.
+    bool frozen;       // encoder and projector are frozen
+    uint64_t capacity; // bytes of pictures to cache; 0: 512 MB
+    // Internal.
     struct image_decoder *decoder;
     struct names keys;     // of path and form (picture_shape.several)
     struct picture *known; // [known_count] as in keys: pixels or visual tokens
@@ -32,7 +31,7 @@ struct feed {
     uint64_t used, most; // bytes of them, now and at peak
 };
 
-enum { FEED_ROOM = 512 << 20 };
+enum { FEED_CAPACITY = 512 << 20 };
 
 struct feed_item {
     struct labels labels;
@@ -44,10 +43,10 @@ struct feed_item {
 // `g`: for visual tokens, without a tape of its own. A zeroed item may be released in any case.
 int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
               struct err *err);
-// Caches a decoded picture, one of `shown` in its sample, if there is room: then *image is taken
-// over.
+// Caches a decoded picture, one of `shown` in its sample, and takes *image, unless the cache is
+// full.
 void feed_keep(struct feed *f, const char *path, size_t shown, struct image *image);
-// Visual tokens of a picture besides its pixels, in the backend's memory.
+// Adds visual tokens to a picture, in the backend's memory.
 int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err);
 void feed_picture_release(const struct backend *b, struct picture *p);
 void feed_item_release(struct feed *f, struct feed_item *item);

@@ -1,4 +1,4 @@
-// core/train/forecast.c -- a training run on a device that computes nothing, counted.
+// core/train/forecast.c -- counts the memory of a training run on a device that computes nothing.
 //
 //   outline of the model -> sft_prepare -> the micro-batch with the largest pass -> sft_memory
 //
@@ -43,7 +43,7 @@ static bool has_own_memory(const struct backend *b)
 
 // Free memory for this process, with the part of the forecast that it has already allocated. Ranks
 // share that of their machine; each has a GPU of its own.
-static uint64_t room(const struct load *load)
+static uint64_t free_memory(const struct load *load)
 {
     const struct ranks *r = load->real ? load->real->job->ranks : NULL;
     const struct backend *b = load->real ? load->real->job->backend : NULL;
@@ -129,7 +129,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     return feed_encode(&feed, &d->t.graph, p, err);
 }
 
-// Samples of equal rows that a rank computes in one go.
+// Samples of equal rows that a rank computes together.
 static int64_t samples_of_rank(struct sft *t)
 {
     t->plan.batch = settings_integer(t->job->settings, "train.batch");
@@ -181,7 +181,7 @@ static size_t level_lanes(struct lanes *l)
         if (l->list[k].tape.peak > pool) pool = l->list[k].tape.peak;
     }
     for (int k = 0; k < LANES; k++) {
-        if (!l->list[k].arena.peak) continue; // there are fewer samples than lanes
+        if (!l->list[k].arena.peak) continue; // fewer samples than lanes
         l->list[k].arena.peak = arena;
         l->list[k].tape.held = held;
         l->list[k].tape.peak = pool;
@@ -224,7 +224,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     // At least the pictures that the check has decoded, at most as many as the cache holds.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
     const uint64_t have = real->train.feed.used + real->held.feed.used;
-    if (*pictures > FEED_ROOM) *pictures = FEED_ROOM;
+    if (*pictures > FEED_CAPACITY) *pictures = FEED_CAPACITY;
     if (*pictures < have) *pictures = have;
     return 0;
 }
@@ -238,7 +238,7 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     if (count_once(f, outline, s, load, err) < 0) return -1;
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
     const uint64_t own = memory_own(&f->parts);
-    const uint64_t most = room(load);
+    const uint64_t most = free_memory(load);
     if (most > own)
         f->keep = f->parts.of[MEMORY_ACTIVATIONS] + (most - own) / 2;
     else if (has_own_memory(load->where))

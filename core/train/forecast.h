@@ -6,8 +6,8 @@
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
 // The forecast is the run itself on a device that computes nothing (core/graph/dry.h): it allocates
-// the parameters, runs the largest forward and backward passes, and counts with the function that
-// counts a real run (sft_memory), so it cannot diverge from what a run does.
+// the parameters, runs the largest forward and backward passes, and counts by the function that
+// counts a real run (sft_memory), so the two cannot diverge.
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
@@ -37,7 +37,7 @@ struct forecast {
     // Pixels of the picture that a sample is assumed to show, in a model that reads pictures near
     // their own size; 0: its size makes no difference, or the data's pictures are counted.
     int64_t picture_width, picture_height;
-    enum method_role role[METHODS_MAX]; // what methods do in the run, by method_at
+    enum method_role role[METHODS_MAX]; // of the methods in the run, by method_at
 };
 
 // For a loaded model (only read), with micro-batches of samples of `rows` rows each, with one

@@ -51,7 +51,7 @@ void frozen_restore(struct model *m)
         if (!w->rounded) continue;
         const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
         backend_enter(b, w->gpu);
-        // A device that computes nothing has the file's own memory, as it was.
+        // A device that computes nothing uses the file's own memory, which is unchanged.
         if (b->own_memory && s) b->upload(w->tensor->data, s->data, s->bytes);
         w->tensor->dtype = DTYPE_F16;
         w->rounded = false;

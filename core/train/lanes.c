@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-enum { SMALL_HIDDEN = 512, ROOM = 512 << 20 }; // numbers of a row; bytes of all sums together
+enum { SMALL_HIDDEN = 512, SUMS_MOST = 512 << 20 }; // numbers of a row; bytes of all sums together
 
 bool lanes_wanted(const struct params *p)
 {
     return p->model->decoder.config.hidden <= SMALL_HIDDEN &&
-           (uint64_t)p->counted[MODEL_PARTS].trained * sizeof(float) * LANES <= ROOM;
+           (uint64_t)p->counted[MODEL_PARTS].trained * sizeof(float) * LANES <= SUMS_MOST;
 }
 
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
@@ -41,10 +41,10 @@ void lanes_release(struct lanes *l)
         tape_release(&l->list[k].tape);
         arena_release(&l->list[k].arena);
     }
-    *l = (struct lanes){ 0 }; // the sums go with the gradients
+    *l = (struct lanes){ 0 }; // the gradients own the sums
 }
 
-// Samples from..to of lane k: the first lanes have one more.
+// The first sample of lane k.
 static size_t deal(size_t count, int k)
 {
     return count * (size_t)k / LANES;

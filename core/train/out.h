@@ -6,7 +6,7 @@
 //   ... the run; then out_record again with "state": "done"
 //   out_close(&o);
 //
-// A folder with other files is never written to, and one process at a time uses it.
+// Refuses a folder with other files, and locks it for one process at a time.
 #ifndef CORE_TRAIN_OUT_H
 #define CORE_TRAIN_OUT_H
 
@@ -24,7 +24,7 @@ struct out {
 int out_check(const char *path, bool resume, struct err *err);
 int out_open(struct out *o, const char *path, bool resume, struct err *err);
 int out_record(const struct out *o, const cJSON *record, struct err *err);
-// The record of a folder; NULL: none that can be read. The caller frees it.
+// The record of a folder; NULL: none, or unreadable. The caller frees it.
 cJSON *out_read(const char *folder, struct err *err);
 void out_close(struct out *o);
 

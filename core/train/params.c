@@ -1,7 +1,7 @@
 // core/train/params.c -- masters, gradients and moments of trained parameters; LoRA on layers.
 //
-// Easy to get wrong: the model must be restored in every case. Each parameter in the list has its
-// tensor's original content in `stored`, which release restores.
+// Easy to get wrong: the model must be restored in every case, from the original tensors in
+// `stored`.
 #include "core/train/params.h"
 
 #include <math.h>
@@ -89,7 +89,7 @@ static int widen(const struct backend *where, struct tensor *to, const struct te
     return 0;
 }
 
-static int no_room(const struct param *one, struct err *err)
+static int out_of_memory(const struct param *one, struct err *err)
 {
     return err_set(err,
                    "out of memory: training '%s' needs %.1f MB more on %s; train fewer weights "
@@ -121,7 +121,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     one->grad = grad_new(where, count);
     if (!master.data || !one->grad) {
         where->release(master.data);
-        return no_room(one, err);
+        return out_of_memory(one, err);
     }
     // A new LoRA's tensors have no content yet.
     if (tensor->data && widen(where, &master, tensor) < 0) {
@@ -180,7 +180,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
 
 // --- moments -------------------------------------------------------------------------------------
 
-enum { SHARED_FROM = 64 << 20 }; // bytes of all moments from which train.shard auto shares them out
+enum { SHARED_FROM = 64 << 20 }; // bytes of moments from which train.shard auto shares them out
 
 static int rank_count(const struct params *p)
 {
@@ -196,7 +196,7 @@ static int deal_owners(struct params *p)
     int most = 0;
     for (size_t i = 0; i < p->count; i++) p->list[i].owner = -1;
     for (size_t dealt = 0; dealt < p->count; dealt++) {
-        struct param *next = NULL; // the largest that is left
+        struct param *next = NULL; // the largest without an owner
         int to = 0;
         for (size_t i = 0; i < p->count; i++)
             if (p->list[i].owner < 0 && (!next || p->list[i].count > next->count))
@@ -225,7 +225,7 @@ static int add_moments(struct params *p, const struct settings *s, struct err *e
         backend_enter(p->backend, one->weight ? one->weight->gpu : 0); // beside it
         one->m = zeros(one->where, one->count);
         one->v = zeros(one->where, one->count);
-        if (!one->m || !one->v) return no_room(one, err);
+        if (!one->m || !one->v) return out_of_memory(one, err);
     }
     return 0;
 }
@@ -306,8 +306,8 @@ static int check_former(const struct weight *w, const struct selected *chosen,
                    w->name, was, is, was * (double)settings_integer(s, "train.lora.rank"));
 }
 
-// Whether training can continue from the applied adapter's LoRA. What is written has the scale that
-// was trained with: one that adapter.scale has multiplied would be multiplied again.
+// Can training continue from the applied adapter's LoRA? The result has the trained scale: one that
+// adapter.scale has multiplied would be multiplied again.
 static int check_formers(const struct model *m, const struct selection *chosen,
                          const struct settings *s, struct err *err)
 {
@@ -384,7 +384,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 void params_release(struct params *p)
 {
-    // From the last one: B before A, because freeing A also frees the LoRA.
+    // From the last to the first: B before A, which frees the LoRA.
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;

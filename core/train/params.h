@@ -46,7 +46,7 @@ enum param_kind {
 enum param_group params_group(enum model_part_kind part);
 
 struct param {
-    // The file's name; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".
+    // As in the file; LoRA: "model.layers.0.self_attn.q_proj.lora_A", without ".weight".
     char *name;
     enum param_kind kind;
     enum param_group group;
@@ -83,41 +83,41 @@ struct params {
     bool lora, whole;                             // struct selection
     struct param_extra *extra;
     size_t extra_count;
-    // Set before params_open: the processes that train together, NULL: this one; and the same for a
-    // forecast, which counts the rank with the most.
+    // Set before params_open: the processes that train together (NULL: this one alone), or the
+    // number of them in a forecast, which counts the rank with the most.
     struct ranks *ranks;
     int forecast_ranks; // 0: not a forecast
-    int rank;           // this one, or the one that is counted
+    int rank;           // this one's, or the counted one's
     bool shared_out;    // each parameter's moments are in one rank only
 };
 
 // Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
-// LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero; where an applied
-// adapter has a LoRA of that rank, both begin as they are there. On failure the model is restored
-// and `p` is released.
+// LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero; if an applied
+// adapter has a LoRA of that rank, both start from its values. On failure the model is restored and
+// `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Do these settings select something in this model? Fast, without device memory. Of a method that
-// learns in chosen layers, the parameters of every layer count.
+// Do these settings select something in this model? Fast, without device memory. Counts a method's
+// parameters in every layer, even if it learns in chosen layers.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // Does this rank update the parameter?
 bool params_own(const struct params *p, const struct param *one);
-// The rank that alone needs the sum of its gradient; -1: all do. (A vector's is reported, too.)
+// The rank that needs the sum of its gradient; -1: all (vectors' gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);
-// A piece of a parameter: all of it; or a row of a table on the host, as a pass needs few rows and
-// host memory is slow.
+// Number of pieces of a parameter: 1, or the rows of a table on the host, where a pass needs few
+// rows and memory is slow.
 int64_t params_pieces(const struct param *one);
-// Calls with every piece with a non-zero gradient or moment: rows that gradients have reached.
-// Several threads share the rows of a table. 0, or -1 when a call returned that.
+// Calls `work` with every piece that gradients have reached; several threads share the rows of a
+// table. -1 if a call returned -1.
 int params_each_piece(const struct param *one,
                       int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
                       void *self);
 // Call after loading moments: rows with a non-zero moment have been reached.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
-// A number that tells sets of masters apart: not against intent, as a hash of a file would.
+// A checksum of the masters, not a cryptographic one.
 uint64_t params_digest(const struct params *p);
 
 // Selects among the weights of a model, then the extras. selection_release frees it.

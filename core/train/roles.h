@@ -2,7 +2,7 @@
 //
 //   enum method_role role[METHODS_MAX];
 //   if (roles_of(role, model, settings, &err) < 0) ...     // by method_at
-//   roles_say(role, model, sinks);                         // those that will not act, or not learn
+//   roles_say(role, model, sinks);                         // notices
 //
 // The rule is method_in_training's (core/methods/method.h). A run switches its methods accordingly.
 #ifndef CORE_TRAIN_ROLES_H
@@ -31,7 +31,7 @@ char *roles_text(const enum method_role role[METHODS_MAX]);
 // A notice for each method that is on and will not act, or will not be trained.
 void roles_say(const enum method_role role[METHODS_MAX], const struct model *m,
                struct sinks *sinks);
-// Into the record of a run: "methods": {"norm_align": "trained"}; and read from it.
+// Write and read them in the record of a run: "methods": {"norm_align": "trained"}.
 void roles_put(const enum method_role role[METHODS_MAX], cJSON *record);
 void roles_get(enum method_role role[METHODS_MAX], const cJSON *record);
 
@@ -41,8 +41,8 @@ int roles_switch(struct settings *s, struct err *err);
 // A parameter that a method learns, as it is trained with these settings.
 struct param_extra roles_extra(const struct method *method, const struct settings *s,
                                const char *name, struct tensor *tensor);
-// All that methods in training may learn, without data: those with a layer in their name, of each
-// layer. roles_extras_free frees them.
+// All parameters that methods in training may learn, without data, in every layer.
+// roles_extras_free frees them.
 struct param_extra *roles_extras(const struct model *m, const struct settings *s, size_t *count);
 void roles_extras_free(struct param_extra *list, size_t count);
 

@@ -23,11 +23,11 @@
 #include "core/train/result.h"
 #include "kernels/backend.h"
 
-static const char part[] = ".part"; // end of a name that is not finished
+static const char part[] = ".part"; // end of an unfinished name
 
 // --- values --------------------------------------------------------------------------------------
 
-// "w.NAME", "m.NAME", "v.NAME" of a checkpoint; plain names where only masters are kept.
+// "w.NAME", "m.NAME", "v.NAME" in a checkpoint; "NAME" in a file of masters only.
 enum what { MASTER, MEAN, SQUARE, WHATS };
 
 static float *values_of(const struct param *p, enum what what)
@@ -182,7 +182,8 @@ static int descending(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-// Steps of all checkpoints, newest first; belongs to the caller. Unfinished ones are removed.
+// Removes unfinished checkpoints and lists the steps of the others, newest first. The caller frees
+// the list.
 static int64_t *list_steps(const char *out, size_t *count)
 {
     int64_t *steps = NULL;
@@ -247,7 +248,7 @@ static void put_one(void *self, const char *name, const char **at)
     if (*at) safetensors_writer_metadata(self, name, *at);
 }
 
-static int write_state(const char *folder, const struct params *p, const struct save_place *at,
+static int write_state(const char *folder, const struct params *p, const struct save_point *at,
                        const struct identity *id, struct err *err)
 {
     char *path = xasprintf("%s/state.safetensors", folder);
@@ -267,7 +268,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
 }
 
 int save_write(const char *out, const struct params *p, const struct adapter *base,
-               const struct save_place *at, const struct identity *id, int64_t keep,
+               const struct save_point *at, const struct identity *id, int64_t keep,
                struct err *err)
 {
     bool there;
@@ -326,7 +327,7 @@ static double read_number(const struct safetensors *f, const char *key)
     return text ? strtod(text, NULL) : NAN;
 }
 
-static int read_place(const struct safetensors *f, struct save_place *at, struct err *err)
+static int read_point(const struct safetensors *f, struct save_point *at, struct err *err)
 {
     const char *step = safetensors_metadata(f, "step"),
                *best = safetensors_metadata(f, "best_value");
@@ -357,7 +358,7 @@ static struct safetensors *open_newest(const char *out, bool whole, struct err *
         safetensors_close(f);
         f = NULL;
     }
-    if (!f && err) { // to download it again, as an empty file of a model, is no help here
+    if (!f && err) { // the advice for model files, to download them again, does not apply
         const bool empty = stat(path, &st) == 0 && !st.st_size;
         const struct err why = *err;
         err_set(err, "%s; without the folder '%s' the run %s",
@@ -378,12 +379,12 @@ int save_check(const char *out, const struct identity *id, struct err *err)
     return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;
 }
 
-int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
+int save_read(const char *out, struct params *p, struct save_point *at, const struct identity *id,
               struct err *err)
 {
     struct safetensors *f = open_newest(out, true, err);
     int status = f ? check_identity(f, id, err) : -1;
-    if (status == 0) status = read_place(f, at, err);
+    if (status == 0) status = read_point(f, at, err);
     if (status == 0) status = read_values(f, p, WHATS, err);
     safetensors_close(f);
     return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;

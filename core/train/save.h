@@ -5,16 +5,16 @@
 //                                             checkpoints that are kept: a model or an adapter
 //   OUT/best-STEP.safetensors                 masters of the best validation so far
 //
-// State and best have a hash of themselves, which is checked when they are read.
+// State and best contain their own hash, which readers check.
 //
-//   struct save_place at = { .step = 40, .best_step = -1 };
+//   struct save_point at = { .step = 40, .best_step = -1 };
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
-// A checkpoint gets its name only when it is on disk (written beside, fsync, rename), and older
-// ones are deleted only then; likewise the best masters. Those of steps lost in a crash are deleted
-// when the run continues. Sample order and noise are counter-based (core/base/random.h), so the
-// step is the whole random state and position in the data.
+// A checkpoint gets its name only once it is on disk (written beside, fsync, rename); older ones
+// are deleted after that. The same holds for the best masters; a resumed run deletes those of steps
+// that a crash has lost. Sample order and noise are counter-based (core/base/random.h), so the step
+// is the whole random state and position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
@@ -22,9 +22,9 @@
 #include "core/jobs/identity.h"
 #include "core/train/params.h"
 
-struct save_place {
+struct save_point {
     int64_t step;      // steps done
-    double loss;       // of the last of them; NaN: unknown
+    double loss;       // of the last step; NaN: unknown
     double validation; // loss of the last validation; NaN: none
     double score;      // ... and its score
     double best;       // best validation score, without a metric its loss
@@ -33,12 +33,12 @@ struct save_place {
 };
 
 // All ranks call it, rank 0 writes. Does nothing if the checkpoint of this step exists. Keeps the
-// newest `keep`, loadable; 0: the newest only, for resuming. `base`: the adapter that was applied,
-// NULL: none.
+// newest `keep` with loadable weights; 0: the newest only, for resuming. `base`: the adapter that
+// training continues from; NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
-               const struct save_place *at, const struct identity *id, int64_t keep,
+               const struct save_point *at, const struct identity *id, int64_t keep,
                struct err *err);
-// Step of the newest checkpoint, -1: none. Removes what an interrupted write left.
+// Step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
 int64_t save_newest(const char *out);
 // Does the newest checkpoint belong to the same run?
 int save_check(const char *out, const struct identity *id, struct err *err);
@@ -46,15 +46,15 @@ int save_check(const char *out, const struct identity *id, struct err *err);
 void save_trim(const char *out, int64_t keep);
 // Loads masters, moments and *at from the newest. -1 if it belongs to another run: the message
 // names the difference.
-int save_read(const char *out, struct params *p, struct save_place *at, const struct identity *id,
+int save_read(const char *out, struct params *p, struct save_point *at, const struct identity *id,
               struct err *err);
 
 // Writes the masters after a step, by parameter name.
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
-// Can they be read, and are they as they were written?
+// Can they be read, and is their hash right?
 int save_best_check(const char *out, int64_t step, struct err *err);
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
-// Removes those of other steps (-1: of all), and what interrupted writes left.
+// Removes those of other steps (-1: of all), and the remains of interrupted writes.
 void save_best_trim(const char *out, int64_t step);
 
 #endif

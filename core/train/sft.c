@@ -46,8 +46,8 @@ static bool writes(const struct sft *t)
 
 static void reset_best(struct sft *t)
 {
-    t->state.place.best = t->state.place.best_loss = NAN;
-    t->state.place.best_step = -1;
+    t->state.point.best = t->state.point.best_loss = NAN;
+    t->state.point.best_step = -1;
 }
 
 void sft_plan_steps(struct sft *t)
@@ -65,7 +65,7 @@ void sft_plan_steps(struct sft *t)
     t->state.order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.order);
     t->state.rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.rows);
     t->state.epoch = -1;
-    t->state.place = (struct save_place){ .loss = NAN, .validation = NAN, .score = NAN };
+    t->state.point = (struct save_point){ .loss = NAN, .validation = NAN, .score = NAN };
     reset_best(t);
 }
 
@@ -75,7 +75,7 @@ static void report_plan(struct sft *t)
     struct job *j = t->job;
     size_t most;
     const size_t held =
-        j->backend->memory ? j->backend->memory->held(&most) : 0; // of what is forecast
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // part of the forecast
     // Ranks share the memory of their machine, but not a GPU's.
     const double beside = j->ranks ? j->ranks->beside : 1,
                  own = (double)memory_own(&t->plan.forecast.parts),
@@ -161,13 +161,13 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "pictures_sha256", t->train.pictures);
     if (what) {
         cJSON_AddStringToObject(r, "result", what);
-        if (!isnan(t->state.place.loss)) cJSON_AddNumberToObject(r, "loss", t->state.place.loss);
-        if (t->state.place.best_step >= 0) {
-            cJSON_AddNumberToObject(r, "best_step", (double)t->state.place.best_step);
-            cJSON_AddNumberToObject(r, "validation_loss", t->state.place.best_loss);
+        if (!isnan(t->state.point.loss)) cJSON_AddNumberToObject(r, "loss", t->state.point.loss);
+        if (t->state.point.best_step >= 0) {
+            cJSON_AddNumberToObject(r, "best_step", (double)t->state.point.best_step);
+            cJSON_AddNumberToObject(r, "validation_loss", t->state.point.best_loss);
             if (t->plan.metric) {
                 cJSON_AddStringToObject(r, "validation_metric", t->plan.metric->name);
-                cJSON_AddNumberToObject(r, "validation_score", t->state.place.best);
+                cJSON_AddNumberToObject(r, "validation_score", t->state.point.best);
             }
         }
     }
@@ -176,13 +176,13 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
-// Reports a validation, at the number of steps before it.
+// Reports a validation at the number of steps before it.
 static void report_validation(const struct sft *t)
 {
-    if (isnan(t->state.place.validation)) return;
-    job_metric(t->job, "validation_loss", t->state.place.step, t->state.place.validation);
+    if (isnan(t->state.point.validation)) return;
+    job_metric(t->job, "validation_loss", t->state.point.step, t->state.point.validation);
     if (t->plan.metric)
-        job_metric(t->job, "validation_score", t->state.place.step, t->state.place.score);
+        job_metric(t->job, "validation_score", t->state.point.step, t->state.point.score);
 }
 
 // Continues from the newest checkpoint. The reports of its validation belong to the step where the
@@ -191,10 +191,10 @@ static int resume(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const struct identity id = sft_identity(t);
-    if (save_read(t->out.path, &t->params, &t->state.place, &id, err) < 0) return sft_break(t);
-    job_log(j, "continuing after step %lld of %lld", (long long)t->state.place.step,
+    if (save_read(t->out.path, &t->params, &t->state.point, &id, err) < 0) return sft_break(t);
+    job_log(j, "continuing after step %lld of %lld", (long long)t->state.point.step,
             (long long)t->plan.steps);
-    const int64_t best = t->state.place.best_step;
+    const int64_t best = t->state.point.best_step;
     struct err why;
     if (best >= 0 && save_best_check(t->out.path, best, &why) < 0) {
         job_log(j,
@@ -203,11 +203,11 @@ static int resume(struct sft *t, struct err *err)
                 (long long)best, why.text);
         reset_best(t);
     }
-    job_rewind(j, t->state.place.step);
+    job_rewind(j, t->state.point.step);
     report_validation(t);
-    t->report.pace = pace_from((double)t->state.place.step);
-    job_progress(j, &t->report.pace, (double)t->state.place.step, (double)t->plan.steps,
-                 t->state.place.loss);
+    t->report.pace = pace_from((double)t->state.point.step);
+    job_progress(j, &t->report.pace, (double)t->state.point.step, (double)t->plan.steps,
+                 t->state.point.loss);
     return 0;
 }
 
@@ -244,32 +244,32 @@ static int begin(struct sft *t, struct err *err)
     if (t->job->ranks) {
         // All ranks must hold the same weights after the same step: a rank that reads another
         // folder of that name, or an older state of it, would silently spoil the sums.
-        const uint64_t state[] = { (uint64_t)t->state.place.step, params_digest(&t->params) };
+        const uint64_t state[] = { (uint64_t)t->state.point.step, params_digest(&t->params) };
         if (!ranks_same(t->job->ranks, state, sizeof state))
             return err_set(err,
                            "'%s' gives other weights here (after step %lld) than for rank 0: every "
                            "rank needs the same folder, and the same model",
-                           t->options.out, (long long)t->state.place.step);
+                           t->options.out, (long long)t->state.point.step);
     }
-    if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
+    if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);
     t->report.begun_waited = waited_us(t);
-    t->optimizer.step = t->report.begun_step = t->state.place.step;
+    t->optimizer.step = t->report.begun_step = t->state.point.step;
     t->state.saved = t->report.begun = clock_seconds();
-    t->report.pace = pace_from((double)t->state.place.step);
+    t->report.pace = pace_from((double)t->state.point.step);
     return 0;
 }
 
 // --- steps ---------------------------------------------------------------------------------------
 
-// All ranks wait here while rank 0 writes. Neither that time nor that wait counts for the steps.
+// All ranks wait while rank 0 writes; that time does not count for the steps.
 static int save(struct sft *t, struct err *err)
 {
     const struct identity id = sft_identity(t);
     const int64_t keep = settings_integer(t->job->settings, "train.keep"), waited = waited_us(t);
     t->state.saved = clock_seconds();
-    if (save_write(t->out.path, &t->params, t->base, &t->state.place, &id, keep, err) < 0)
+    if (save_write(t->out.path, &t->params, t->base, &t->state.point, &id, keep, err) < 0)
         return sft_break(t);
-    if (writes(t)) save_best_trim(t->out.path, t->state.place.best_step);
+    if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);
     ranks_meet(t->job->ranks);
     t->report.begun += clock_seconds() - t->state.saved;
     t->report.begun_waited += waited_us(t) - waited;
@@ -285,25 +285,25 @@ static bool save_due(const struct sft *t)
         ranks_share(t->job->ranks, &due, sizeof due, 0);
         return due;
     }
-    return t->state.place.step % settings_integer(s, "train.save_every") == 0;
+    return t->state.point.step % settings_integer(s, "train.save_every") == 0;
 }
 
 static bool validation_due(const struct sft *t)
 {
     const struct settings *s = t->job->settings;
     if (!t->held.count) return false;
-    if (t->state.place.step == t->plan.steps) return true;
+    if (t->state.point.step == t->plan.steps) return true;
     const int64_t every = settings_is(s, "train.eval_every", "auto")
                               ? (t->plan.steps + 9) / 10
                               : settings_integer(s, "train.eval_every");
-    return t->state.place.step % every == 0;
+    return t->state.point.step % every == 0;
 }
 
 static int validate(struct sft *t, struct err *err)
 {
     double loss, score = NAN;
     const struct metric *m = t->plan.metric;
-    struct save_place *p = &t->state.place;
+    struct save_point *p = &t->state.point;
     if (sft_validate(t, &loss, err) < 0) return -1;
     if (m && sft_score(t, &score, err) < 0) return -1;
     p->validation = loss;
@@ -338,7 +338,7 @@ static int one_step(struct sft *t, struct err *err)
     struct job *j = t->job;
     const struct sft_plan *plan = &t->plan;
     struct sft_state *state = &t->state;
-    const int64_t step = state->place.step;
+    const int64_t step = state->point.step;
     const double start = clock_seconds();
     struct optimizer_taken taken;
     int64_t rows;
@@ -356,9 +356,9 @@ static int one_step(struct sft *t, struct err *err)
     // Clips the gradients (train.clip); AdamW updates the parameters at the schedule's rate.
     if (optimizer_step(&t->optimizer, &t->params, &taken, err) < 0) return -1;
     count_moved(t, 1);
-    state->place.step = t->optimizer.step;
-    state->place.loss = state->loss;
-    state->place.validation = state->place.score = NAN;
+    state->point.step = t->optimizer.step;
+    state->point.loss = state->loss;
+    state->point.validation = state->point.score = NAN;
 
     // Metrics, for /plot and the panel of jobs.
     memory_note(j->backend, &t->report.peak);
@@ -372,7 +372,7 @@ static int one_step(struct sft *t, struct err *err)
     job_metric(j, "grad_norm", step, taken.norm);
     job_metric(j, "tokens_per_s", step, took > 0 ? (double)rows / took : 0);
     sft_report_norms(t, step);
-    job_progress(j, &t->report.pace, (double)state->place.step, (double)plan->steps, state->loss);
+    job_progress(j, &t->report.pace, (double)state->point.step, (double)plan->steps, state->loss);
 
     // Validation and checkpoint, when due.
     if (validation_due(t) && validate(t, err) < 0) {
@@ -380,13 +380,13 @@ static int one_step(struct sft *t, struct err *err)
         return -1;
     }
     job_step(j, step);
-    return save_due(t) && state->place.step < plan->steps ? save(t, err) : 0;
+    return save_due(t) && state->point.step < plan->steps ? save(t, err) : 0;
 }
 
 // 0, JOB_STOPPED or -1.
 static int steps(struct sft *t, struct err *err)
 {
-    while (t->state.place.step < t->plan.steps) {
+    while (t->state.point.step < t->plan.steps) {
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
@@ -409,7 +409,7 @@ static void report_skipped(const struct sft *t, const char *key, const struct sf
 // Reports the share of the steps' time that each rank has waited for others; then the bytes that a
 // step sums and shares, next to the formula, and the time it takes. Each number counts once: a rank
 // sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time begins when
-// all ranks have arrived; that of sums on a GPU is not known here.
+// all ranks have arrived; that of sums on a GPU is unknown.
 static void report_sums(const struct sft *t)
 {
     struct ranks *r = t->job->ranks;
@@ -425,12 +425,12 @@ static void report_sums(const struct sft *t)
     buf_release(&b);
     free(share);
 
-    const double steps = (double)(t->state.place.step - t->report.begun_step),
+    const double steps = (double)(t->state.point.step - t->report.begun_step),
                  ms = (double)t->report.moved_us * 1e-3;
     if (steps < 1) return;
     const int64_t most = t->plan.accumulate * t->plan.batch;
     double formula = 0;
-    for (int64_t step = t->report.begun_step; step < t->state.place.step; step++) {
+    for (int64_t step = t->report.begun_step; step < t->state.point.step; step++) {
         const int64_t left = t->train.count - step % t->plan.per_epoch * most;
         formula += (double)sft_step_bytes(t, left < most ? left : most); // an epoch's last: fewer
     }
@@ -450,7 +450,7 @@ static int finish(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const char *what;
-    const int64_t best = t->state.place.best_step;
+    const int64_t best = t->state.point.best_step;
     struct err why;
     int status = 0;
     if (best >= 0 && best != t->plan.steps &&
@@ -461,7 +461,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) {
         tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
-        if (t->state.place.step != t->report.begun_step) { // it has used memory
+        if (t->state.point.step != t->report.begun_step) { // it has used memory
             struct memory_parts took;
             sft_memory(t, &took);
             job_result(j, "memory", "%.1f MB, forecast %.1f MB", (double)t->report.peak / 1e6,
@@ -478,16 +478,16 @@ static int finish(struct sft *t, struct err *err)
         if (best >= 0) {
             job_result(j, "best step", "%lld", (long long)best);
             if (t->plan.metric)
-                job_result(j, "validation score", "%.6g (%s)", t->state.place.best,
+                job_result(j, "validation score", "%.6g (%s)", t->state.point.best,
                            t->plan.metric->name);
             else
-                job_result(j, "validation loss", "%.6g", t->state.place.best);
+                job_result(j, "validation loss", "%.6g", t->state.point.best);
         }
     }
     return status;
 }
 
-// A finished run is never changed; if its settings or data were others, it is an error.
+// A finished run is never changed: other settings or data are an error.
 static int check_finished(struct sft *t, struct err *err)
 {
     cJSON *record = out_read(t->out.path, err);

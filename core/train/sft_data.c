@@ -53,16 +53,16 @@ static const char **read_filter(const struct settings *s, char **words, size_t *
 
 static void report_findings(struct job *j, const struct data_check *c, const char *path)
 {
-    size_t told = 0;
+    size_t logged = 0;
     char *remark;
     for (size_t i = 0; i < c->finding_count; i++) {
         const struct data_finding *f = &c->findings[i];
-        if (f->problem == DATA_SAME_ID || told++ >= NAMED) continue;
+        if (f->problem == DATA_SAME_ID || logged++ >= NAMED) continue;
         job_log(j, "skipped: sample %s (line %lld): %s: %s", f->id, (long long)f->line,
                 data_problem_name(f->problem), f->why);
     }
-    if (told > NAMED)
-        job_log(j, "... and %zu more; /data check %s lists them all", told - NAMED, path);
+    if (logged > NAMED)
+        job_log(j, "... and %zu more; /data check %s lists them all", logged - NAMED, path);
     for (int i = 0; (remark = data_notice(&c->notices, i)); i++) {
         job_log(j, "'%s': %s", path, remark);
         free(remark);
@@ -334,7 +334,7 @@ int sft_break(const struct sft *t)
 int sft_data_open(struct sft *t, struct err *err)
 {
     if (sft_identify(t, NULL, err) < 0) return -1;
-    // Reject what can be rejected before decoding every picture.
+    // Checks the identity before it decodes every picture.
     const struct identity id = sft_identity(t);
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
         return sft_break(t);

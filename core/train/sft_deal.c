@@ -1,7 +1,7 @@
 // core/train/sft_deal.c -- the work of a step, dealt to the ranks of a job, and the sums over them.
 //
-// Every rank deals for all, from the same rows: nothing has to be agreed. Easy to get wrong: a rank
-// may have nothing to do, yet it takes part in every sum.
+// Each rank computes the deal of all from the same rows, without messages. Easy to get wrong: a
+// rank without work takes part in every sum.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-enum { PIECE = 1 << 20 };    // numbers that are summed together
-enum { IN_PLACE = 1 << 14 }; // from which a gradient has a sum of its own
+enum { PIECE = 1 << 20 };    // numbers of a sum
+enum { IN_PLACE = 1 << 14 }; // numbers from which a gradient is summed in place
 
 // --- dealing -------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ static int by_number(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-// The largest first, each to the rank with the least so far.
+// Deals the largest first, each to the rank with the least so far.
 static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, int64_t count,
                           struct sft_work *work)
 {
@@ -54,7 +54,8 @@ static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, in
     return mine;
 }
 
-// A sample belongs to the rank in whose share of all rows its middle lies. `rank`: whose; -1: all.
+// Assigns a sample to the rank whose share of all rows contains its midpoint. `rank`: its samples;
+// -1: all.
 static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                             struct sft_work *work)
 {
@@ -111,7 +112,7 @@ int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count, st
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// A table's rows that a gradient of any rank has reached.
+// Marks a table's rows that a gradient of any rank has reached.
 static void sum_reached(const struct sft *t, const struct param *one)
 {
     atomic_bool *reached = one->grad->reached;
@@ -123,7 +124,7 @@ static void sum_reached(const struct sft *t, const struct param *one)
     free(marks);
 }
 
-// Gradients go through a buffer, which holds many small ones: a sum costs its start above all.
+// A buffer of many small gradients, because starting a sum takes most of its time.
 struct bucket {
     float *data; // [PIECE]
     int to;      // the rank that gets the sum; -1: all
@@ -257,7 +258,7 @@ void sft_exact_begin(struct sft *t)
         memset(t->sums.exact[i], 0, (size_t)t->params.list[i].count * sizeof **t->sums.exact);
 }
 
-// The piece that is added comes from the rank that has it.
+// Adds a piece, which rank `from` sends.
 static void add_piece(float *sum, const struct sft *t, const struct param *one, int64_t at,
                       int from)
 {

@@ -70,7 +70,7 @@ int sft_prepare(struct sft *t, struct err *err)
 {
     struct settings *s = t->job->settings;
     if (roles_switch(s, err) < 0) return -1;
-    // Earlier trained weights are part of the model that is trained now.
+    // The adapter's weights are part of the trained model.
     if (adapter_apply_settings(&t->base, t->job->model, s, err) < 0 || open_params(t, err) < 0)
         return -1;
     set_graph(t);

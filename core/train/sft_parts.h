@@ -75,7 +75,7 @@ struct sft_plan {
 
 // Its progress.
 struct sft_state {
-    struct save_place place; // its steps, losses and best validation
+    struct save_point point; // its steps, losses and best validation
     int64_t epoch;           // of `order`; -1: no order yet
     int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
     int32_t *rows;           // [train.count] of them
@@ -90,9 +90,9 @@ struct sft_report {
     struct pace pace;
     double begun; // time; writing checkpoints moves it forward
     int64_t begun_step;
-    int64_t begun_waited;    // microseconds for other ranks before the steps
-    int64_t bytes, moved_us; // what its steps have summed and shared over the ranks
-    uint64_t peak;           // of its own memory, without mapped files
+    int64_t begun_waited;    // microseconds of waiting for other ranks before the steps
+    int64_t bytes, moved_us; // of the steps' sums and messages
+    uint64_t peak;           // own memory, without mapped files
 };
 
 struct sft {
@@ -120,11 +120,12 @@ struct sft {
     struct sft_report report;
 };
 
-// Number of steps, once t->train is known.
+// Sets the number of steps; t->train is open.
 void sft_plan_steps(struct sft *t);
 
 // sft_model.c. Prepares everything a pass and a step need on t->job's model and backend: the
-// adapter of the settings, methods, parameters, tape. t->forecast says what is kept, and where.
+// adapter of the settings, methods, parameters, tape. t->plan.forecast says which activations are
+// kept, and where.
 int sft_prepare(struct sft *t, struct err *err);
 void sft_release(struct sft *t); // a zeroed one may also be released
 // Its current and peak memory by part: the same count for forecasts and runs.
@@ -135,22 +136,22 @@ int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
 // Is train.validation readable, if it is a file? For the shell.
 int sft_held_check(const struct settings *s, struct err *err);
-// The part of its identity that needs no scan of the samples: t->job and t->options are set. `but`:
-// a setting to leave out, or NULL. sft_data_close frees it.
+// Sets the part of the identity that needs no scan of the samples, from t->job and t->options.
+// `but`: a setting to leave out, or NULL. sft_data_close frees it.
 int sft_identify(struct sft *t, const char *but, struct err *err);
 // NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
-// The run failed for a reason that would also fail the next one of its series. -1.
+// Marks a failure that would also fail the next run of the series. Returns -1.
 int sft_break(const struct sft *t);
 // The whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
-// sft_pass.c. Accumulates the gradients of step t->state.place.step; *rows: rows of all its
+// sft_pass.c. Accumulates the gradients of step t->state.point.step; *rows: rows of all its
 // samples. 0 or -1 (t->graph may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Losses of `count` samples of a set by their indices in the data, and `share` times their
-// gradients if the pass is recorded; `number` is the index of the first draw. Adds the number of
-// their rows to *rows; NULL: not wanted.
+// gradients if the pass is recorded; `number` is the index of the first draw. Adds their rows to
+// *rows, if that is not NULL.
 struct sft_losses { // doubles alone: summed over ranks
     double loss;
     struct graph_kl kl;
@@ -160,15 +161,15 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// The samples that need the most memory: the part of a step with the largest pass, among those that
-// one rank computes in the first epochs. *count indices in the data; the caller frees them.
+// The part of a step with the largest pass, among those that one rank computes in the first epochs:
+// *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
 
-// sft_deal.c. Samples from..to of a step's, or a part of them, that this rank computes in one go.
+// sft_deal.c. Samples from..to of a step that this rank computes together.
 struct sft_work {
     int64_t from, to;
 };
@@ -176,12 +177,12 @@ struct sft_work {
 // number of micro-batches, each gets whole ones, of about equal cost (rows) together; otherwise the
 // samples are cut into runs of about equal cost. The caller frees *work.
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
-// The same of all ranks, in the order of the samples; for a forecast. work: room for `count`.
+// The work of all ranks, in the order of the samples, for a forecast. work: [count].
 int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count,
                      struct sft_work *work);
 // Are a step's micro-batches dealt whole?
 bool sft_deals_whole(const struct sft *t, int64_t count);
-// The ranks that share a step: the job's, or where none run yet those of job.ranks.
+// The ranks that share a step: the job's, or before it runs those of job.ranks.
 int sft_ranks(const struct sft *t);
 // Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
 // trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
@@ -190,18 +191,18 @@ int sft_ranks(const struct sft *t);
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
-// Sums the losses over the ranks: before, those that another rank computed are 0.
+// Sums the losses over the ranks; those of other ranks' samples are 0 before.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
-// train.exact_sum: the gradients of micro-batches are added one by one in their order, in float32,
-// each by the rank that computed it; the same bits in all ranks, and with any number of them.
+// train.exact_sum: adds the gradients of micro-batches one by one in their order, in float32: the
+// same bits in all ranks, and with any number of ranks.
 void sft_exact_begin(struct sft *t); // the sums of a step are 0
 // The gradients of `count` ranks, one micro-batch each.
 void sft_exact_add(struct sft *t, int64_t count);
 void sft_exact_end(struct sft *t); // the sums become the gradients
-// Frees the room of all sums.
+// Frees the buffers of the sums.
 void sft_sums_release(struct sft *t);
 
-// sft_score.c. Sets t->metric from train.score and the data.
+// sft_score.c. Sets t->plan.metric from train.score and the data.
 void sft_score_choose(struct sft *t);
 // The metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
 int sft_score(struct sft *t, double *score, struct err *err);

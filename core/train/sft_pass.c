@@ -9,8 +9,8 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-// Samples per pass: enough to use the processor efficiently but not more, because memory grows with
-// them. A GPU needs more, or it waits for the host to launch kernels.
+// Samples per pass: as many as use the processor efficiently, but no more, because memory grows
+// with them. A GPU needs more, or it waits for the host to launch kernels.
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
@@ -96,8 +96,8 @@ static int run_part(struct sft *t, const struct step_samples *s, const struct sf
                    s->losses + w->from, NULL, err);
 }
 
-// train.exact_sum: each round computes one micro-batch per rank and adds their gradients in order.
-// In the last round some ranks may have none.
+// train.exact_sum: each round computes one micro-batch per rank and adds their gradients in order;
+// in the last round some ranks may have none.
 static int run_exact(struct sft *t, const struct step_samples *s, struct err *err)
 {
     const int64_t n = (s->count + t->plan.batch - 1) / t->plan.batch,
@@ -120,7 +120,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     const struct settings *settings = t->job->settings;
     const struct sft_plan *plan = &t->plan;
     struct sft_state *state = &t->state;
-    const int64_t n = t->train.count, epoch = state->place.step / plan->per_epoch;
+    const int64_t n = t->train.count, epoch = state->point.step / plan->per_epoch;
 
     // A new epoch has a new order of samples.
     if (epoch != state->epoch) {
@@ -135,7 +135,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
 
     // The samples of the step: `accumulate` micro-batches of `batch`; fewer at an epoch's end.
     const int64_t most = plan->accumulate * plan->batch,
-                  first = state->place.step % plan->per_epoch * most,
+                  first = state->point.step % plan->per_epoch * most,
                   count = n - first < most ? n - first : most;
     struct step_samples s = { first, count, xcalloc((size_t)count + 1, sizeof(struct sft_losses)) };
     int status;

@@ -9,8 +9,8 @@
 //
 // A plan of a grid (core/eval/grid.h) with a cell for each value; here and not in core/eval, since
 // training validates by the evaluations of that room. The ranks of a job are dealt to groups
-// (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of so many
-// ranks. The groups meet when all have trained theirs; rank 0 compares the results.
+// (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of its
+// ranks. When all groups have finished, rank 0 compares the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,10 +41,10 @@ struct score {
     int64_t step;
 };
 
-// A value, and what its run came to. Its cell has the settings with it, and a name for the folder
-// and series, another one for each value.
+// A value and the score of its run. Its cell has the settings with it, and its own name for folder
+// and series.
 struct value {
-    const char *text; // as the cell's settings spell it
+    const char *text; // as in the cell's settings
     char *typed;
     struct score score;
 };
@@ -72,7 +72,7 @@ static void release(struct sweep *s)
     *s = (struct sweep){ 0 };
 }
 
-// Lists by the layers of the model that they name.
+// Compares lists by the layers of the model that they name.
 static bool same_layers(const struct model *m, const char *key, const struct settings *a,
                         const struct settings *b)
 {
@@ -91,7 +91,7 @@ static bool same_layers(const struct model *m, const char *key, const struct set
     return same;
 }
 
-// Paths are compared by the files that they name.
+// Compares paths by the files that they name.
 static bool same_value(const struct model *m, const char *key, const struct settings *a,
                        const struct settings *b)
 {
@@ -146,10 +146,10 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// A cell for each value, of the proposal's `from` with it.
+// Adds a cell for each value, with the proposal's `from` and that value.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
-    // Values are compared by the same held-out samples and scores: what chooses these cannot be
+    // All values need the same held-out samples and score: settings that choose these cannot be
     // swept.
     static const char *const compared[] = { "train.validation", "train.score", "train.filter" };
     int status = read_words(s, argc, argv, err);
@@ -164,7 +164,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     if (status == 0 && settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
-    // Values are separated by "|" if there is one: those of some settings hold commas.
+    // "|" separates values, if there is one: values of some settings contain commas.
     const char *between = s->list && strchr(s->list, '|') ? "|" : ",";
     char *copy = xstrdup(s->list ? s->list : ""), *rest = NULL;
     for (char *v = strtok_r(copy, between, &rest); v && status == 0;
@@ -186,8 +186,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     return status;
 }
 
-// As many groups as there are ranks or values to give them, unless sweep.ranks says how large one
-// is.
+// As many groups as ranks or values, whichever is less, unless sweep.ranks sets their size.
 static int deal_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
 {
     s->grid.groups = s->grid.count < (size_t)ranks ? s->grid.count : (size_t)ranks;
@@ -243,7 +242,7 @@ static void notify(void *self, const struct event *e)
     struct event_progress progress;
     char *text = NULL;
     switch (e->kind) {
-    case EVENT_RESULT: return; // those of the sweep are its own
+    case EVENT_RESULT: return; // the sweep reports its own
     case EVENT_PROGRESS:
         progress = *e->progress;
         progress.what = "sweep";
@@ -277,7 +276,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     j->kind = train;
     j->argv = argv;
     j->argc = set->images ? 4 : 2;
-    j->resumed = true; // the folder is the sweep's: what is there goes on
+    j->resumed = true; // continues a run in the sweep's folder
     j->sinks = &sinks;
     s->series.seed = settings_integer(own, "train.seed");
     const int status = sft_job(j, &s->series, err);
@@ -298,7 +297,7 @@ static double number(const cJSON *record, const char *key)
     return cJSON_IsNumber(n) ? n->valuedouble : NAN;
 }
 
-// From the record of a finished run. The next runs must find the same pictures.
+// Reads the record of a finished run. The next runs must find the same pictures.
 static void read_run(struct sweep *s, struct score *score, const char *folder)
 {
     cJSON *record = out_read(folder, NULL);
@@ -323,7 +322,7 @@ static bool better(const struct score *a, const struct score *b)
     return isnan(b->value) || metric_better(a->metric, a->value, b->value);
 }
 
-// `why` it failed; NULL: it did not.
+// `why`: the error of a failed run; NULL: none.
 static char *score_text(const struct score *s, const char *why)
 {
     if (why) return xasprintf("failed: %s", why);
@@ -334,7 +333,7 @@ static char *score_text(const struct score *s, const char *why)
                      (long long)s->step);
 }
 
-// The record of the sweep; `best` NULL: it is unfinished.
+// Writes the record of the sweep; `best` NULL: it is unfinished.
 static int record(const struct sweep *s, const struct out *out, const struct value *best,
                   struct err *err)
 {
@@ -416,7 +415,7 @@ static bool broken(const struct grid *g)
 
 static const struct grid_plan plan = { .run = train, .broken = broken };
 
-// Those of other groups, too.
+// Reads the records of all runs, those of other groups too.
 static int read_all(struct sweep *s, struct err *err)
 {
     for (size_t i = 0; i < s->grid.count; i++) {
@@ -459,7 +458,7 @@ static int check_begun(const struct sweep *s, const struct out *out, struct err 
 
 static int run(struct job *j, struct err *err)
 {
-    struct proposal p = { .from = j->settings }; // the model was asked before there was a job
+    struct proposal p = { .from = j->settings }; // check() has checked values with the model
     struct sweep s = { .grid = grid_of_job(j) };
     struct out out = { .lock = -1 };
     const bool first = ranks_number(j->ranks) == 0;
