@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
 static const char MARK[] = "\xE2\x96\x81"; // U+2581
@@ -140,14 +141,9 @@ void merges_derive(struct tokenizer *t, const uint32_t *rank)
 
 // --- added tokens ------------------------------------------------------------------------------
 
-static int compare_added(const void *a, const void *b)
-{
-    return strcmp(((const struct added *)a)->text, ((const struct added *)b)->text);
-}
-
 void added_sort(struct added_list *list)
 {
-    if (list->count) qsort(list->tokens, list->count, sizeof *list->tokens, compare_added);
+    text_sort(list->tokens, list->count, sizeof *list->tokens);
     for (size_t i = 0; i < list->count; i++) list->first[(uint8_t)list->tokens[i].text[0] + 1]++;
     for (size_t i = 0; i < 256; i++) list->first[i + 1] += list->first[i];
 }
@@ -164,25 +160,26 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
     list->special |= token.special;
 }
 
-int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
-               struct err *err)
+int added_read(const cJSON *item, struct added *a, struct err *err)
 {
+    const char *text;
     *a = (struct added){ .id = -1 };
-    if (json_text(item, "content", NULL, text, err) < 0 ||
+    if (json_text(item, "content", NULL, &text, err) < 0 ||
         json_bool(item, "special", false, &a->special, err) < 0 ||
-        json_bool(item, "normalized", !a->special, normalized, err) < 0 ||
+        json_bool(item, "normalized", !a->special, &a->normalized, err) < 0 ||
         json_bool(item, "lstrip", false, &a->lstrip, err) < 0 ||
         json_bool(item, "rstrip", false, &a->rstrip, err) < 0 ||
         json_bool(item, "single_word", false, &a->single_word, err) < 0)
         return -1;
-    if (!*text) return err_set(err, "\"content\" is missing");
-    if (!utf8_valid(*text, strlen(*text))) return err_set(err, "content: invalid UTF-8");
+    if (!text) return err_set(err, "\"content\" is missing");
+    if (!utf8_valid(text, strlen(text))) return err_set(err, "content: invalid UTF-8");
+    a->text = json_get(item, "content")->valuestring;
     return 0;
 }
 
-int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
-              struct err *err)
+int added_put(struct tokenizer *t, struct added a, struct err *err)
 {
+    const char *text = a.text;
     // As in the reference, a token of the vocabulary keeps its id.
     const size_t length = strlen(text);
     int32_t known = vocabulary_find(t, text, length), c;
@@ -192,7 +189,7 @@ int added_put(struct tokenizer *t, struct added a, const char *text, bool normal
     t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
     // Typed text must not encode to a special token, even one of a single character.
     if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
-    if (!normalized) {
+    if (!a.normalized) {
         added_list_put(&t->added, a, text, length);
         return 0;
     }

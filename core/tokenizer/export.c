@@ -134,8 +134,7 @@ static bool same_ids_of(const struct tokenizer *a, const struct tokenizer *b, co
     const size_t n = strlen(text);
     const bool same = tokenizer_encode(a, text, n, TOKENIZE_SPECIAL, &x, &err) == 0 &&
                       tokenizer_encode(b, text, n, TOKENIZE_SPECIAL, &y, &err) == 0 &&
-                      x.count == y.count &&
-                      (!x.count || !memcmp(x.data, y.data, x.count * sizeof *x.data));
+                      ids_same(&x, &y);
     ids_release(&x);
     ids_release(&y);
     return same;

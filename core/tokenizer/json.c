@@ -447,13 +447,11 @@ static int read_added(struct tokenizer *t, const cJSON *added, size_t entries, s
     cJSON_ArrayForEach(item, added)
     {
         const cJSON *id = json_get(item, "id");
-        const char *text;
         struct added a;
-        bool normalized;
-        if (added_read(item, &a, &text, &normalized, err) < 0 ||
+        if (added_read(item, &a, err) < 0 ||
             id_take(t, cJSON_IsNumber(id) ? id->valuedouble : -1, entries, &a.id, err) < 0)
             return -1;
-        if (*text && added_put(t, a, text, normalized, err) < 0) return -1;
+        if (*a.text && added_put(t, a, err) < 0) return -1;
     }
     added_sort(&t->added);
     added_sort(&t->added_normal);

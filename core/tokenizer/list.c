@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/base64.h"
+#include "core/base/items.h"
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
@@ -55,19 +56,11 @@ static const struct pre_kind {
 
 enum { PRE_KINDS = sizeof pre_kinds / sizeof *pre_kinds };
 
-static bool has_word(const char *words, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *p = words; n && (p = strstr(p, word)); p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
-    return false;
-}
-
 static const struct pre_kind *find_pre(const char *name, struct err *err)
 {
     struct buf known = { 0 };
     for (int i = 0; i < PRE_KINDS; i++) {
-        if (has_word(pre_kinds[i].names, name ? name : "default")) {
+        if (items_has(pre_kinds[i].names, name ? name : "default", " ")) {
             buf_release(&known);
             return &pre_kinds[i];
         }

@@ -245,9 +245,9 @@ static int put_symbols(struct tokenizer *t, const struct proto *p, const struct 
         a.special =
             piece->type == TOKEN_TYPE_CONTROL || (piece->type == TOKEN_TYPE_UNKNOWN && !kind);
         if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
-        char *text = xstrndup(piece->text.text, piece->text.length);
-        const int status = added_put(t, a, text, false, err);
-        free(text);
+        a.text = xstrndup(piece->text.text, piece->text.length);
+        const int status = added_put(t, a, err);
+        free(a.text);
         if (status < 0) return -1;
     }
     added_sort(&t->added);

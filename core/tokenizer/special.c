@@ -41,11 +41,9 @@ struct merging {
 };
 
 struct extra {
-    const char *text;
-    struct added flags; // with the id that the file gives; -1: none
-    bool normalized;
-    bool five;    // only transformers 5 adds it
-    size_t order; // in the file
+    struct added token; // with the id that the file gives; -1: none
+    bool five;          // only transformers 5 adds it
+    size_t order;       // in the file
 };
 
 enum { TOLD_MOST = 4 };
@@ -127,39 +125,39 @@ static bool set_flag(cJSON *item, const char *key, bool value, bool otherwise)
 static bool set_flags(cJSON *item, const struct extra *x)
 {
     const bool special = cJSON_IsTrue(json_get(item, "special"));
-    bool changed = set_flag(item, "normalized", x->normalized, !special);
-    changed |= set_flag(item, "special", x->flags.special, false);
-    changed |= set_flag(item, "lstrip", x->flags.lstrip, false);
-    changed |= set_flag(item, "rstrip", x->flags.rstrip, false);
-    return changed | set_flag(item, "single_word", x->flags.single_word, false);
+    bool changed = set_flag(item, "normalized", x->token.normalized, !special);
+    changed |= set_flag(item, "special", x->token.special, false);
+    changed |= set_flag(item, "lstrip", x->token.lstrip, false);
+    changed |= set_flag(item, "rstrip", x->token.rstrip, false);
+    return changed | set_flag(item, "single_word", x->token.single_word, false);
 }
 
 static void put(struct merging *m, const struct extra *x)
 {
     size_t number;
     double id;
-    if (!*x->text) return;
-    if (names_find(&m->known, x->text, &number)) {
+    if (!*x->token.text) return;
+    if (names_find(&m->known, x->token.text, &number)) {
         const cJSON *own = json_get(m->items[number], "id");
         id = cJSON_IsNumber(own) ? own->valuedouble : -1;
-        if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->text);
+        if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->token.text);
     } else {
         // The id of the vocabulary, else the file's, else the next free one.
-        id = word_id(m, x->text);
-        if (id < 0 && m->own) id = x->flags.id;
+        id = word_id(m, x->token.text);
+        if (id < 0 && m->own) id = x->token.id;
         if (id < 0) id = m->last >= m->word_count ? m->last + 1 : m->word_count;
         cJSON *item = cJSON_CreateObject();
         cJSON_AddNumberToObject(item, "id", id);
-        cJSON_AddStringToObject(item, "content", x->text);
-        cJSON_AddBoolToObject(item, "normalized", x->normalized);
+        cJSON_AddStringToObject(item, "content", x->token.text);
+        cJSON_AddBoolToObject(item, "normalized", x->token.normalized);
         set_flags(item, x);
         cJSON_AddItemToArray(m->list, item);
-        know(m, item, x->text);
-        if (m->whole || (x->flags.id < 0 && id >= m->word_count))
-            tell(&m->added, "%.40s (%.0f%s)", x->text, id, x->five ? ", in 5 only" : "");
+        know(m, item, x->token.text);
+        if (m->whole || (x->token.id < 0 && id >= m->word_count))
+            tell(&m->added, "%.40s (%.0f%s)", x->token.text, id, x->five ? ", in 5 only" : "");
     }
-    if (x->flags.id >= 0 && x->flags.id != id)
-        tell(&m->moved, "%.40s (%.0f, not %d)", x->text, id, x->flags.id);
+    if (x->token.id >= 0 && x->token.id != id)
+        tell(&m->moved, "%.40s (%.0f, not %d)", x->token.text, id, x->token.id);
 }
 
 // --- the files -----------------------------------------------------------------------------------
@@ -174,22 +172,21 @@ enum { NAMES = sizeof companions_names / sizeof *companions_names - 1, OTHERS_MO
 // A special token: a text or an object with its "content" and flags. 0, or -1.
 static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
 {
-    struct extra x = { .flags = { .special = true }, .five = five };
-    bool normalized;
+    struct extra x = { .token = { .special = true }, .five = five };
     size_t number;
     if (cJSON_IsString(value))
-        x.text = value->valuestring;
+        x.token.text = value->valuestring;
     else if (!cJSON_IsObject(value) || !cJSON_IsString(json_get(value, "content")))
         return 0;
-    else if (added_read(value, &x.flags, &x.text, &normalized, err) < 0)
+    else if (added_read(value, &x.token, err) < 0)
         return err_in(err, "tokenizer_config.json");
-    if (!utf8_valid(x.text, strlen(x.text)))
+    if (!utf8_valid(x.token.text, strlen(x.token.text)))
         return err_set(err, "tokenizer_config.json: a special token is invalid UTF-8");
-    names_add(&m->special, x.text, NULL);
-    if (!add || names_find(&m->known, x.text, &number)) return 0;
-    x.normalized = !m->own && cJSON_IsTrue(json_get(value, "normalized"));
-    x.flags.special = true;
-    x.flags.id = -1;
+    names_add(&m->special, x.token.text, NULL);
+    if (!add || names_find(&m->known, x.token.text, &number)) return 0;
+    x.token.normalized = !m->own && cJSON_IsTrue(json_get(value, "normalized"));
+    x.token.special = true;
+    x.token.id = -1;
     put(m, &x);
     return 0;
 }
@@ -231,7 +228,7 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
 static int compare_extras(const void *a, const void *b)
 {
     const struct extra *x = a, *y = b;
-    if (x->flags.id != y->flags.id) return x->flags.id < y->flags.id ? -1 : 1;
+    if (x->token.id != y->token.id) return x->token.id < y->token.id ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
@@ -258,23 +255,24 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     }
     cJSON_ArrayForEach(item, items)
     {
-        struct extra x = { .text = item->string, .order = all.length };
+        struct extra x = { .token = { .text = item->string }, .order = all.length };
         double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
         if (!decoder) {
-            x.flags.special = names_find(&special, x.text, &number);
-            x.normalized = !x.flags.special;
-            if (!utf8_valid(x.text, strlen(x.text))) status = err_set(err, "invalid UTF-8");
+            x.token.special = names_find(&special, x.token.text, &number);
+            x.token.normalized = !x.token.special;
+            if (!utf8_valid(x.token.text, strlen(x.token.text)))
+                status = err_set(err, "invalid UTF-8");
         } else if (!cJSON_IsObject(item)) {
             status = err_set(err, "\"%.40s\" is not an object", item->string);
         } else {
             char *end;
             id = strtod(item->string, &end);
             if (end == item->string || *end) id = -1;
-            status = added_read(item, &x.flags, &x.text, &x.normalized, err);
+            status = added_read(item, &x.token, err);
         }
-        if (status < 0 || (status = id_check(id, INT32_MAX / 8, &x.flags.id, err)) < 0) break;
-        x.normalized &= !m->own;
-        x.flags.special |= names_find(&m->special, x.text, &number);
+        if (status < 0 || (status = id_check(id, INT32_MAX / 8, &x.token.id, err)) < 0) break;
+        x.token.normalized &= !m->own;
+        x.token.special |= names_find(&m->special, x.token.text, &number);
         // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
         const bool taken =
             taken_count && bsearch(&id, m->ids.data, taken_count, sizeof id, compare_ids);
@@ -285,7 +283,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     struct extra *list = (struct extra *)(void *)all.data;
     if (status == 0 && count) qsort(list, count, sizeof *list, compare_extras);
     for (size_t i = 0; status == 0 && i < count; i++)
-        if (i + 1 == count || list[i].flags.id != list[i + 1].flags.id) put(m, &list[i]);
+        if (i + 1 == count || list[i].token.id != list[i + 1].token.id) put(m, &list[i]);
     buf_release(&all);
     return status < 0 ? err_in(err, "%s", where) : 0;
 }
@@ -381,16 +379,16 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     cJSON_ArrayForEach(item, m.list)
     {
         struct added token;
-        const char *text;
-        bool normalized;
-        if (status == 0) status = added_read(item, &token, &text, &normalized, err);
+        if (status == 0) status = added_read(item, &token, err);
         if (status == 0)
             status = id_take(t, json_get(item, "id")->valuedouble, entries, &token.id, err);
-        if (status == 0) status = added_put(t, token, text, false, err);
+        const bool normalized = status == 0 && token.normalized;
+        token.normalized = false;
+        if (status == 0) status = added_put(t, token, err);
         if (status < 0) break;
         // Found in the text as it is; transformers 4 would search the normalised text.
-        if (normalized && vocabulary_find(t, text, strlen(text)) < 0)
-            tell(&after_space, "%.40s", text);
+        if (normalized && vocabulary_find(t, token.text, strlen(token.text)) < 0)
+            tell(&after_space, "%.40s", token.text);
     }
     if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
     report(&notice, &after_space,

@@ -164,7 +164,7 @@ struct added {
     char *text; // pattern to match: for `normalized` tokens after the normaliser
     size_t length;
     int32_t id;
-    bool special, lstrip, rstrip, single_word;
+    bool special, normalized, lstrip, rstrip, single_word;
 };
 
 // Added tokens to find in a text, sorted by their bytes.
@@ -292,12 +292,10 @@ struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *na
                                  struct err *err);
 // Fills the trie of a unigram model whose scores are known, with all texts except special tokens.
 int unigram_fill(struct tokenizer *t, struct err *err);
-// Reads the flags of an added token.
-int added_read(const cJSON *item, struct added *a, const char **text, bool *normalized,
-               struct err *err);
-// Enters an added token under an id that was taken. `normalized`: it is found in normalised text.
-int added_put(struct tokenizer *t, struct added a, const char *text, bool normalized,
-              struct err *err);
+// Reads text and flags of an added token; the text is borrowed.
+int added_read(const cJSON *item, struct added *a, struct err *err);
+// Enters an added token under an id that was taken. The text is copied.
+int added_put(struct tokenizer *t, struct added a, struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
 // Call it once all tokens are in the list.
 void added_sort(struct added_list *list);
