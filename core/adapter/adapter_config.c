@@ -179,25 +179,6 @@ static void patterns_free(struct named_pattern *list)
     free(list);
 }
 
-static int read_numbers(struct adapter_config *c, struct err *err)
-{
-    double dropped;
-    if (json_int(c->json, "r", 1, RANK_LIMIT, 8, &c->rank, err) < 0 ||
-        json_real(c->json, "lora_alpha", 8, &c->alpha, err) < 0 ||
-        json_real(c->json, "lora_dropout", 0, &dropped, err) < 0 ||
-        json_bool(c->json, "use_rslora", false, &c->rank_stabilised, err) < 0)
-        return -1;
-    return 0;
-}
-
-static int read_bias(struct adapter_config *c, struct err *err)
-{
-    const char *bias;
-    if (json_text(c->json, "bias", "none", &bias, err) < 0) return -1;
-    c->bias = !strcmp(bias, "all") ? BIAS_ALL : !strcmp(bias, "lora_only") ? BIAS_LORA : BIAS_NONE;
-    return 0;
-}
-
 static int read_targets(struct adapter_config *c, struct err *err)
 {
     const cJSON *target = json_get(c->json, "target_modules"), *item;
@@ -220,7 +201,8 @@ static int read_targets(struct adapter_config *c, struct err *err)
 
 int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err)
 {
-    const char *type;
+    const char *type, *bias;
+    double dropped;
     *c = (struct adapter_config){ .json = json };
     if (!cJSON_IsObject(json)) return err_set(err, "it is not a JSON object");
     if (json_text(json, "peft_type", "", &type, err) < 0 ||
@@ -231,11 +213,16 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
     if (!c->lora && strcmp(type, "LN_TUNING") != 0)
         return err_set(err, "\"peft_type\" \"%.40s\" is not supported (known: LORA, LN_TUNING)",
                        type);
-    if (c->lora &&
-        (refuse_foreign(json, err) < 0 || read_patterns(&c->ranks, json, "rank_pattern", err) < 0 ||
-         read_patterns(&c->alphas, json, "alpha_pattern", err) < 0 || read_numbers(c, err) < 0 ||
-         read_bias(c, err) < 0))
+    if (!c->lora) return read_targets(c, err);
+    if (refuse_foreign(json, err) < 0 || read_patterns(&c->ranks, json, "rank_pattern", err) < 0 ||
+        read_patterns(&c->alphas, json, "alpha_pattern", err) < 0 ||
+        json_int(json, "r", 1, RANK_LIMIT, 8, &c->rank, err) < 0 ||
+        json_real(json, "lora_alpha", 8, &c->alpha, err) < 0 ||
+        json_real(json, "lora_dropout", 0, &dropped, err) < 0 ||
+        json_bool(json, "use_rslora", false, &c->rank_stabilised, err) < 0 ||
+        json_text(json, "bias", "none", &bias, err) < 0)
         return -1;
+    c->bias = !strcmp(bias, "all") ? BIAS_ALL : !strcmp(bias, "lora_only") ? BIAS_LORA : BIAS_NONE;
     return read_targets(c, err);
 }
 
@@ -276,27 +263,21 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
     return 0;
 }
 
-// Does the list of layers end before that dot? "layers_pattern": its name, or several; none: any.
-static bool layers_end(const cJSON *pattern, const char *module, const char *dot)
-{
-    char *before = xstrndup(module, (size_t)(dot - module));
-    const bool any =
-        !pattern || (cJSON_IsString(pattern) ? !*pattern->valuestring : !pattern->child);
-    const bool ends = any || (cJSON_IsString(pattern) ? names_end(before, pattern->valuestring)
-                                                      : list_names(pattern, before));
-    free(before);
-    return ends;
-}
-
-// The layer in "model.layers.3.mlp.up_proj": the last number within the name; -1: there is none.
+// The layer in "model.layers.3.mlp.up_proj": the last number within the name, behind the name of a
+// list of layers ("layers_pattern": its name, or several; none: any); -1: there is none.
 static int64_t layer_of(const cJSON *pattern, const char *module)
 {
+    const char *one = cJSON_GetStringValue(pattern);
+    const bool any = one ? !*one : !pattern || !pattern->child;
     int64_t layer = -1;
     for (const char *p = strchr(module, '.'); p; p = strchr(p + 1, '.')) {
         char *end;
-        if (p[1] < '0' || p[1] > '9' || !layers_end(pattern, module, p)) continue;
+        if (p[1] < '0' || p[1] > '9') continue;
+        char *before = xstrndup(module, (size_t)(p - module));
+        const bool list = any || (one ? names_end(before, one) : list_names(pattern, before));
         const long long number = strtoll(p + 1, &end, 10);
-        if (*end == '.') layer = number;
+        if (list && *end == '.') layer = number;
+        free(before);
     }
     return layer;
 }
@@ -316,21 +297,20 @@ static bool layer_chosen(const struct adapter_config *c, const char *module)
     return chosen;
 }
 
-// "exclude_modules": a regular expression or a list of names.
-static int is_excluded(const cJSON *exclude, const char *module, struct err *err)
-{
-    if (!cJSON_IsString(exclude)) return list_names(exclude, module);
-    struct module_pattern *p = pattern_new("", exclude->valuestring, err);
-    const int found = p ? pattern_matches(p, module, err) : -1;
-    pattern_free(p);
-    return found < 0 ? err_in(err, "adapter_config.json: \"exclude_modules\"") : found;
-}
-
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
+    // Each a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
-    const int excluded = is_excluded(json_get(c->json, "exclude_modules"), module, err);
-    if (excluded) return excluded < 0 ? -1 : 0;
+    const cJSON *exclude = json_get(c->json, "exclude_modules");
+    if (cJSON_IsString(exclude)) {
+        struct module_pattern *p = pattern_new("", exclude->valuestring, err);
+        const int found = p ? pattern_matches(p, module, err) : -1;
+        pattern_free(p);
+        if (found < 0) return err_in(err, "adapter_config.json: \"exclude_modules\"");
+        if (found) return 0;
+    } else if (list_names(exclude, module)) {
+        return 0;
+    }
     if (c->target) return pattern_matches(c->target, module, err);
     if (!layer_chosen(c, module)) return 0;
     return !cJSON_IsArray(target) || list_names(target, module);

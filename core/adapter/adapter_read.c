@@ -358,18 +358,6 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
     return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
 }
 
-// A router's bias, which PEFT keeps beside a router; NULL: it is none.
-static const struct tensor *find_constant(const struct reading *r, const struct key *k)
-{
-    struct decoder_constant c = { 0 };
-    char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
-    bool found = false;
-    while (!found && decoder_next_constant(&r->model->decoder, &c)) found = !strcmp(c.name, plain);
-    free(plain);
-    free(full);
-    return found ? c.tensor : NULL;
-}
-
 // Constants are not loaded, but must match.
 static int check_constant(const struct reading *r, const struct safetensor *t,
                           const struct tensor *ours)
@@ -395,8 +383,15 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
-    const struct tensor *constant = find_constant(r, k);
-    if (constant) return check_constant(r, t, constant);
+    // A router's bias, which PEFT keeps beside a router.
+    struct decoder_constant c = { 0 };
+    char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
+    bool constant = false;
+    while (!constant && decoder_next_constant(&r->model->decoder, &c))
+        constant = !strcmp(c.name, plain);
+    free(plain);
+    free(full);
+    if (constant) return check_constant(r, t, c.tensor);
     if (is_unused(r, k)) return r->adapter->unused++, 0;
     return err_set(r->err, "this model has no '%.200s.%s': the adapter was made for another model",
                    k->module, k->last);
@@ -410,17 +405,6 @@ static int read_norm(struct reading *r, const struct safetensor *t, const struct
     if (w && check_target(r, k, key_weight(r, k, "weight") ? key_weight(r, k, "weight") : w) < 0)
         return -1;
     return read_weight(r, t, k);
-}
-
-// The copy that PEFT also keeps under the module's own name, and what it keeps of the base model.
-static bool is_copy(const struct reading *r, const struct key *k)
-{
-    if (!strcmp(k->mark, "original_module")) return true;
-    if (strcmp(k->mark, "modules_to_save") != 0) return false;
-    char *plain = xasprintf("base_model.model.%s.%s", k->module, k->last);
-    bool copy = safetensors_find(r->file, plain) != NULL;
-    free(plain);
-    return copy;
 }
 
 static bool same_numbers(const struct backend *backend, const struct tensor *a,
@@ -464,7 +448,14 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
 {
     struct key k;
     if (key_read(&k, t->name, r->err) < 0) return -1;
-    if (is_copy(r, &k)) return 0;
+    // What PEFT keeps of the base model, and the copy that it keeps under the module's own name.
+    if (!strcmp(k.mark, "original_module")) return 0;
+    if (!strcmp(k.mark, "modules_to_save")) {
+        char *plain = xasprintf("base_model.model.%s.%s", k.module, k.last);
+        const bool copy = safetensors_find(r->file, plain) != NULL;
+        free(plain);
+        if (copy) return 0;
+    }
     if (check_numbers(t, r->err) < 0) return -1;
     if (!strncmp(k.mark, "lora_embedding", 14))
         return err_set(r->err, "LoRA on the embedding is not supported");
@@ -552,15 +543,6 @@ static int read_extra(struct adapter *a, const struct safetensor *t, struct err 
     return take_floats(a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
 }
 
-static int read_extras(struct adapter *a, struct err *err)
-{
-    for (int64_t i = 0; i < a->extra->count; i++) {
-        const struct safetensor *t = &a->extra->tensors[i];
-        if (read_extra(a, t, err) < 0) return err_in(err, "tensor '%.200s'", t->name);
-    }
-    return 0;
-}
-
 // --- the folder ----------------------------------------------------------------------------------
 
 char *folder_name(const char *path)
@@ -575,18 +557,23 @@ char *folder_name(const char *path)
 static int read_files(struct adapter *a, const cJSON *config, struct err *err)
 {
     struct adapter_config c = { 0 };
-    if (a->extra && read_extras(a, err) < 0) return err_in(err, "extra.safetensors");
-    if (!a->file) return 0;
-    if (adapter_config_read(&c, config, err) < 0) {
-        adapter_config_release(&c);
-        return err_in(err, "adapter_config.json");
+    for (int64_t i = 0; a->extra && i < a->extra->count; i++) {
+        const struct safetensor *t = &a->extra->tensors[i];
+        if (read_extra(a, t, err) < 0) {
+            err_in(err, "tensor '%.200s'", t->name);
+            return err_in(err, "extra.safetensors");
+        }
     }
-    free(a->base);
-    a->base = xstrdup(c.base);
-    struct reading r = {
-        .adapter = a, .model = a->model, .config = &c, .file = a->file, .err = err
-    };
-    int status = read_file(&r);
+    if (!a->file) return 0;
+    int status = adapter_config_read(&c, config, err);
+    if (status < 0) {
+        err_in(err, "adapter_config.json");
+    } else {
+        free(a->base);
+        a->base = xstrdup(c.base);
+        status = read_file(&(struct reading){
+            .adapter = a, .model = a->model, .config = &c, .file = a->file, .err = err });
+    }
     adapter_config_release(&c);
     return status;
 }
@@ -661,20 +648,24 @@ static int open_file(const char *folder, const char *name, struct safetensors **
     return *file ? 0 : -1;
 }
 
-static int open_peft(const char *folder, cJSON **config, struct safetensors **file, struct err *err)
+static int open_files(const char *folder, cJSON **config, struct safetensors **file,
+                      struct safetensors **extra, struct err *err)
 {
+    const bool described = has_file(folder, "adapter_config.json");
     if (open_file(folder, "adapter_model.safetensors", file, err) < 0) return -1;
-    if (!has_file(folder, "adapter_config.json"))
-        return *file ? err_set(err, "'%s' has no adapter_config.json", folder) : 0;
-    char *path = xasprintf("%s/adapter_config.json", folder);
-    *config = json_read_data(path, CONFIG_LIMIT, err);
-    free(path);
-    if (!*config) return -1;
-    if (*file) return 0;
-    return err_set(err, "'%s' has no adapter_model.safetensors%s", folder,
-                   has_file(folder, "adapter_model.bin")
-                       ? ", only a PyTorch file (*.bin): save it with safe_serialization"
-                       : "");
+    if (*file && !described) return err_set(err, "'%s' has no adapter_config.json", folder);
+    if (described) {
+        char *path = xasprintf("%s/adapter_config.json", folder);
+        *config = json_read_data(path, CONFIG_LIMIT, err);
+        free(path);
+        if (!*config) return -1;
+    }
+    if (described && !*file)
+        return err_set(err, "'%s' has no adapter_model.safetensors%s", folder,
+                       has_file(folder, "adapter_model.bin")
+                           ? ", only a PyTorch file (*.bin): save it with safe_serialization"
+                           : "");
+    return open_file(folder, "extra.safetensors", extra, err);
 }
 
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err)
@@ -683,8 +674,7 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
     struct adapter *a = NULL;
     cJSON *config = NULL;
     if (adapter_need(folder, err) < 0) return NULL;
-    if (open_peft(folder, &config, &file, err) == 0 &&
-        open_file(folder, "extra.safetensors", &extra, err) == 0) {
+    if (open_files(folder, &config, &file, &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);
         if (a) adapter_beside(a);
     } else {

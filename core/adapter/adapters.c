@@ -65,14 +65,6 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, s
     return a;
 }
 
-// Those read from the folder of `a` before it.
-static void drop_former(struct adapters *s, const struct adapter *a)
-{
-    for (size_t i = s->count; i-- > 0;)
-        if (s->list[i] != a && same_folder(s->list[i]->folder, a->folder))
-            adapters_drop(s, s->list[i]);
-}
-
 static void use(struct adapter *a, const struct settings *s)
 {
     adapter_scale(a, settings_real(s, "adapter.scale"));
@@ -85,7 +77,9 @@ void adapters_use(struct adapters *s, struct adapter *a, const struct settings *
     s->active = a;
     if (!a) return;
     use(a, settings);
-    drop_former(s, a);
+    for (size_t i = s->count; i-- > 0;) // what was read from its folder before
+        if (s->list[i] != a && same_folder(s->list[i]->folder, a->folder))
+            adapters_drop(s, s->list[i]);
 }
 
 void adapters_drop(struct adapters *s, struct adapter *a)

@@ -119,36 +119,28 @@ static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *fl
     return 0;
 }
 
-// Rows first.. of a weight, whole heads.
-static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct weight *from,
-                    int64_t first, int64_t count, struct err *err)
+// Rows of a weight, several whole heads at a time.
+static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct gguf_rows *r,
+                    struct err *err)
 {
-    const int64_t width = row_width(from);
-    const struct head_order there = { t->order.head, (int16_t)-t->order.turn };
-    float *floats = xreallocarray(NULL, (size_t)(count * width), sizeof *floats);
-    int status = model_weight_rows(w->model, from, first, count, floats, err);
-    if (status == 0) {
-        rows_reorder(floats, count, width, there);
-        status = put_numbers(w, t, floats, take_frame(t, floats, count * width), err);
+    const int64_t width = row_width(r->weight), now = r->weight->tensor->order.head;
+    const int64_t head = now ? now : t->order.head ? t->order.head : 1;
+    const struct head_order order = { t->order.head, (int16_t)-t->order.turn };
+    int64_t step = BLOCK_NUMBERS / width / head * head;
+    if (t->rank == 1) step = r->count; // rows of the file are not divided
+    if (step < head) step = head;
+    if (step > r->count) step = r->count;
+    float *floats = xreallocarray(NULL, (size_t)(step * width), sizeof *floats);
+    int status = 0;
+    for (int64_t i = 0; i < r->count && status == 0; i += step) {
+        const int64_t rows = r->count - i < step ? r->count - i : step;
+        status = model_weight_rows(w->model, r->weight, r->first + i, rows, floats, err);
+        if (status < 0) break;
+        rows_reorder(floats, rows, width, order);
+        status = put_numbers(w, t, floats, take_frame(t, floats, rows * width), err);
     }
     free(floats);
     return status;
-}
-
-// Rows of a weight, several at a time.
-static int put_piece(struct writing *w, const struct gguf_tensor *t, const struct gguf_rows *r,
-                     struct err *err)
-{
-    const int64_t now = r->weight->tensor->order.head;
-    const int64_t head = now ? now : t->order.head ? t->order.head : 1;
-    int64_t step = BLOCK_NUMBERS / row_width(r->weight) / head * head;
-    if (t->rank == 1) step = r->count; // rows of the file are not divided
-    if (step < head) step = head;
-    for (int64_t i = 0; i < r->count; i += step) {
-        const int64_t some = r->count - i < step ? r->count - i : step;
-        if (put_rows(w, t, r->weight, r->first + i, some, err) < 0) return -1;
-    }
-    return 0;
 }
 
 int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
@@ -166,7 +158,7 @@ int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
         const struct gguf_tensor *t = &all->list[i];
         if (t->numbers && put_numbers(&w, t, t->numbers, numbers_of(t), err) < 0) return -1;
         for (size_t k = 0; k < t->count; k++)
-            if (put_piece(&w, t, &t->rows[k], err) < 0) return -1;
+            if (put_rows(&w, t, &t->rows[k], err) < 0) return -1;
     }
     return 0;
 }

@@ -179,22 +179,20 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
     return status;
 }
 
-// A head of its own needs a tensor to lie in.
-static int check_head(const struct model *m, struct err *err)
+// Refuses tensors that the model's files have no place for.
+static int check_written(const struct model *m, struct err *err)
 {
-    if (!model_head_apart(m)) return 0;
-    for (int64_t i = 0; i < m->checkpoint->tensor_count; i++)
-        if (m->family->part(m, m->checkpoint->tensors[i]->name) == PART_HEAD) return 0;
-    return err_set(err, "embedding and output head were trained separately, but this model stores "
-                        "them as one tensor: use the result as an adapter");
-}
-
-// A weight that is a part of a tensor of the file (experts of a layer in one) is not put back
-// there.
-static int check_parts(const struct model *m, struct err *err)
-{
+    const struct checkpoint *c = m->checkpoint;
+    bool head = !model_head_apart(m);
+    for (int64_t i = 0; i < c->tensor_count && !head; i++)
+        head = m->family->part(m, c->tensors[i]->name) == PART_HEAD;
+    if (!head)
+        return err_set(err,
+                       "embedding and output head were trained separately, but this model stores "
+                       "them as one tensor: use the result as an adapter");
+    // A part of a tensor of the file (experts of a layer in one) is not put back there.
     for (size_t i = 0; i < m->weights.count; i++)
-        if (!checkpoint_has(m->checkpoint, m->weights.list[i].name))
+        if (!checkpoint_has(c, m->weights.list[i].name))
             return err_set(err,
                            "this model's files hold '%s' as a part of another tensor, where it "
                            "cannot be written back: use the result as an adapter",
@@ -217,8 +215,7 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                        "the weights of '%s' were made smaller (%.*s), and are not written back: "
                        "load it with weights.dtype auto, then the adapter, and merge it there",
                        c->folder, (int)strcspn(c->form, " "), c->form);
-    if (check_head(m, err) < 0 || check_parts(m, err) < 0 || copy_others(m, folder, err) < 0)
-        return -1;
+    if (check_written(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
     for (int s = 0; s < c->shard_count; s++)
         if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
     return adapter_write_extras(deltas, count, m->arena.backend, folder, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_config.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -40,51 +41,28 @@ const char *provenance_value(const struct provenance *p, const char *key)
 
 // --- settings ------------------------------------------------------------------------------------
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
+// "NAME@HASH" of a file or folder.
 static char *named_hash(const char *path, const char *hash)
 {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') n--;
-    char *plain = xstrndup(path, n), *text = xasprintf("%s@%s", last_part(plain), hash);
-    free(plain);
+    char *name = folder_name(path), *text = xasprintf("%s@%s", name, hash);
+    free(name);
     return text;
 }
 
-static char *file_value(const struct setting *row, const char *path)
-{
-    char hex[HASH_HEX] = "unreadable";
-    if (!strcmp(path, row->def)) return xstrdup(path);
-    hash_file_always(path, hex, NULL);
-    return named_hash(path, hex);
-}
-
-// What the value comes to here, a file's with its hash; NULL: nothing to record. The caller frees
-// it.
-static char *recorded(const struct provenance_env *env, const struct setting *row)
-{
-    char *text = setting_effective(row, env->model, env->backend, env->settings);
-    if (!text || row->type != SETTING_PATH) return text;
-    char *file = file_value(row, text);
-    free(text);
-    return file;
-}
-
-static bool counts(const struct setting *row, const struct settings *s, enum setting_stale from)
-{
-    const struct method *method = method_of(row->key);
-    return row->stale >= from && (!method || method_on(method, s));
-}
-
+// Adds the effective value of a setting if it differs from the default; of a file with its hash.
 static void add_changed(struct provenance *p, const struct provenance_env *env,
                         const struct setting *row)
 {
-    char *value = recorded(env, row);
-    if (value && strcmp(value, row->def) != 0) provenance_add(p, row->key, value);
+    char *value = setting_effective(row, env->model, env->backend, env->settings);
+    if (value && strcmp(value, row->def) != 0) {
+        char hex[HASH_HEX] = "unreadable", *file = NULL;
+        if (row->type == SETTING_PATH) {
+            hash_file_always(value, hex, NULL);
+            file = named_hash(value, hex);
+        }
+        provenance_add(p, row->key, file ? file : value);
+        free(file);
+    }
     free(value);
 }
 
@@ -102,8 +80,11 @@ void provenance_of(struct provenance *p, const struct provenance_env *env, enum 
         provenance_add(p, "adapter", value);
         free(value);
     }
-    for (int i = 0; (row = settings_row(i)); i++)
-        if (counts(row, env->settings, from)) add_changed(p, env, row);
+    for (int i = 0; (row = settings_row(i)); i++) {
+        const struct method *method = method_of(row->key);
+        if (row->stale >= from && (!method || method_on(method, env->settings)))
+            add_changed(p, env, row);
+    }
 }
 
 void provenance_of_job(struct provenance *p, const struct provenance_env *env)
@@ -151,30 +132,33 @@ static bool is_files(const char *key)
     return text_ends(key, "model files");
 }
 
-// "model is another one, or its files have changed: chat_template.jinja".
-static int model_differs(const struct provenance *there, const struct provenance *now,
-                         const char *key, struct err *err)
-{
-    char *files_key = xasprintf("%s files", key);
-    const char *were = provenance_value(there, files_key), *are = provenance_value(now, files_key);
-    char *which = checkpoint_files_differ(were, are);
-    free(files_key);
-    err_set(err, "%s is another one, or its files have changed%s%s", key, which ? ": " : "",
-            which ? which : "");
-    free(which);
-    return -1;
-}
-
-static int differs(const char *key, const char *there, const char *now, struct err *err)
-{
-    enum { MOST = 100 };
-    const char *a = or_default(there, key), *b = or_default(now, key);
-    return err_set(err, "%s was %.*s, now %.*s", key, utf8_head(a, MOST), a, utf8_head(b, MOST), b);
-}
-
+// Whether a fingerprint is that of an earlier version of the model.
 static bool was_model(const struct provenance *now, const char *fingerprint)
 {
     return now->checkpoint && fingerprint && checkpoint_was(now->checkpoint, fingerprint);
+}
+
+// "model is another one, or its files have changed: chat_template.jinja", or "prune.score was
+// contribution, now off".
+static int differs(const struct provenance *there, const struct provenance *now, const char *key,
+                   struct err *err)
+{
+    enum { MOST = 100 };
+    const char *was = provenance_value(there, key), *is = provenance_value(now, key);
+    if (is_model(key) && was && is) {
+        char *files = xasprintf("%s files", key);
+        char *which =
+            checkpoint_files_differ(provenance_value(there, files), provenance_value(now, files));
+        err_set(err, "%s is another one, or its files have changed%s%s", key, which ? ": " : "",
+                which ? which : "");
+        free(which);
+        free(files);
+        return -1;
+    }
+    was = or_default(was, key);
+    is = or_default(is, key);
+    return err_set(err, "%s was %.*s, now %.*s", key, utf8_head(was, MOST), was,
+                   utf8_head(is, MOST), is);
 }
 
 bool provenance_earlier(const struct provenance *there, const struct provenance *now)
@@ -188,13 +172,11 @@ int provenance_same(const struct provenance *there, const struct provenance *now
         const struct provenance_fact *f = &now->list[i];
         const char *other = provenance_value(there, f->key);
         if (is_files(f->key) || (is_model(f->key) && was_model(now, other))) continue;
-        if (is_model(f->key) && other && strcmp(other, f->value) != 0)
-            return model_differs(there, now, f->key, err);
-        if (!other || strcmp(other, f->value) != 0) return differs(f->key, other, f->value, err);
+        if (!other || strcmp(other, f->value) != 0) return differs(there, now, f->key, err);
     }
     for (size_t i = 0; i < there->count; i++)
         if (!is_files(there->list[i].key) && !provenance_value(now, there->list[i].key))
-            return differs(there->list[i].key, there->list[i].value, NULL, err);
+            return differs(there, now, there->list[i].key, err);
     return 0;
 }
 

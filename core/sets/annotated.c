@@ -123,16 +123,6 @@ static int read_coco(struct annotated *a, const struct json_parts *p, struct err
     return status;
 }
 
-static bool is_coco(const struct json_parts *p)
-{
-    static const char *const keys[] = { "categories", "images", "annotations" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const struct json_list *l = json_parts_list(p, keys[i]);
-        if (!l || !l->list) return false;
-    }
-    return true;
-}
-
 // --- the demo world ------------------------------------------------------------------------------
 
 static int take_scene(struct annotated *a, const cJSON *json, struct err *err)
@@ -175,7 +165,9 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
     struct err ignored;
     *a = (struct annotated){ 0 };
     // Lines are no object: their second one stands where the file should end.
-    const bool coco = json_parts_open(&parts, path, &ignored) == 0 && is_coco(&parts);
+    const bool coco = json_parts_open(&parts, path, &ignored) == 0 &&
+                      json_parts_has(&parts, "categories") && json_parts_has(&parts, "images") &&
+                      json_parts_has(&parts, "annotations");
     int status = coco ? read_coco(a, &parts, err) : read_scenes(a, path, err);
     json_parts_close(&parts);
     if (status == 0 && !a->ids.count) status = err_set(err, "'%s' has no pictures", path);

@@ -62,10 +62,10 @@ static int64_t number_of(const cJSON *json, const char *key)
     return *item->valuestring && !*end && !errno && id >= 0 ? id : -1;
 }
 
-static int join_by(struct object *o, const struct json_parts *in, const struct json_list *list,
-                   const char *key, struct err *err)
+static int join_by(struct object *o, const struct json_parts *in, const char *rows, const char *key,
+                   struct err *err)
 {
-    o->joined = list;
+    const struct json_list *list = o->joined = json_parts_list(in, rows);
     o->joined_in = in;
     o->joins = xreallocarray(NULL, list->count + 1, sizeof *o->joins);
     for (size_t i = 0; i < list->count; i++) {
@@ -127,10 +127,9 @@ static int open_questions(struct object *o, const char *path, struct err *err)
     int status = 0;
     if (access(file, F_OK) == 0) {
         status = json_parts_open(&o->other, file, err);
-        const struct json_list *l = status == 0 ? json_parts_list(&o->other, "annotations") : NULL;
-        if (status == 0 && (!l || !l->list))
+        if (status == 0 && !json_parts_has(&o->other, "annotations"))
             status = err_set(err, "'%s' has no list \"annotations\"", file);
-        if (status == 0) status = join_by(o, &o->other, l, "question_id", err);
+        if (status == 0) status = join_by(o, &o->other, "annotations", "question_id", err);
     }
     free(file);
     free(folder);
@@ -164,7 +163,7 @@ static int read_question(const struct object *o, struct set_record *r, struct er
 
 static int open_captions(struct object *o, const char *path, struct err *err)
 {
-    return join_by(o, &o->parts, json_parts_list(&o->parts, "annotations"), "image_id", err);
+    return join_by(o, &o->parts, "annotations", "image_id", err);
 }
 
 static int read_captions(const struct object *o, struct set_record *r, struct err *err)
@@ -321,16 +320,11 @@ static void object_close(void *self)
     free(o);
 }
 
-static bool has_list(const struct json_parts *p, const char *key)
-{
-    const struct json_list *l = json_parts_list(p, key);
-    return l && l->list;
-}
-
 static int open_kind(struct object *o, const char *path, struct err *err)
 {
     const struct object_kind *k = kinds;
-    while (k->list && !(has_list(&o->parts, k->list) && (!k->with || has_list(&o->parts, k->with))))
+    while (k->list && !(json_parts_has(&o->parts, k->list) &&
+                        (!k->with || json_parts_has(&o->parts, k->with))))
         k++;
     o->kind = k;
     if (k->list) o->rows = json_parts_list(&o->parts, k->list);

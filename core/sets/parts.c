@@ -169,6 +169,12 @@ const struct json_list *json_parts_list(const struct json_parts *p, const char *
     return NULL;
 }
 
+bool json_parts_has(const struct json_parts *p, const char *key)
+{
+    const struct json_list *l = json_parts_list(p, key);
+    return l && l->list;
+}
+
 cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err)
 {
     if (item->size > part_max) {

@@ -140,27 +140,23 @@ static void take_references(struct sample *s, const struct set_record *r)
     cJSON_Delete(parsed);
 }
 
-// The right choice: a letter, or a number from 0 (HellaSwag).
-static void take_right(struct sample *s)
-{
-    const char *text = s->reference_count == 1 ? s->references[0] : "";
-    const bool letter = text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1];
-    char *end;
-    const long number = strtol(text, &end, 10);
-    if (letter && (size_t)(text[0] - 'A') < s->choice_count)
-        s->right = text[0] - 'A';
-    else if (isdigit((unsigned char)*text) && !*end && (size_t)number < s->choice_count)
-        s->right = (int)number;
-}
-
 static void take_choices(struct sample *s, struct set_record *r, enum prompt_lost lost)
 {
     const char **texts = prompt_choices(r, &s->choice_count);
     s->choices = xcalloc(s->choice_count + 1, sizeof *s->choices);
     for (size_t i = 0; i < s->choice_count; i++) s->choices[i] = xstrdup(texts[i]);
     s->endings = json_get(r->json, "endings") != NULL;
-    if (s->choice_count) take_right(s);
     s->lost = prompt_count_lost(texts, s->choice_count, lost);
+    // The right choice: a letter, or a number from 0 (HellaSwag).
+    const char *text = s->reference_count == 1 ? s->references[0] : "";
+    char *end;
+    long right = -1;
+    if (text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1])
+        right = text[0] - 'A';
+    else if (isdigit((unsigned char)*text))
+        right = strtol(text, &end, 10);
+    const bool whole = right >= 0 && (!isdigit((unsigned char)*text) || !*end);
+    if (whole && (size_t)right < s->choice_count) s->right = (int)right;
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -168,8 +164,8 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
 // The category, whichever way the forms write the key.
 static const char *kind_of(const struct eval_set *set, const struct set_record *r)
 {
-    const char *kind = set->kind ? set_text(r, set->kind) : NULL;
-    if (!kind && set->kind && !strcmp(set->kind, "l2_category")) kind = set_text(r, "category");
+    const char *key = set->kind ? set->kind : "category", *kind = set_text(r, key);
+    if (!kind && !strcmp(key, "l2_category")) kind = set_text(r, "category");
     return kind ? kind : "";
 }
 
@@ -202,12 +198,12 @@ static int check_utf8(const cJSON *item, const char *name, struct err *err)
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     const struct opened *o = self;
-    const char *needs = o->set->needs;
+    const char *needs = o->set->needs ? o->set->needs : "question";
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
     int status = o->form->read(o->self, index, &r, err);
     if (status == 0) status = check_utf8(r.json, "its row", err);
-    if (status == 0 && needs && !set_text(&r, needs)) // a file of another set often has other keys
+    if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
     const char *id = set_text(&r, "index");
     if (id) s->id = xstrdup(id);

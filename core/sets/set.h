@@ -43,9 +43,9 @@ enum { SET_WAYS = 3 };
 struct eval_set {
     const char *name, *title;
     const char *files; // what is downloaded
-    const char *kind;  // key of a record that groups the totals
+    const char *kind;  // key of a record that groups the totals; NULL: "category", "": none
     const char *group; // key of what belongs together (MME's pairs); NULL: nothing does
-    const char *needs; // key of a record without which nothing is asked; NULL: none
+    const char *needs; // key that a record of it has; NULL: "question", "": none is needed
     bool plain;        // questions without a picture belong to it too
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
