@@ -58,7 +58,7 @@ struct store {
     size_t pending_count, pending_capacity;
     bool moved;          // the file had been removed or replaced at the last use
     bool failing;        // the last write failed and was reported
-    bool deaf;           // a session is being resumed: its events are not new
+    bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_looked; // when Slurm was asked last (job_queue.c)
     int answering;       // locked while an answer is computed and jobs are paused; 0 = not open

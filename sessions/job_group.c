@@ -240,7 +240,7 @@ static char *reason_of_network(const struct group *g)
 // Names the folder or limit that leaves too little space for the files that ranks share; NULL if
 // there is enough. Open MPI only reports that processes cannot reach each other, or a rank ends
 // with a bus error.
-static char *no_room(void)
+static char *space_lacking(void)
 {
     enum { ROOM = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
     static const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }; // as Open MPI reads them
@@ -301,7 +301,7 @@ static char *reason_of(struct group *g, int status)
     else
         text = xasprintf("mpirun ended with status %d before the job did",
                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    char *room = g->said.signal == SIGKILL ? NULL : no_room();
+    char *room = g->said.signal == SIGKILL ? NULL : space_lacking();
     if (room) {
         char *both = xasprintf("%s; %s", room, text);
         free(text);

@@ -210,9 +210,9 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
     conversation_init(&pictures, engine_backend(e));
     int status = read_pictures(s, &saved, &pictures, err);
     if (status == 0) {
-        s->deaf = true;
+        s->resuming = true;
         status = resume(s, e, &saved, &pictures, err);
-        s->deaf = false;
+        s->resuming = false;
     }
     if (status == 0) {
         position_set(&s->current, saved.id, saved.entries, saved.name);

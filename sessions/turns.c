@@ -532,28 +532,28 @@ static bool take_event(struct store *s, const struct event *e)
     switch (e->kind) {
     case EVENT_SETTING:
         if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
-            !s->deaf)
+            !s->resuming)
             store_note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
     case EVENT_MODEL:
-        if (e->text && track_model(s, e) && !s->deaf) store_note_model(s);
+        if (e->text && track_model(s, e) && !s->resuming) store_note_model(s);
         return true;
     case EVENT_IDENTITY: take_identity(s, e->key, e->value); return false;
     case EVENT_MESSAGE:
-        if (s->deaf || !e->message) return false;
+        if (s->resuming || !e->message) return false;
         take_message(s, e);
         // Given answers are written with the next question, or at the end of the line.
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
-        if (s->deaf || !e->answer || !e->answer->in_conversation) return false;
+        if (s->resuming || !e->answer || !e->answer->in_conversation) return false;
         take_answer(s, e->answer);
         return true;
     case EVENT_UNDO:
-        if (s->deaf || !s->begun) return false;
+        if (s->resuming || !s->begun) return false;
         add_entry(s, ENTRY_UNDO)->count = e->count;
         return true;
     case EVENT_CLEAR:
-        if (!s->deaf) {
+        if (!s->resuming) {
             if (s->begun) add_entry(s, ENTRY_END);
             s->begun = false;
             free(s->system);
@@ -561,7 +561,7 @@ static bool take_event(struct store *s, const struct event *e)
         }
         return true;
     case EVENT_MEASURED:
-        if (!e->key || !e->text || s->deaf) return false;
+        if (!e->key || !e->text || s->resuming) return false;
         // A measurement waits like a turn where the disk is full, unless no disk would take it.
         if (strlen(e->text) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
             sinks_notice(s->sinks,

@@ -50,7 +50,7 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
-// Also of tensors that are only shown, or that only a merge reads.
+// Checks all tensors, also those that only /calibration show or a merge reads.
 static int check_finite(const struct safetensors *file, struct err *err)
 {
     float value;
@@ -108,7 +108,7 @@ void calibration_close(struct calibration *c)
     *c = (struct calibration){ .count = -1 };
 }
 
-// " (different files: a, b)", or "" where records do not say; the caller frees it.
+// " (different files: a, b)", or "" if the records lack the names; the caller frees it.
 static char *files_in_brackets(const char *were, const char *are)
 {
     char *which = checkpoint_files_differ(were, are);
@@ -361,7 +361,7 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
     return err_set(err, "%s of '%s' is damaged: calibrate again", s->kind->sums->name, path);
 }
 
-// Sums, still 0, of the sizes that the file's first result has.
+// Makes zero sums of the sizes of the file's first result.
 static struct calibration_sums *sums_for(const struct calibration *c, struct err *err)
 {
     const struct calibration_kind *kind = calibration_kind_of(c);
@@ -458,7 +458,7 @@ struct merging {
     struct calibration_sums *sums;
     char *model, *files; // of the first
     char *data;          // hashes of the data sets, joined by "+"
-    char *arithmetic;    // NULL: one does not say
+    char *arithmetic;    // NULL: missing in one
     int64_t count;
 };
 

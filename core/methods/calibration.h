@@ -52,7 +52,7 @@ void calibration_close(struct calibration *c); // also accepts a zeroed one
 // setting is none.
 int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
                            const struct model *m, struct err *err);
-// Was it made with these weights? True if the file does not say.
+// Checks that it was made with these weights; accepts a file that does not say.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
 // A tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is missing,
 // or has another shape. (calibration_open refuses NaN and infinity.)
@@ -82,7 +82,7 @@ struct calibration_sums {
     int64_t layers, width;                    // L, D
     double *data, *part[CALIBRATION_TENSORS]; // [count], and where each of kind->sums begins in it
     size_t count;
-    // Of a pass, for `take`: rows of one site that the next one needs.
+    // Rows of one site that `take` needs at the next one of the pass.
     float *rows; // [capacity, D]
     bool *there; // [capacity]
     int64_t capacity;
@@ -101,7 +101,7 @@ struct calibration_kind {
     void (*compute)(const struct calibration_sums *s, float *const *results);
     // Adds the sums of other samples; NULL: number by number.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
-    bool (*valid)(const struct calibration_sums *s); // Can sums be so? NULL: always.
+    bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always
     // A table with a row for each layer (`states`: and the last layer's output) of the results,
     // which are NULL where the file lacks them.
     const char *columns; // of its table, for table_begin
@@ -115,7 +115,7 @@ struct calibration_sums *calibration_start(const struct calibration_kind *kind,
                                            const struct model *m);
 void calibration_free(struct calibration_sums *s); // NULL is allowed
 struct hook calibration_hook(struct calibration_sums *s);
-// Makes room for that many rows of a pass.
+// Grows s->rows and s->there to that many rows.
 void calibration_rows(struct calibration_sums *s, int64_t rows);
 // Adds the sums of another worker, or of an earlier process, for the same model.
 void calibration_add(struct calibration_sums *s, const struct calibration_sums *other);

@@ -64,8 +64,8 @@ static void ffn_release(void *state)
     free(f);
 }
 
-// Reads the settings: the layers, and alpha [L,D] on the host (NULL: skip). Settings of the method
-// are checked as far as possible even while it is off.
+// Reads the settings: the layers, and alpha [L,D] on the host (NULL: skip). Checks the method's
+// settings as far as possible even while it is off.
 static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, struct err *err)
 {
     const struct settings *s = env->settings;
@@ -173,7 +173,7 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
         args->only = f->text = site_rows(args, n, false, &text);
         args->only_count = text;
     }
-    if (count && f->alpha.data) { // else y = x: the rows stay
+    if (count && f->alpha.data) {                                        // else y = x
         struct tensor *alpha = graph_rows(g, &f->alpha, args->layer, 1); // [1,D]
         struct tensor *x = op_gather_rows(g, args->x, visual, count);
         args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), visual);

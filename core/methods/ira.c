@@ -82,7 +82,7 @@ enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
 
 static const struct ira_param {
     const char *name; // K: a layer
-    float fresh;      // what it begins with; the last row of HEAD and BIAS apart
+    float fresh;      // initial value, except of the last row of HEAD and BIAS
 } params[PARAMS] = {
     [HEAD] = { "ira.K.head.weight", 0 },
     [BIAS] = { "ira.K.head.bias", 0 },
@@ -93,7 +93,7 @@ static const struct ira_param {
 static const float fresh_variance = -4; // log sigma_q^2: the last number of the bias
 
 struct ira_layer {
-    struct tensor param[PARAMS]; // [d+1,d] [d+1] [Hkv,d] [Hkv,d], ours
+    struct tensor param[PARAMS]; // [d+1,d] [d+1] [Hkv,d] [Hkv,d], owned
     char name[PARAMS][48];
 };
 
@@ -105,7 +105,7 @@ struct ira {
     bool training, sampling, gated;
     bool global;                    // the prior has one learned mean
     bool printed;                   // the KL has no gradient by v itself
-    double beta_most, warmup, beta; // at most, share of the steps, now
+    double beta_most, warmup, beta; // maximum, share of the steps, current
     uint64_t seed;
 };
 
@@ -134,7 +134,7 @@ static struct tensor param_shape(const struct decoder_config *c, int p)
     return t;
 }
 
-// The layers of ira.layers. Except in training, each needs a trained head.
+// Reads ira.layers. Except in training, each of these layers needs a trained head.
 static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
 {
     const int layers = env->model->decoder.config.layers;
@@ -167,7 +167,7 @@ static int ira_check(const struct method_env *env, struct err *err)
     return status < 0 ? -1 : 0;
 }
 
-// The noise is drawn where the picture is computed.
+// Noise depends on the seed.
 static bool ira_reads(const char *key, const struct settings *s)
 {
     return settings_flag(s, "ira.sample") && !strcmp(key, "sample.seed");
@@ -321,7 +321,7 @@ static int each_sample(struct ira_values *p, sample_fn run, void *self)
     return 0;
 }
 
-// The standard normal number of a place (Box and Muller 1958).
+// Standard normal number at a position (Box and Muller 1958).
 static float normal(uint64_t seed, uint64_t place)
 {
     const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * place);
@@ -329,7 +329,7 @@ static float normal(uint64_t seed, uint64_t place)
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 
-// Noise of a sample's tokens: depends only on seed, sample, layer and place.
+// Noise of a sample's tokens; depends only on seed, sample, layer and position.
 static int add_noise(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
@@ -395,8 +395,8 @@ static bool learns(const struct ira_values *p)
 static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;
-    const bool heard = hooks_wanted(g, SITE_KL, p->args->layer);
-    if (!learns(p) && !heard) return 0;
+    const bool listened = hooks_wanted(g, SITE_KL, p->args->layer);
+    if (!learns(p) && !listened) return 0;
     struct ira_layer *w = &p->x->layer[p->args->layer];
     struct tensor *kl = op_ira_kl(g, head, &w->param[PRIOR], p->x->printed ? NULL : v,
                                   p->x->global ? &w->param[MEAN] : NULL); // [S, Hkv]
@@ -412,7 +412,7 @@ static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, 
     }
     struct site_args args = *p->args;
     args.x = kl, args.v = gate;
-    return heard ? hooks_run(g, SITE_KL, &args) : 0;
+    return listened ? hooks_run(g, SITE_KL, &args) : 0;
 }
 
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row)
@@ -427,7 +427,7 @@ void ira_divergence(const struct site_args *args, const float *kl, float *of_row
     }
 }
 
-// New visual rows of args->v [P,Hkv,d].
+// Changes the new visual rows of args->v [P,Hkv,d].
 static int change(struct ira_values *p, struct site_args *args, const int32_t *keys)
 {
     struct ira *x = p->x;
@@ -469,7 +469,7 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
     buf_puts(b, "IRA");
 }
 
-// FLOPs: of the product that gives the delta and the noise of each value head.
+// FLOPs of the head's product for each value head.
 static double ira_flops(const struct settings *s, const struct decoder_config *c,
                         const struct site *site, const struct site_args *args, bool visual)
 {

@@ -1,5 +1,4 @@
-// core/methods/ira.h -- what information-regularized attention offers others: its sites and its
-// ops.
+// core/methods/ira.h -- sites and ops of information-regularized attention.
 #ifndef CORE_METHODS_IRA_H
 #define CORE_METHODS_IRA_H
 

@@ -1,5 +1,5 @@
-// core/methods/kit.h -- what a method's file includes: models, sites, ops, settings; and its
-// learned tensors.
+// core/methods/kit.h -- the header that a method includes: models, sites, ops, settings, learned
+// tensors.
 #ifndef CORE_METHODS_KIT_H
 #define CORE_METHODS_KIT_H
 
@@ -12,12 +12,12 @@
 #include "core/settings/settings.h"
 #include "core/template/sequence.h"
 
-// The trained tensor of that name; *found NULL: there is none. -1: it is not as `want`, f32 of this
-// shape, but of another model.
+// Finds the trained tensor of that name; *found NULL: none. -1: its shape is not that of `want`, so
+// it belongs to another model.
 int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
                    const struct tensor **found, struct err *err);
 // Fills a learned tensor, whose shape is set, with the trained one of that name, else with `fresh`,
-// as many numbers. Its memory is allocated where it has none; the method releases it.
+// as many numbers. Allocates its memory if it has none; the method releases it.
 int method_fill(const struct method_env *env, const char *name, struct tensor *t,
                 const float *fresh, struct err *err);
 

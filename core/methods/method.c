@@ -19,8 +19,8 @@ static bool after(const struct method *a, const struct method *b)
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
 }
 
-// Its switch and its layers are rows of its own. Values are compared as text: `off` is the default,
-// as settings spell it ("1", not "1.0").
+// Its switch and its layers must be among its settings. Values are compared as text: `off` is the
+// default as settings spell it ("1", not "1.0").
 static void check_settings(const struct method *m)
 {
     const struct setting *toggle = NULL, *layers = NULL;
@@ -306,8 +306,9 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
     return sum;
 }
 
-// Rows of a site among the first `end` of the sequence: text and visual tokens. Before the layers
-// all are visual tokens of the prompt; of an FFN those count that are not computed.
+// Counts the rows of a site among the first `end` of the sequence: text and visual tokens. Before
+// the layers all are visual tokens of the prompt; at an FFN only rows that it does not compute
+// count.
 static void count_rows(const struct site *site, const struct site_args *args, int64_t end,
                        int64_t rows[2])
 {
@@ -338,7 +339,7 @@ double methods_flops(const struct settings *s, const struct decoder_config *c,
 
 // --- learned tensors -----------------------------------------------------------------------------
 
-// "ira.K.head.bias" and "ira.3.head.bias": K is a layer, spelled plainly.
+// Does "ira.3.head.bias" match "ira.K.head.bias"? K is a layer number without leading zeros.
 static bool names(const char *pattern, const char *name, int layers)
 {
     const char *k = strstr(pattern, ".K."), *at;

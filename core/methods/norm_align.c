@@ -2,8 +2,7 @@
 // projector, so that their norms are those of text (Li et al., "norm alignment"; methods page 1).
 //
 //   v' = (v - mean(v)) / sqrt(var(v) + 1e-5) * g + b            v [S,D], g, b [D]
-//
-// Visual tokens that only end a row of the picture (newlines) are left alone.
+//  Visual tokens that only end a row of the picture (newlines) are unchanged.
 //
 // Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
 // mean norm of the text embedding table's rows. A trained g, b comes from the adapter.
@@ -36,8 +35,8 @@ static const float eps = 1e-5f;
 struct norm_align {
     const struct backend *backend;
     double target;            // T* of the model
-    const void *table;        // of embeddings, which has it
-    struct tensor gain, bias; // [D], ours
+    const void *table;        // the embedding table that T* was computed from
+    struct tensor gain, bias; // [D], owned
 };
 
 static int norm_check(const struct method_env *env, struct err *err)
@@ -86,7 +85,7 @@ static int norm_target(const struct backend *backend, const struct tensor *table
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }
 
-// A parameter [n]: the trained tensor's numbers, or `value` everywhere.
+// Fills a parameter [n] with the trained tensor, or with `value`.
 static int norm_fill(struct tensor *t, const struct method_env *env, const char *name, int64_t n,
                      double value, struct err *err)
 {
@@ -108,7 +107,8 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->backend = env->backend;
     }
     model_pass(m, true); // it acts on pictures
-    // A stage of a model that embeds nothing (core/stages/stages.h) aligns nothing either.
+    // Without an embedding table, this process has only later layers (core/stages/stages.h) and
+    // aligns nothing.
     const struct tensor *table = &m->decoder.embed;
     if (table->data && table->data != n->table &&
         norm_target(env->backend, table, &n->target, err) < 0)
@@ -129,8 +129,8 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Tokens that end a row of the picture are learned in the language model's scale: they stay as they
-// are.
+// Tokens that end a row of the picture were learned in the language model's scale: leaves them
+// unchanged.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;

@@ -23,13 +23,13 @@
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Layers 0..K do not depend on what is kept after them, and later ones are recomputed from h[K+1].
+// Layers 0..K do not depend on the tokens kept after them; later layers are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes under these kinds have scores of rows.
+    // Only passes with these kinds have scores of rows.
     if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
@@ -127,16 +127,17 @@ static bool prune_wants(void *state, const struct site *site, int layer)
     return prune_stage_at(p, layer) >= 0;
 }
 
-// Room for its rows.
+// Grows the arrays to the sequence's rows.
 static void sequence_reserve(struct prune *p, const struct sequence *s)
 {
-    if (s->n <= p->room) return;
-    p->room = s->n + 256;
-    p->number = xreallocarray(p->number, (size_t)p->room, sizeof *p->number);
-    p->dropped = xreallocarray(p->dropped, (size_t)p->room, sizeof *p->dropped);
-    p->alive = xreallocarray(p->alive, (size_t)p->room, sizeof *p->alive);
+    if (s->n <= p->capacity) return;
+    p->capacity = s->n + 256;
+    p->number = xreallocarray(p->number, (size_t)p->capacity, sizeof *p->number);
+    p->dropped = xreallocarray(p->dropped, (size_t)p->capacity, sizeof *p->dropped);
+    p->alive = xreallocarray(p->alive, (size_t)p->capacity, sizeof *p->alive);
     for (int i = 0; i < 2; i++)
-        p->row_score[i] = xreallocarray(p->row_score[i], (size_t)p->room, sizeof *p->row_score[i]);
+        p->row_score[i] =
+            xreallocarray(p->row_score[i], (size_t)p->capacity, sizeof *p->row_score[i]);
 }
 
 // Recounts the visual tokens of a sequence; none is dropped yet.
@@ -189,7 +190,7 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
 
 // --- without a query -----------------------------------------------------------------------------
 
-// What the encoder attends to in a picture.
+// Takes the encoder's attention to each token of a picture.
 static int prune_focus(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -205,7 +206,7 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
-// IRA's divergence of the pass's visual tokens, before the layer's end.
+// Takes IRA's divergence of the pass's visual tokens, before the layer's end.
 static int prune_kl(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -241,7 +242,7 @@ static int shared_pass(struct graph *g, const struct sequence *s)
     return -1;
 }
 
-// Before the first layer: as behind one, but that nothing has counted the tokens.
+// Before the first layer: as after one, but the tokens are not counted yet.
 static int prune_input(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -275,7 +276,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
     if (stage < 0) return 0;
-    // Also where nothing is dropped: rows may be others now.
+    // Also if nothing is dropped: the rows may have changed.
     prune_grams_begin(p, stage, args->past);
     if (prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
@@ -341,14 +342,14 @@ static bool focus_from(const struct prune *p, int layer)
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;
 }
 
-// Notes for the layers from `to` on which tokens are dropped, and what is known of those left.
+// Sends the layers from `to` on the dropped tokens, and the scores of the rest.
 static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
     const int to = p->model->decoder.part->end_layer;
     const bool dropped = p->layer[0] < to;
-    sequence_reserve(p, s); // perhaps no layer of this process prunes
+    sequence_reserve(p, s); // in case no layer of this process prunes
     if (p->dynamic) {
         if (dropped) lists_put(args->own, p->next.keys ? &p->next : &p->seen);
     } else if (args->prefill) {

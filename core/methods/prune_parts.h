@@ -35,7 +35,7 @@ void prune_badge(struct buf *b, const struct settings *s, int layer);
 
 // --- lists of keys -------------------------------------------------------------------------------
 
-// Keys that rows from.. see, in the form of struct seen_keys.
+// Keys that the rows from `from` on see, in the form of struct seen_keys.
 struct seen_lists {
     int64_t from, rows;
     int32_t **keys; // [rows][count], NULL: none chosen
@@ -44,12 +44,12 @@ struct seen_lists {
 
 void lists_clear(struct seen_lists *l);
 
-// Bytes of a note for the rank of the next layers (job.split layers), which gets them in the same
+// Writes bytes for the rank of the next layers (job.split layers), which reads them in the same
 // order; false: they are missing.
 void prune_put(struct stage_note *note, const void *data, size_t size);
 bool prune_get(struct stage_note *note, void *data, size_t size);
 void lists_put(struct stage_note *note, const struct seen_lists *l);
-// Into empty lists of at most `most` rows, which have something to release even after a failure.
+// Reads into empty lists of at most `most` rows; lists_clear them even after a failure.
 bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
 
 // --- the state -----------------------------------------------------------------------------------
@@ -68,12 +68,12 @@ struct prune {
     const struct backend *backend;
     enum prune_kind kind;
     uint64_t seed;
-    bool dynamic, blind; // blind: by divergence, but IRA tells none
+    bool dynamic, blind; // blind: by divergence, but IRA is not active in the layers
     int stages, *layer;  // [stages], ascending
     double *keep;        // [stages]
 
-    // For the current sequence; room for `room` rows.
-    int64_t room;
+    // For the current sequence; arrays of `capacity` rows.
+    int64_t capacity;
     int32_t *number;     // [N] which visual token a row is; -1: text
     bool *dropped;       // [N]
     float *row_score[2]; // [N] by cls and divergence: of the first stage, of later ones
@@ -88,7 +88,7 @@ struct prune {
     struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
 };
 
-// The stage behind that layer, -1: none.
+// The stage after that layer, -1: none.
 int prune_stage_at(const struct prune *p, int layer);
 // How many visual tokens it keeps.
 int64_t prune_stage_count(const struct prune *p, int stage);
@@ -97,12 +97,12 @@ void prune_grams_forget(struct prune *p);
 // Prepares a stage's Gram matrices: discards those of tokens that this pass computes again.
 void prune_grams_begin(struct prune *p, int stage, int64_t past);
 
-// The following mark dropped tokens in p->dropped or list the keys that are seen in p->next; -1
-// with the graph's message.
+// The following mark dropped tokens in p->dropped, or list the seen keys in p->next; -1 after
+// graph_fail.
 
 // At a stage of a prefill, by the prompt's last row.
 int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage);
-// By what is known of the tokens without a query.
+// Without a query, by scores of the tokens themselves.
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage);
 // Dynamic: for all rows of the pass from the prompt's last row on.
 int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage);

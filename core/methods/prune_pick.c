@@ -1,9 +1,8 @@
-// core/methods/prune_pick.c -- CAPA pruning: which visual tokens are kept, of all rows behind a
-// query (prefill), of the rows that are left where nothing asks (diversity, cls, divergence, before
-// the first layer), and for each row of a pass (dynamic).
-//
-// The formulas are those of prune_score.h; here the tokens that they score are gathered, and what
-// they need of earlier passes is kept.
+// core/methods/prune_pick.c -- CAPA pruning: chooses the visual tokens to keep: for all rows by one
+// query (prefill), without a query (diversity, cls, divergence, before the first layer), and for
+// each row of a pass (dynamic).
+//  prune_score.h has the formulas; this file gathers the tokens to score and keeps data of earlier
+// passes.
 #include <stdlib.h>
 
 #include "core/base/random.h"
@@ -101,7 +100,7 @@ static int grams_complete(struct prune *p, struct graph *g, const struct site_ar
     return v ? grams_add(&t->grams, g, o, v, args->q->shape[1]) : -1;
 }
 
-// Contributions of the view's tokens.
+// Scores the view's tokens by their contributions.
 static int score_dynamic(struct prune *p, struct graph *g, const struct site_args *args,
                          struct token_grams *t, const struct prune_view *view, float *score)
 {
@@ -124,18 +123,18 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 
 // --- by a query ----------------------------------------------------------------------------------
 
-// Which of the keys listed (NULL: the first `count`) a query keeps: keep[count], true for text.
-// `at` is the query's row in q.
+// Chooses which of the listed keys (NULL: the first `count`) a query keeps: keep[count], true for
+// text. `at` is the query's row in q.
 static int choose(struct prune *p, struct graph *g, const struct site_args *args, int stage,
                   int64_t at, const int32_t *list, int64_t count, bool emit, bool *keep)
 {
     struct arena_mark scratch = graph_scratch_begin(g);
-    const size_t room = (size_t)count + 1;
-    int32_t *rows = xreallocarray(NULL, room, sizeof *rows);
-    int32_t *token = xreallocarray(NULL, room, sizeof *token);
-    int32_t *number = xreallocarray(NULL, room, sizeof *number);
-    float *score = xcalloc(room, sizeof *score);
-    bool *stays = xcalloc(room, sizeof *stays);
+    const size_t capacity = (size_t)count + 1;
+    int32_t *rows = xreallocarray(NULL, capacity, sizeof *rows);
+    int32_t *token = xreallocarray(NULL, capacity, sizeof *token);
+    int32_t *number = xreallocarray(NULL, capacity, sizeof *number);
+    float *score = xcalloc(capacity, sizeof *score);
+    bool *stays = xcalloc(capacity, sizeof *stays);
     struct prune_view view = { .model = p->model,
                                .layer = args->layer,
                                .q = graph_rows(g, args->q, at, 1),

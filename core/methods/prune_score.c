@@ -20,7 +20,7 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
 {
     struct rope_config rope = view->model->decoder.config.rope;
     struct tensor *cos, *sin;
-    rope.amplitude = 1; // what made them longer in passing (yarn) stays
+    rope.amplitude = 1; // the amplitude (YaRN) stays applied
     if (rope_angles(g, &rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
     return rope_part(g, &rope, op_widen(g, x), cos, op_scale(g, sin, -1));
 }

@@ -19,7 +19,7 @@ enum prune_kind {
     PRUNE_NOROPE,       // the same without rotary positions (Feather)
     PRUNE_UNIFORM,      // uniform: every n-th token
     PRUNE_RANDOM,
-    // Those below look at no query: they choose behind the layer.
+    // The following use no query: they choose after the layer.
     PRUNE_DIVERSITY,  // far from one another (DivPrune); has no scores: prune_choose_diverse
     PRUNE_CLS,        // the encoder's attention (core/model/vision_focus.c)
     PRUNE_DIVERGENCE, // IRA's divergence at the layer, the mean over heads

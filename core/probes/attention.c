@@ -12,7 +12,7 @@ static bool is_all(const struct attention_sum *s)
     return s->env->options->layer == PROBE_LAYER_ALL;
 }
 
-// One map, and its numbers as the row's.
+// Adds one map, and its numbers to the row.
 static void put_map(struct attention_sum *s, struct results *r, double *row, int layer,
                     int64_t part)
 {
@@ -28,7 +28,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
     struct attention_sum *s = state;
     const int from = s->env->from, to = s->env->to;
     if (s->env->options->token == PROBE_TOKEN_EACH) {
-        // A table of each layer, its rows the answer's tokens.
+        // A table per layer, with a row per token of the answer.
         for (int l = from; l <= to; l++) {
             char *name =
                 is_all(s) ? xasprintf("attention.tokens.%d", l) : xstrdup("attention.tokens");
@@ -48,7 +48,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
         last = r->map_count;
         put_map(s, r, result_row(t, "%d", l), l, 0);
     }
-    // Attention that each row of the picture gets.
+    // The attention to each row of the picture.
     int rows;
     double *sum = attention_profile(r->maps + last, r->map_count - last, &rows), total = 0;
     t = results_table(r, "attention.rows", "row|attention|share");

@@ -86,7 +86,7 @@ const float *attention_sum_map(struct attention_sum *a, int layer, int head, int
     return a->map;
 }
 
-// Is the token of a picture that the options choose?
+// Is the token in a picture that the options choose?
 static bool chosen(const struct attention_sum *a, int64_t i)
 {
     const int only = a->env->options->picture;
@@ -111,7 +111,8 @@ int64_t attention_sum_most(const struct attention_sum *a, const float *map)
 
 // --- the profile ---------------------------------------------------------------------------------
 
-// Top and bottom of what the tiles of the map's picture cover; rows count where that is not known.
+// Top and bottom of the area that the tiles of the map's picture cover; both 0 if unknown: then
+// rows count.
 static void extent(const struct result_map *maps, size_t count, const struct result_map *m,
                    double *top, double *bottom)
 {

@@ -4,9 +4,8 @@
 //   .sites = { SITE_VALUES }, .run = attention_sum_run,
 //   const float *map = attention_sum_map(state, layer, -1, 0);        // [S] mean over heads,
 //   queries
-//
-// With PROBE_TOKEN_EACH the queries are summed each by itself: part 0..parts-1, of one head only
-// (that of the options, or the mean).
+//  With PROBE_TOKEN_EACH each query is a part of its own, 0..parts-1, of one head only (that of the
+// options, or the mean).
 //
 // A pruned token has no key in later layers: its value there is 0.
 #ifndef CORE_PROBES_ATTENTION_SUM_H
@@ -16,7 +15,7 @@
 
 struct attention_sum {
     const struct probe_env *env;
-    int64_t heads, visual, parts; // parts 1, but for PROBE_TOKEN_EACH
+    int64_t heads, visual, parts; // parts: 1, except for PROBE_TOKEN_EACH
     int32_t *picture;             // [S] of each visual token
     double **sum;                 // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
     float *map;                   // [S]

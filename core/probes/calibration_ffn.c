@@ -11,7 +11,7 @@
 enum { XY, XX, COSINES, VISUAL_TOKENS, TEXT_TOKENS }; // sums
 enum { ALPHA, VISUAL, TEXT };                         // results
 
-// x is kept until y comes, which is of the same rows.
+// Keeps x until y, which has the same rows.
 static int ffn_take(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {
@@ -33,7 +33,7 @@ static int ffn_take(void *self, const struct site *site, const struct site_args 
     return 0;
 }
 
-// Alpha is 1 where x was always 0, the redundancy 0 without any tokens.
+// Alpha is 1 where x was always 0; the redundancy is 0 without tokens.
 static void ffn_compute(const struct calibration_sums *s, float *const *results)
 {
     const double *xy = s->part[XY], *xx = s->part[XX], *cosines = s->part[COSINES];

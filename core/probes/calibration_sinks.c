@@ -14,7 +14,7 @@ static int sinks_take(void *self, const struct site *site, const struct site_arg
 {
     struct calibration_sums *s = self;
     const double eps = s->model->decoder.config.eps;
-    const double tau = sinks_tau(NULL, s->width); // the automatic one, whatever is set here
+    const double tau = sinks_tau(NULL, s->width); // the default, whatever sinks.tau is here
     const float *h = args->x->data;               // [N,D]
     const int64_t l = args->layer;
     int dims[2];
@@ -51,7 +51,7 @@ static void sinks_show(const struct calibration_sums *s, float *const *results, 
 {
     for (int i = 0; i < 2; i++) {
         const float dim = results[DIMS] ? results[DIMS][2 * layer + i] : -1;
-        const bool known = dim >= 0 && dim < (float)s->width; // the file may name any
+        const bool known = dim >= 0 && dim < (float)s->width; // the file is untrusted
         table_add(b, known ? "%.0f" : "-", (double)dim);
         table_add(b, known && results[PROFILE] ? "%.4g" : "-",
                   known && results[PROFILE]

@@ -3,8 +3,7 @@
 // (Fig. 9).
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
-//
-// For all pairs: by the Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
+//  All pairs use a Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,11 @@ enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
 
 struct contribution {
     const struct probe_env *env;
-    bool means;                   // of all layers
-    int64_t heads, parts;         // 1; of PROBE_TOKEN_EACH: the queries
+    bool means;                   // the means cover all layers
+    int64_t heads, parts;         // parts: 1, or the queries of PROBE_TOKEN_EACH
     double *map;                  // [parts, S]
     struct tally (*pairs)[PAIRS]; // [L]
-    struct grams grams;           // of the layer under way
+    struct grams grams;           // of the current layer
     double *weights;              // [H] probabilities of a pair
     struct rows rows;
 };

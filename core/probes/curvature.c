@@ -13,11 +13,11 @@ struct curvature {
     const struct probe_env *env;
     int layers;
     struct tally *angle, *split; // [L+1]
-    int32_t *run; // [N] number of the run of neighbours a visual token stands in, -1: text or none
-    bool cut;     // somewhere a line is cut
+    int32_t *run; // [N] run of neighbours that a visual token belongs to, -1: text or none
+    bool cut;     // at least one line is cut
 };
 
-// Which tile a token of its picture is in; with rows that end in further tokens, which row.
+// Returns the tile of a token; in pictures whose rows end in further tokens, the row.
 static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
 {
     int first = 0;
@@ -89,7 +89,7 @@ static int add_layer(void *self, const struct site *site, const struct site_args
     const float *h = args->x->data; // [N,D]
     for (int64_t i = 0; i + 2 < n; i++) {
         const int64_t row = site_row(args, i);
-        // Three neighbours of one picture; pruning may have taken some.
+        // Takes three neighbours of one picture; pruning may have dropped some.
         if (site_row(args, i + 2) != row + 2 || s->picture[row] < 0 ||
             (only >= 0 && s->picture[row] != only) || s->picture[row] != s->picture[row + 1] ||
             s->picture[row] != s->picture[row + 2])

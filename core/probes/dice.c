@@ -5,8 +5,7 @@
 //                                                          object covers
 //   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: the same over pixels,
 //                                                          each inside the object or not
-//
-// A thumbnail beside tiles covers their pixels again: the sums over pixels leave it out.
+//  The sums over pixels exclude a thumbnail beside tiles, which covers the same pixels.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +49,8 @@ static double overlap(double a0, double a1, double b0, double b1)
     return fmax(0, fmin(a1, b1) - fmax(a0, b0));
 }
 
-// Share of a cell that bright pixels of the mask cover; the mask may have another size.
+// Share of a cell that bright pixels of the mask cover; the mask's size may differ from the
+// picture's.
 static double mask_share(const struct image *mask, const struct picture *p, const double cell[4])
 {
     const double sx = (double)mask->width / (double)p->image.width;
@@ -93,7 +93,7 @@ void dice_mask(const struct probe_env *env, int picture, const struct result_map
         }
 }
 
-// The part of a map's area that lies in its picture: left, top, right, bottom.
+// Clips a map's area to its picture: left, top, right, bottom.
 static void inside(const struct probe_env *env, const struct result_map *m, double area[4])
 {
     const struct image *image = &env->pictures[m->picture].image;
@@ -109,8 +109,8 @@ static bool covers(const double area[4], const double other[4])
            other[2] <= area[2] + slack && other[3] <= area[3] + slack;
 }
 
-// Does the map cover what all other tiles of its picture cover? Of two that show the whole picture
-// (LLaVA-Next's) the thumbnail is the first.
+// Does the map cover the area of all other tiles of its picture? If two show the whole picture
+// (LLaVA-Next), the thumbnail is the first.
 static bool is_thumbnail(const struct probe_env *env, const struct results *maps, size_t which)
 {
     const struct result_map *m = &maps->maps[which];
@@ -136,8 +136,8 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     return attention_sum_start(env, err);
 }
 
-// The tiles of a picture are one map. Sums over pixels weigh each cell by its area inside the
-// picture, and by the covered share of that.
+// Treats the tiles of a picture as one map. Sums over pixels weigh each cell by its area inside the
+// picture and the covered share of that area.
 static int dice_finish(void *state, struct results *r, struct err *err)
 {
     struct attention_sum *s = state;
@@ -176,7 +176,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(r, "dice", "what|value");
     const double by_token = dice_soft(map, mask, at);
     const double by_pixel = dice_pixels(pixel_map, pixel_mask, area, pixels);
-    const bool first = env->options->pixels; // of which --data gives samples and correlation
+    const bool first = env->options->pixels; // --data lists and correlates the first number
     result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? by_pixel : by_token;
     result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? by_token : by_pixel;
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;

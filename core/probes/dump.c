@@ -1,7 +1,6 @@
 // core/probes/dump.c -- the probe behind /dump.
-//
-// Tensors are copied to host memory as they occur; the file is written after the answer. After the
-// prompt's pass only the logits of generated tokens are added.
+//  Copies tensors to host memory as they occur and writes the file after the answer. After the
+// prompt's pass it adds only the logits of generated tokens.
 #include "core/probes/dump.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 struct caught {
     char name[TAP_NAME_SIZE];
-    struct tensor tensor; // data in host memory, ours
+    struct tensor tensor; // owned data in host memory
 };
 
 struct dump {
@@ -28,7 +27,7 @@ struct dump {
     size_t pattern_count;
     struct caught *caught;
     size_t count, capacity;
-    bool prompt_done, stepping; // generated tokens' logits have come
+    bool prompt_done, stepping; // stepping: has logits of generated tokens
 };
 
 static bool wanted(const struct dump *d, const char *name)
@@ -38,7 +37,7 @@ static bool wanted(const struct dump *d, const char *name)
     return false;
 }
 
-// Numbers to try in a tap's place for layers or pictures: more than any model or prompt has.
+// Numbers of layers and pictures to try in a tap's name: more than any model or prompt has.
 enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
 
 // Does any tensor of this tap match, at this layer (-1: any) and any picture?
@@ -57,8 +56,8 @@ static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 // Marks a file as a dump, in its metadata.
 static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
 
-// Can the file be written? Asked before a long answer. Only an earlier dump may be overwritten,
-// never the weights of a model.
+// Checks before a long answer that the file can be written. Only an earlier dump may be
+// overwritten, never the weights of a model.
 static int check_path(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -167,7 +166,7 @@ void dump_sequence(void *self, const struct sequence *s)
 static bool dump_wants(void *self, const struct site *site, int layer)
 {
     const struct dump *d = self;
-    if (site == SITE_STEP_LOGITS) return true; // it ends the prompt's pass
+    if (site == SITE_STEP_LOGITS) return true; // marks the end of the prompt's pass
     if (d->prompt_done) return false;
     for (int t = 0; tap_at(t); t++)
         if (tap_at(t)->site == site && tap_wanted(d, tap_at(t), layer)) return true;
@@ -235,7 +234,7 @@ static int dump_take(void *self, const struct site *site, const struct site_args
 static int dump_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct dump *d = self;
-    const struct tensor *x = NULL; // what the site's taps look at
+    const struct tensor *x = NULL; // the tensor that the site's taps read
     char name[TAP_NAME_SIZE];
     if (site == SITE_STEP_LOGITS) d->prompt_done = true;
     for (int t = 0; tap_at(t); t++) {

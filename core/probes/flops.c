@@ -1,8 +1,7 @@
 // core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3), in
 // full and with the current methods.
-//
-// Computed rows, query-key pairs and skipped FFNs are counted in a pass, not derived from the
-// settings; core/model/flops.h gives the cost of each, and methods report their own.
+//  Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
+// the settings; core/model/flops.h has the cost of each, and methods report their own.
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,11 +12,11 @@
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
 struct counted {         // of a layer
-    int64_t rows, ffn;   // of the prompt: all, those whose FFN is computed
+    int64_t rows, ffn;   // of the prompt: all, and those whose FFN is computed
     double pairs;        // query-key pairs
     double step;         // keys that the next row would see
     double approximated; // FLOPs of methods in place of FFNs
-    double methods;      // and at other sites: of the prompt,
+    double methods;      // FLOPs of methods at other sites: of the prompt,
     double method_row;   // and of the next row
 };
 
@@ -144,7 +143,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     for (int i = 0; i <= PARTS; i++) {
-        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // as a rule
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // the usual case
         double *v = result_row(t, "%s", names[i]);
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
@@ -153,7 +152,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
                  n);
-    // What bounds a token's speed where memory does.
+    // Bounds a token's speed where memory bandwidth does.
     results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
                  weights / 1e6, keys / 1e6);
     if (lora > 0)

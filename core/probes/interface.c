@@ -16,7 +16,7 @@
 
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
 {
-    enum { ROWS = 512 }; // at a time: a GPU is asked few times
+    enum { ROWS = 512 }; // at a time, to limit downloads from a GPU
     const struct backend *where = backend_of(b, table);
     const int64_t width = table->shape[1], count = table->data ? table->shape[0] : 0;
     const size_t step = dtype_bytes(table->dtype, width);
@@ -78,7 +78,7 @@ static double normed_length(const struct interface *s, const float *x, int64_t w
     return sqrt(sum);
 }
 
-// What leaves the encoder's last block, tile by tile, each without its class token.
+// Adds the output of the encoder's last block, tile by tile, without class tokens.
 static void add_encoded(struct interface *s, const struct vision_config *v, const float *x,
                         int64_t n, int64_t width)
 {
@@ -91,7 +91,7 @@ static void add_encoded(struct interface *s, const struct vision_config *v, cons
     }
 }
 
-// Tokens that only end a row of the picture are not aligned.
+// Skips tokens that only end a row of the picture: they are not aligned.
 static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
                         int64_t width)
 {
@@ -142,7 +142,7 @@ void interface_release(struct interface *s)
 
 // --- a folder that is not a model ---------------------------------------------------------------
 
-// A tensor whose name ends so, outside of a vision encoder or inside.
+// Finds a tensor by the end of its name, with any prefix.
 static const struct safetensor *find_ending(const struct checkpoint *c, const char *const *ends)
 {
     for (; *ends; ends++)
@@ -168,9 +168,9 @@ static int folder_table(struct interface *s, const struct checkpoint *c, struct 
     return 0;
 }
 
-// The encoder of a folder, with or without the rest of its model.
+// An encoder, whose folder may lack the rest of the model.
 struct encoder {
-    struct model model; // of which the encoder alone is bound
+    struct model model; // only the encoder is bound
     struct interface *interface;
 };
 
@@ -197,8 +197,8 @@ static int configure(struct model *m, const struct checkpoint *c, struct err *er
     return m->family->configure(m, c, err);
 }
 
-// As its family reads pictures; an encoder whose config is no supported model's, as LLaVA reads
-// them.
+// Reads pictures as the encoder's family does; as LLaVA if the config is not that of a supported
+// model.
 static int encoder_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const char architectures[] = "[\"LlavaForConditionalGeneration\"]";
@@ -243,7 +243,7 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     return status;
 }
 
-// The picture as one of `shown`, with all its tiles.
+// Encodes the picture as one of `shown`, with all its tiles.
 static int encode(struct encoder *e, const struct picture *picture, size_t shown,
                   const struct settings *settings, struct err *err)
 {
@@ -307,7 +307,8 @@ int interface_folder(const char *folder, const struct backend *backend,
         results_note(r, "'%s' has an encoder but there is no picture to encode: /image FILE first",
                      folder);
     if (status == 0) interface_put(&s, r);
-    if (status == 0 && encoder) results_arithmetic(r, "f32", NULL); // no model's settings hold here
+    if (status == 0 && encoder)
+        results_arithmetic(r, "f32", NULL); // compute.matmul does not apply here
     interface_release(&s);
     checkpoint_close(c);
     return status < 0 ? err_in(err, "'%s'", folder) : 0;

@@ -13,7 +13,7 @@
 #include "core/probes/kit.h"
 
 struct interface {
-    // `normed`: what leaves the encoder after its final norm, if it has one.
+    // `normed`: the encoder's output after its final norm, if it has one.
     struct tally encoder, normed, projector, visual, aligned, table, text;
     float *gain, *bias; // [Dv] of that norm; gain NULL: none, bias NULL: RMSNorm
     double eps;

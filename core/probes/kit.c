@@ -18,9 +18,9 @@ const struct probe_options probe_defaults = {
 const float *rows_read(struct rows *r, struct graph *g, const struct tensor *x)
 {
     const int64_t count = tensor_count(x);
-    if (count > r->room) {
+    if (count > r->capacity) {
         r->data = xreallocarray(r->data, (size_t)count, sizeof *r->data);
-        r->room = count;
+        r->capacity = count;
     }
     if (count) graph_download(g, r->data, x);
     return r->data;
@@ -76,7 +76,7 @@ static int by_value(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-// Ranks of x; equal ones share the mean of theirs.
+// Ranks of x; ties get their mean rank.
 static double *ranks_of(const double *x, size_t n)
 {
     struct ranked *list = xreallocarray(NULL, n + 1, sizeof *list);
@@ -262,7 +262,7 @@ float *probe_blanks(int64_t count)
 
 // --- attention of single rows --------------------------------------------------------------------
 
-// Is the row among those asked for?
+// Is the row among the queries?
 static bool asked(const int32_t *list, int64_t count, int64_t row)
 {
     int64_t low = 0, high = count;
@@ -277,7 +277,7 @@ static bool asked(const int32_t *list, int64_t count, int64_t row)
     return low < count && list[low] == row;
 }
 
-// The keys that row i sees where a method chose them; NULL: all up to itself. Their number.
+// The keys that a method chose for row i, and their number; NULL: all keys up to itself.
 static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t *count)
 {
     const struct seen_keys *seen = &args->seen;
@@ -287,7 +287,7 @@ static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t
     return chosen ? seen->keys[at] : NULL;
 }
 
-// Probabilities [H,1,count] of row i over them.
+// Attention probabilities [H,1,count] of row i over these keys.
 static struct tensor *row_probs(struct graph *g, const struct site_args *a, int64_t i,
                                 const int32_t *keys, int64_t count)
 {
@@ -310,7 +310,7 @@ static int look_row(struct graph *g, const struct site_args *args, int64_t i, lo
     for (int64_t j = 0; keys && j < count; j++) chosen[j] = (int32_t)site_key(args, keys[j]);
     if (keys) row.keys = chosen;
     const int status = look(g, probs, SITE_VALUES, &row, take, self);
-    if (keys) looks_take(g); // pruning that chooses keys for each row waits at each of them anyway
+    if (keys) looks_take(g); // pruning that chooses keys per row waits at each row anyway
     free(chosen);
     graph_scratch_end(g, scratch);
     return status;

@@ -1,5 +1,5 @@
-// core/probes/kit.h -- what a probe's file includes, and is made of: rows on the host, attention
-// and contributions of single query rows, maps over the visual tokens, cosines, ranks.
+// core/probes/kit.h -- the header that a probe includes: rows on the host, attention and
+// contributions of single query rows, maps over the visual tokens, cosines, ranks.
 #ifndef CORE_PROBES_KIT_H
 #define CORE_PROBES_KIT_H
 
@@ -17,7 +17,7 @@
 // A tensor's numbers on the host until the next read, which waits for them; release it at the end.
 struct rows {
     float *data;
-    int64_t room;
+    int64_t capacity;
 };
 
 const float *rows_read(struct rows *r, struct graph *g, const struct tensor *x);
@@ -38,15 +38,15 @@ double otsu_split(const double *x, size_t n);
 // Mean and deviation of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);
 
-// Sets what the options choose in `env`, whose other fields are set. -1: the model or the sequence
-// does not have it.
+// Sets the fields of `env` that the options choose; the others are set. -1: the model or the
+// sequence lacks the choice.
 int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
 void probe_env_close(struct probe_env *env);
-// Does the probe listen there?
+// Does the probe listen at this site and layer?
 bool probe_listens(const struct probe *probe, void *state, const struct probe_env *env,
                    const struct site *site, int layer);
 int probe_middle(const struct model *m); // round(L/2), half to even
-// [count] without numbers (NaN), which maps and means leave out; the caller frees it.
+// [count] NaN, which maps and means skip; the caller frees it.
 float *probe_blanks(int64_t count);
 // The same of [layers, S]: one for each visual token.
 float *probe_values(const struct probe_env *env, int layers);
@@ -61,13 +61,13 @@ int probe_look_queries(struct graph *g, const struct site_args *args, const int3
 // does not see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// The same rows for callers that compute with them on the device: waits for each.
+// The same for callers that compute on the device with the probabilities: waits for each row.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// What each of these keys adds to the residual stream of a query of that layer whose probabilities
-// are probs [H,P] (C of the methods page, section 3): [count], in `host` until its next read. NULL:
-// there are none, or the graph has failed.
+// Contributions [count] of these keys to the residual stream of a query of the layer with
+// probabilities probs [H,P] (C of the methods page, section 3), in `host` until its next read.
+// NULL: no keys, or the graph has failed.
 const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
@@ -75,7 +75,7 @@ const float *probe_contributions(struct graph *g, const struct model *m,
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);
-// The same with words[S] written over the values; NULL in it: none.
+// The same with words[S] over the values; NULL entries: none.
 void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                      int head, int token, const float *values, const char *const *words);
 // Tiles of a picture; the caller frees them.

@@ -19,9 +19,9 @@ struct live {
     int layer, head;
     struct results maps; // of the newest pass
     size_t shown;        // of them
-    int64_t newest;      // token of the pass's first row; those behind it are drafts
+    int64_t newest;      // token of the pass's first row; later rows are drafts
     double pause, next;  // seconds between two maps; clock_seconds() of the next
-    bool due;            // the coming pass makes one
+    bool due;            // the next pass emits a map
 };
 
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
@@ -61,7 +61,7 @@ void live_free(struct live *l)
     free(l);
 }
 
-// Those of the answer's first tokens that wait.
+// Emits the pending maps of the answer's first `tokens` tokens.
 static void emit_waiting(struct live *l, int64_t tokens)
 {
     for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++) {
@@ -75,11 +75,11 @@ static void emit_waiting(struct live *l, int64_t tokens)
 void live_show(struct live *l, int64_t tokens)
 {
     emit_waiting(l, tokens);
-    // Decided between two passes: within one all layers must get the same reply.
+    // Decides between passes: all layers of a pass must get the same reply.
     if (l->pause > 0) l->due = clock_seconds() >= l->next;
 }
 
-// Probabilities [H,1,P] to values [S] of the visual tokens, those of the head or their mean.
+// Reduces probabilities [H,1,P] to values [S] of the visual tokens: of one head, or the mean.
 static int take_row(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {
@@ -117,7 +117,7 @@ static int run(void *self, struct graph *g, const struct site *site, struct site
     l->newest = site_row(args, 0) - site_sequence(args)->prompt;
     if (args->prefill || !l->env.picture_count || l->newest < 0) return 0;
     if (l->pause > 0) l->next = clock_seconds() + l->pause;
-    results_release(&l->maps); // drafts among them did not come true
+    results_release(&l->maps); // drafts among them were rejected
     l->shown = 0;
     return probe_look_queries(g, args, NULL, site_sequence(args)->n, take_row, l);
 }

@@ -5,13 +5,11 @@
 //   struct hook hook = live_hook(l);             // of the passes of one answer
 //   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
-//
-// live_pause(l, 1.0 / 30) leaves out the tokens that come sooner after the last map: their passes
-// are those of an answer without a probe.
-//
-// Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
+//  live_pause(l, 1.0 / 30) skips tokens that follow the last map sooner: their passes run as
+// without a probe.
+//  Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
 // keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token
-// in the answer. Those of drafted tokens wait until these are part of the answer.
+// in the answer. Maps of drafted tokens stay pending until the tokens are part of the answer.
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 
@@ -27,9 +25,9 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                       const struct sinks *sinks);
 void live_free(struct live *l);
 struct hook live_hook(struct live *l);
-// At least so many seconds between two maps; 0: a map of each token.
+// Minimum seconds between two maps; 0: a map per token.
 void live_pause(struct live *l, double seconds);
-// The answer has so many tokens: shows the maps of those among them that wait.
+// Shows the pending maps of the answer's first `tokens` tokens.
 void live_show(struct live *l, int64_t tokens);
 
 #endif

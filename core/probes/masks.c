@@ -1,6 +1,5 @@
 // core/probes/masks.c -- finds the objects of a picture in a list of objects, in RefCOCO's rows or
-// in COCO's instances. Only places in the file are kept; objects are parsed when they are asked
-// for.
+// in COCO's instances. Keeps only positions in the file and parses objects on demand.
 #include "core/probes/masks.h"
 
 #include <ctype.h>
@@ -47,7 +46,8 @@ static void take_size(struct masks *m, size_t picture, const cJSON *json)
 }
 
 // RefCOCO numbers the objects of a picture: "COCO_train2014_000000581857_16.jpg" is the 17th of
-// "COCO_train2014_000000581857.jpg". NULL: the name has no such number. The caller frees it.
+// "COCO_train2014_000000581857.jpg". Returns NULL if the name has no such number; the caller frees
+// it.
 static char *unnumbered(const char *name)
 {
     const char *dot = strrchr(name, '.'), *at = dot;
@@ -64,7 +64,7 @@ static int read_lines(struct masks *m, const char *path, struct err *err)
 {
     if (dataset_open(&m->lines, path, NULL, err) < 0) return -1;
     for (int64_t i = 0; i < m->lines.count; i++) {
-        struct err ignored; // reported if its picture is asked for
+        struct err ignored; // reported when its picture is needed
         cJSON *json = dataset_json(&m->lines, i, &ignored);
         const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
         const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
@@ -189,7 +189,7 @@ static bool occurs(const cJSON *name, const char *text)
     return s && *s && strcasestr(text, s);
 }
 
-// Does the text say the object's name, its category, or an expression that refers to it?
+// Does the text contain the object's name, its category, or a referring expression?
 static bool named(const struct masks *m, const cJSON *object, const char *text)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
@@ -213,7 +213,7 @@ static bool named(const struct masks *m, const cJSON *object, const char *text)
     return false;
 }
 
-// The objects of a picture: those of its lines, or the rows and annotations themselves.
+// The objects of a picture: those in its lines, or its rows and annotations themselves.
 struct found {
     cJSON **json; // [count] owned
     size_t count;
@@ -245,7 +245,7 @@ static int find(const struct masks *m, const struct masks_picture *p, struct fou
     return 0;
 }
 
-// As large as a run list, as the file says, or as the picture.
+// Makes an empty mask of the size of a run list, of the file's size, or of the picture's.
 static int make_mask(struct image *mask, const struct found *f, const struct masks_picture *p,
                      const struct masks_query *query, struct err *err)
 {

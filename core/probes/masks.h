@@ -22,7 +22,7 @@
 
 struct masks_picture {
     size_t first, last;   // of its items, number + 1; 0: none
-    double width, height; // as the file says; 0: it does not
+    double width, height; // in the file; 0: unknown
 };
 
 struct masks_item {
@@ -45,12 +45,13 @@ struct masks {
 struct masks_query {
     const char *picture;  // its path
     const char *text;     // chooses the objects that it names; all if it names none
-    double width, height; // of the picture: where the file does not give the size
-    bool boxes;           // boxes, also where there are outlines
+    double width, height; // of the picture: used if the file has no size
+    bool boxes;           // uses boxes even if there are outlines
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
-// White where the objects are; as large as the file says, or as the picture. image_release it.
+// Makes an image that is white where the objects are, of the size in the file or of the picture;
+// image_release it.
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err);
 void masks_close(struct masks *m); // also accepts a zeroed one

@@ -44,7 +44,7 @@ bool mask_runs_size(const cJSON *object, double size[2])
     return runs_of(object) != NULL;
 }
 
-// A run down the columns, from pixel *at on.
+// Paints a run in column-major order, from pixel *at on.
 static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, int64_t *work)
 {
     const int64_t all = mask->width * mask->height;
@@ -55,8 +55,8 @@ static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, 
     return 0;
 }
 
-// COCO's compressed form: five bits a character from '0' on, the lowest first, 32 says that more
-// follow; signed, and from the fourth run on the difference from the one before the last.
+// COCO's compressed form: five bits per character from '0' on, lowest first; bit 32 marks that more
+// follow. Signed; from the fourth run on, the difference from the run before the last.
 static int paint_compressed(struct image *mask, const char *text, int64_t *work)
 {
     int64_t at = 0, before[2] = { 0 }; // the last two runs
@@ -99,7 +99,7 @@ static int64_t column_of(double x, int64_t width)
     return (int64_t)fmin(fmax(ceil(x - 0.5), 0), (double)width);
 }
 
-// Marks where the edge crosses the middle of each row: what is right of it changes sides.
+// Marks where the edge crosses the middle of each row: pixels right of it change sides.
 static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2],
                       const double b[2])
 {
@@ -112,7 +112,7 @@ static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2
     }
 }
 
-// An even-odd polygon. marks [height, width] are zero, before and after.
+// Paints an even-odd polygon. marks [height, width] are zero before and after.
 static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, int *points,
                          int64_t *work)
 {
@@ -146,7 +146,7 @@ static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, 
     return status;
 }
 
-// A list of polygons x, y, x, y ..., or one.
+// Paints a list of polygons x, y, x, y ..., or a single one.
 static int paint_polygons(struct image *mask, const cJSON *list, int64_t *work)
 {
     uint8_t *marks = xcalloc((size_t)(mask->width * mask->height), 1);
@@ -161,7 +161,8 @@ static int paint_polygons(struct image *mask, const cJSON *list, int64_t *work)
 
 // --- an object -----------------------------------------------------------------------------------
 
-// Left, top, width, height; Qwen-VL's rows of RefCOCO, which have "sent", have the corners.
+// Paints a box: left, top, width, height, or the corners in Qwen-VL's rows of RefCOCO, which have
+// "sent".
 static int paint_box(struct image *mask, const cJSON *list, bool corners, int64_t *work)
 {
     double box[4];
@@ -179,7 +180,7 @@ static int paint_box(struct image *mask, const cJSON *list, bool corners, int64_
     return 0;
 }
 
-// Paints the part of the object that the options ask for; NULL, or what is wrong with it.
+// Paints the mask, polygons or box of the object. Returns NULL, or the fault.
 static const char *paint_object(struct image *mask, const cJSON *object, bool boxes, int64_t *work)
 {
     static const char *const outlines[] = { "segmentation", "polygons", "polygon", NULL };

@@ -1,7 +1,6 @@
 // core/probes/measure.c -- a pass over prompt and answer, in separate memory.
-//
-// Prompt and answer are one pass: causal attention gives each row what it saw when it was
-// generated, and pruning asks the prompt's last row (sequence->prompt says which).
+//  Runs prompt and answer in one pass: causal attention shows each row the same keys as when it was
+// generated, and pruning queries the prompt's last row (sequence->prompt).
 #include "core/probes/measure.h"
 
 #include <math.h>
@@ -70,10 +69,10 @@ struct passing {
     struct kv kv;
     struct arena arena;
     struct graph graph;
-    struct tensor **visual; // [picture_count] of the conversation, or ours
+    struct tensor **visual; // [picture_count] of the conversation, or owned
     float **focus;          // [picture_count] likewise; NULL: nothing listens
     bool *ours;
-    bool *kept; // [S] after the last stage of pruning; NULL: nothing was told
+    bool *kept; // [S] kept by the last stage of pruning; NULL: nothing was pruned
     int64_t visual_count;
 };
 
@@ -82,7 +81,7 @@ static bool kept_wants(void *self, const struct site *site, int layer)
     return site == SITE_KEPT;
 }
 
-// What pruning keeps, the last stage's word last.
+// Takes the tokens that pruning keeps; the last stage's list remains.
 static int kept_take(void *self, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
@@ -109,7 +108,7 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
     p->focus = xcalloc(c->picture_count + 1, sizeof *p->focus);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
-    model_pass(m->model, p->sequence.pictures); // methods and probes read weights when they begin
+    model_pass(m->model, p->sequence.pictures); // methods and probes read weights when they start
     p->visual_count = sequence_visual_count(&p->sequence, 0);
     if (p->sequence.n > conversation_limit(c->model, m->settings))
         return err_set(err, "prompt and answer have %lld tokens, but ctx.max is %lld",
@@ -143,7 +142,7 @@ static void pass_end(struct passing *p)
     sequence_release(&p->sequence);
 }
 
-// Why it failed; a cancel says so.
+// Sets the error of a failed or cancelled pass.
 static int pass_failed(struct passing *p, struct err *err)
 {
     if (p->graph.cancelled) return err_set(err, "stopped");
@@ -181,7 +180,7 @@ static int encode_pictures(struct passing *p, bool anew)
     return 0;
 }
 
-// Rows from.. of s through the decoder.
+// Runs the rows of s from `from` on through the decoder.
 static int compute(struct passing *p, const struct sequence *s, int64_t from, bool prefill,
                    enum logits_rows want)
 {
@@ -195,7 +194,8 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     const int status =
         h ? decoder_forward(g, d, &p->kv, s, h, want, prefill, &logits) : -1; // [1,V]
     float first;
-    if (status == 0 && graph_ok(g) && want != LOGITS_NONE) // waits: what is timed has ended
+    if (status == 0 && graph_ok(g) &&
+        want != LOGITS_NONE) // waits, so that timings include all work
         g->backend->download(&first, logits->data, sizeof first);
     arena_reset(&p->arena, mark);
     return status == 0 && graph_ok(g) ? 0 : -1;
@@ -285,7 +285,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     }
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
-    // A map of an unknown name would have no unit, and the screen could not step to it.
+    // The screen could not step to a map that .results does not describe, and it would have no
+    // unit.
     for (size_t i = 0; status == 0 && i < r->map_count; i++) {
         const struct result_kind *k = probe->results;
         while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;
@@ -302,7 +303,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
 
 enum { RUNS = 3, STEPS = 8, ENCODER = 0, PREFILL, TOKEN, TIMES };
 
-// The prompt, then single rows: those of the answer, then its last token over again.
+// Times the prompt, then single rows: those of the answer, then its last token repeatedly.
 static int run_timed(const struct measuring *m, struct conversation *c, double ms[TIMES],
                      struct err *err)
 {

@@ -30,7 +30,7 @@ struct measuring {
     bool anew; // encodes the pictures again: the conversation's come from other weights
 };
 
-// Adds the findings to *r; after a failure its content does not matter.
+// Adds the results to *r, which is undefined after a failure.
 int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err);
 

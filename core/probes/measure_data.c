@@ -33,7 +33,7 @@ struct going {
     struct series series;
     struct data_notices notices;
     int64_t broken; // samples
-    struct err why; // of the first left out
+    struct err why; // of the first skipped sample
 };
 
 static int answer(struct going *w, struct err *err)
@@ -46,8 +46,7 @@ static int answer(struct going *w, struct err *err)
     return answer_run(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody, &answered, err);
 }
 
-// The metric of the sample, or "contains", of the answer that was generated; NaN where there is
-// nothing to compare with.
+// Scores the generated answer by the sample's metric, or "contains"; NaN without references.
 static double score_of(const struct going *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
@@ -82,7 +81,7 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
     return score;
 }
 
-// Where the objects are that the sample's texts name.
+// Makes the mask of the objects that the sample's texts name.
 static int find_objects(struct going *w, const struct sample *s, struct image *mask,
                         struct err *err)
 {
@@ -104,7 +103,7 @@ static int find_objects(struct going *w, const struct sample *s, struct image *m
     return status;
 }
 
-// Generated answers are scored.
+// Are answers generated, and scored?
 static bool generates(const struct measure_request *r)
 {
     return !r->given && (r->probe->answer || r->probe->answered);

@@ -24,9 +24,9 @@ struct measure_request {
     size_t checkpoint_count;
 };
 
-// Tables are means over samples, with NAME.std; kept ones have the rows of all samples. For a probe
-// with a scalar also NAME.samples, and the correlation with the score of the generated answers.
-// Progress goes to the sinks.
+// Tables are means over samples, with NAME.std; kept tables have the rows of all samples. For a
+// probe with a scalar also NAME.samples, and the correlation with the score of the generated
+// answers. Progress goes to the sinks.
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err);
 

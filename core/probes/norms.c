@@ -15,8 +15,8 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// [NORMS_CALIBRATED][L+1] of the file of norms.calibration, shown beside those of a conversation;
-// the caller frees them. *norms NULL: none set. -1 if the file does not fit this model.
+// Reads [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to be shown beside those of a
+// conversation; the caller frees *norms. NULL: none set. -1 if the file does not fit this model.
 static int calibrated(const struct settings *settings, const struct model *m, float **norms,
                       struct err *err)
 {
@@ -86,9 +86,9 @@ struct norms {
     struct interface interface;
     float *before; // [N,D] h[l-1]
     bool *there;   // [N] alive there
-    float *gains;  // [L,D] of the norms before attention; 1 where there is none
-    float *keys;   // [P,Hkv,d] of the layer under way
-    int64_t key_count, key_room;
+    float *gains;  // [L,D] gains of the norms before attention; 1 without a norm
+    float *keys;   // [P,Hkv,d] of the current layer
+    int64_t key_count, key_capacity;
     double *visual, *text; // [D] sums
 };
 
@@ -159,7 +159,7 @@ static void add_groups(struct tally *stat, const struct site_args *a, int64_t i,
     if (site_row(a, i) > 0) tally_add(&stat[LATER], x);
 }
 
-// From h[l-1] to h[l] of one token.
+// Adds the step from h[l-1] to h[l] of one token.
 static void add_step(struct norms *s, int l, const struct site_args *a, int64_t i, const float *h)
 {
     const float *before = s->before + site_row(a, i) * s->width;
@@ -177,7 +177,7 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     if (step > 0 && norm > 0) tally_add(&from->turn, angle(along / (sqrt(step) * norm)));
 }
 
-// Dot products of the layer's normed inputs, text with earlier visual tokens and with all.
+// Adds dot products of the layer's normed inputs: text with earlier visual tokens, and with all.
 static void add_inputs(struct norms *s, int l, const struct site_args *a, const float *h)
 {
     const double eps = s->env->model->decoder.config.eps;
@@ -203,22 +203,22 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
     s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
 }
 
-// Keys are kept until the queries of their layer come.
+// Keeps the keys until the layer's queries.
 static int take_keys(void *state, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
     struct norms *s = state;
     const int64_t count = tensor_count(args->x);
-    if (count > s->key_room) {
+    if (count > s->key_capacity) {
         s->keys = xreallocarray(s->keys, (size_t)count, sizeof *s->keys);
-        s->key_room = count;
+        s->key_capacity = count;
     }
     memcpy(s->keys, args->x->data, (size_t)count * sizeof *s->keys);
     s->key_count = args->x->shape[0];
     return 0;
 }
 
-// q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
+// Adds q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
 static int take_queries(void *state, const struct site *site, const struct site_args *a,
                         struct err *err)
 {
@@ -308,7 +308,7 @@ static void put_groups(double *v, const struct tally *stat)
 // The columns of norms.theory.
 enum { C, PHI, N_VIS, N_TXT, THETA_VIS, FOUND_VIS, THETA_TXT, FOUND_TXT, GAMMA, FOUND, BALANCED };
 
-// Mean of the conversation, mean and deviation over the data set, of each modality.
+// Adds the conversation's mean, and the data set's mean and deviation, of each modality.
 static int put_calibrated(const struct norms *s, struct results *r, struct err *err)
 {
     const int64_t rows = s->layers + 1;

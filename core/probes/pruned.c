@@ -1,5 +1,5 @@
-// core/probes/pruned.c -- what pruning drops: how many layers compute each visual token, as a map,
-// and how many tokens each layer computes.
+// core/probes/pruned.c -- the tokens that pruning drops: how many layers compute each visual token,
+// as a map, and how many tokens each layer computes.
 #include <stdlib.h>
 
 #include "core/probes/kit.h"

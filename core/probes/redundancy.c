@@ -1,7 +1,6 @@
 // core/probes/redundancy.c -- how little each layer's FFN changes its tokens (methods page, section
 // 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
-//
-// FFNs that are approximated are seen as the settings make them.
+//  Approximated FFNs are measured as approximated.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ static void *redundancy_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-// x is kept until y comes, which is of the same rows.
+// Keeps x until y, which has the same rows.
 static int redundancy_take(void *state, const struct site *site, const struct site_args *args,
                            struct err *err)
 {

@@ -1,5 +1,5 @@
-// core/probes/results.c -- tables and maps, how they are filled, and what they hold by their names:
-// labels of axes and colour bars, and the maps that the screen steps through.
+// core/probes/results.c -- builds tables and maps, and finds their descriptions by name: labels of
+// axes and colour bars, and the maps that the screen steps through.
 #include "core/probes/results.h"
 
 #include <math.h>
@@ -147,13 +147,13 @@ const double *results_value(const struct results *r, const char *table, const ch
 
 // --- kinds ---------------------------------------------------------------------------------------
 
-// Of tables that no probe gives.
+// Descriptions of tables that are not from probes.
 static const struct result_kind none[] = { { 0 } }, others[] = {
     { "memory.layers", "MiB", .columns = "MiB in use|MiB reserved" }, // commands/memory.c
     { 0 },
 };
 
-// The kinds of one probe or calibration after the other; NULL past the end.
+// Returns the kinds of each probe, then of each calibration; NULL past the end.
 static const struct result_kind *kinds_at(int index, const char **command)
 {
     int probes = 0, calibrations = 0;
@@ -167,7 +167,7 @@ static const struct result_kind *kinds_at(int index, const char **command)
     return p && p->results ? p->results : c && c->units ? c->units : none;
 }
 
-// The row of the name, or of the longest name that it continues ("curvature.degrees").
+// Returns the row of the name, or of its longest prefix ("curvature.degrees").
 const struct result_kind *result_kind(const char *name)
 {
     const struct result_kind *best = NULL, *k;
@@ -219,7 +219,7 @@ static bool names(const char *columns, const char *column)
     return false;
 }
 
-// Of all rows of the table's name, the one with the column.
+// Finds the row with the column among all rows of the table's name.
 const char *results_column_unit(const struct result_table *t, int column)
 {
     const struct result_kind *first = result_kind(t->name), *k;

@@ -35,22 +35,22 @@ enum map_axis {
 
 struct settings;
 
-// What the tables or maps of one name hold: a row of a probe's `results` (core/probes/probe.h).
+// Describes the tables or maps of one name: a row of a probe's `results` (core/probes/probe.h).
 struct result_kind {
     const char *name; // "stream", and all that continue it: "stream.std"
     const char *unit; // of the numbers ("L2 norm")
-    // Of a table, the columns with this unit, separated by "|"; NULL: all. Of several rows of one
-    // name, the first is drawn first, and alone in figures.
+    // The table's columns with this unit, separated by "|"; NULL: all. If a name has several rows,
+    // the first is drawn first, and alone in figures.
     const char *columns;
-    // Of maps. The screen steps through them by itself; the command is asked for one with --layer,
-    // --head and --token, as far as there is one map for each of these.
+    // Maps, which the screen steps through. It runs the command with those of --layer, --head and
+    // --token for which `each` says that there is one map each.
     bool map;
     enum map_axis rows, cols;
     unsigned each;    // EACH_LAYER ...
-    double low, high; // what the colours span; both 0: from the map's least to its most
+    double low, high; // range of the colours; both 0: the map's own
     // Is there a map of this layer under these settings? NULL: of every layer.
     bool (*has)(const struct settings *s, int layers, int layer);
-    bool on_request;  // the command needs more, or much time: the screen does not ask for it
+    bool on_request;  // the command needs further options or much time: the screen does not run it
     const char *live; // name of its maps while an answer is generated; NULL: it has none then
 };
 

@@ -6,7 +6,7 @@
 #include "core/base/tally.h"
 #include "core/probes/results.h"
 
-// A table of that name with the columns of `from`, the last `count - 1` of them `times` over.
+// Adds an empty table with the columns of `from`; repeats all but the first `times` times.
 static struct result_table *copy_head(struct results *to, const struct result_table *from,
                                       const char *name, int times)
 {
@@ -63,7 +63,7 @@ static void add_table(struct results_mean *m, const struct result_table *from)
     const int columns = (to->column_count - 1) / 3;
     for (size_t i = 0; i < from->row_count; i++) {
         const char *key = from->rows[i].key;
-        size_t row = i; // most often; else look for it
+        size_t row = i; // usually the same; otherwise searches
         if (row >= to->row_count || strcmp(to->rows[row].key, key) != 0)
             for (row = 0; row < to->row_count && strcmp(to->rows[row].key, key) != 0;) row++;
         if (row == to->row_count) result_row(to, "%s", key);

@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/probes/results.h"
 
-enum { LONG_TABLE = 1000 }; // rows of a kept table that are still shown
+enum { LONG_TABLE = 1000 }; // most rows of a kept table that are shown
 
 static size_t common_bytes(const char *a, const char *b)
 {

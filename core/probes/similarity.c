@@ -52,7 +52,7 @@ static int similarity_take(void *state, const struct site *site, const struct si
     return 0;
 }
 
-// Over the tokens alive at both.
+// Averages over the tokens alive in both layers.
 static double between(const struct similarity *s, int a, int b)
 {
     double sum = 0;
@@ -91,7 +91,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind similarity_results[] = {
-    // All rows of all layers are kept for it.
+    // It keeps all rows of all layers.
     { "similarity", "cosine", .map = true, .rows = MAP_LAYERS, .cols = MAP_LAYERS,
       .on_request = true },
     { 0 },

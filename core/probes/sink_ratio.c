@@ -1,5 +1,5 @@
-// core/probes/sink_ratio.c -- in how many layers one visual token takes a large part of the
-// answer's attention (methods page, section 4, Table 6), beside the curvature of the layer.
+// core/probes/sink_ratio.c -- the share of layers in which one visual token takes much of the
+// answer's attention (methods page, section 4, Table 6), beside the layers' curvature.
 //
 //   A_k[l] = attention to visual token k, mean over answer tokens and heads; a layer has a sink
 //   when max_k A_k > 0.15 (--threshold)

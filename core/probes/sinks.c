@@ -1,9 +1,8 @@
 // core/probes/sinks.c -- attention sinks and their types (methods page, section 3, Fig. 2).
-//
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
 //   phi > sinks.tau is a sink. Visual sinks that contribute little to the prompt's last row are
 //   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C over the sinks of
-//   their picture separates them. Text tokens have no part in it.
+//   their picture separates them. Text tokens are excluded.
 #include "core/probes/sinks.h"
 
 #include <math.h>
@@ -122,7 +121,7 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
                     env->options->dims[i], (long long)width - 1);
             return NULL;
         }
-    // Dimensions that the options name, else those that a calibration found for this layer.
+    // Takes the dimensions from the options, else from the calibration for this layer.
     if (!env->options->dim_count && sinks_calibrated(env->settings, env->model, &dims, err) < 0)
         return NULL;
     struct sinks_state *s = xcalloc(1, sizeof *s);
@@ -159,7 +158,7 @@ static int add_phi(void *self, const struct site *site, const struct site_args *
     return 0;
 }
 
-// C of the prompt's last row for every key. One row of one layer: it may wait.
+// Computes C of the prompt's last row for every key. It may wait: this is one row of one layer.
 static int add_contribution(void *self, struct graph *g, const struct site_args *a, int64_t row,
                             const float *probs)
 {
@@ -213,7 +212,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
     t->own = t->kept = true;
     t->points = true;
-    t->log_y = true; // what parts them is found in log C
+    t->log_y = true; // the threshold is one of log C
     struct {
         int64_t text, visual, dumps, anchors;
     } n = { 0 };

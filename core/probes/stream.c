@@ -1,5 +1,6 @@
 // core/probes/stream.c -- the residual stream of each visual token at a layer, as maps: its norm at
-// the layer's input, and its cosine with what leaves the layer (how little the layer turns it).
+// the layer's input, and the cosine of the layer's input and output (how little the layer changes
+// its direction).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 struct stream {
     const struct probe_env *env;
     float *norm, *cosine; // [L,S]; NaN: the token is not computed there
-    float *before;        // [S,D] inputs of the layer that came last
+    float *before;        // [S,D] inputs of the previous layer
 };
 
 static void stream_release(void *state)

@@ -60,7 +60,7 @@ int tap_lowest(const struct tap *tap)
 
 bool tap_match(const char *pattern, const char *name)
 {
-    // On a mismatch go back to the last star and let it take one character more.
+    // On a mismatch, goes back to the last star and lets it match one more character.
     const char *star = NULL, *resume = NULL;
     while (*name) {
         if (*pattern == '*') {
