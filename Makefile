@@ -110,7 +110,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -198,6 +198,13 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 	@VLMSH=$(B)/vlmsh tools/man.sh --check
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
+
+# In under a minute on two cores: the unit tests but those of the kernels for GPUs and the slow ones, a conversation,
+# and the links of the documents.
+FAST_TESTS := $(filter-out $(B)/tests/cuda/% $(addprefix $(B)/tests/,$(filter-out %.sh,$(file <tests/slow))),$(UNIT_BIN)) \
+              tests/commands/turns.sh tests/docs/links.sh
+check-fast: $(B)/vlmsh goldens $(filter $(B)/%,$(FAST_TESTS))
+	@VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(FAST_TESTS)
 
 # Under each of the instruction sets that the CPU has below the best, which `make test` runs under: the
 # tests whose numbers depend on it, but for those that go through all sets themselves, forecasts, and
