@@ -1,8 +1,9 @@
 # tests/docs/links.sh -- what the documents name is there: files and headings that they link to, files in code spans,
-# functions of their call trees and who calls them. And the README stays short.
+# functions of their call trees and who calls them. The drawing of rooms is
+# that of the sources, and the README stays short.
 set -eu
 exec python3 - README.md CONTRIBUTING.md docs/*.md core/*/README.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
-import glob, os, re, sys
+import glob, os, re, subprocess, sys
 
 wrong = 0
 
@@ -70,6 +71,10 @@ for path in sys.argv[1:]:
     text = open(path).read()
     for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(text)): check_link(path, link)
     for name in re.findall(r"`((?:core|kernels|commands|sessions|tui|tests|tools|demo|docs)/[\w./*-]*)`", text): check_file(path, name)
+for name, stated in re.findall(r"`([\w./]+\.c)`\s\((\d+)\)", open("docs/architecture.md").read()):
+    now = sum(1 for line in open(name) if line.strip()) if os.path.exists(name) else 0
+    if abs(now - int(stated)) > 0.1 * now: complain("docs/architecture.md", "%s has %d lines, not %s" % (name, now, stated))
+if subprocess.call([sys.executable, "tools/rooms_drawing.py", "--check"]): wrong += 1
 lines = open("README.md").read().count("\n")
 if lines > 300: complain("README.md", "%d lines, more than 300" % lines)
 sys.exit(wrong > 0)
