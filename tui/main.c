@@ -17,11 +17,12 @@
 #include "commands/changed.h"
 #include "commands/jobs.h"
 #include "core/base/file_in.h"
+#include "core/base/folder.h"
 #include "core/base/places.h"
 #include "core/engine/device.h"
 #include "core/lists.h"
+#include "core/new/new_model.h"
 #include "sessions/jobs.h"
-#include "tui/default_model.h"
 #include "tui/json.h"
 #include "tui/keys.h"
 #include "tui/lines.h"
@@ -224,6 +225,96 @@ static int finish(struct program *p, int status)
     return status;
 }
 
+// --- the model without MODEL ---------------------------------------------------------------------
+
+// The demo model beside the program or installed with it; otherwise a small model with random
+// weights, written once to $XDG_CACHE_HOME/vlmsh, with a notice.
+
+static bool is_model(const char *folder)
+{
+    char *config = xasprintf("%s/config.json", folder);
+    bool there = access(config, R_OK) == 0;
+    free(config);
+    return there;
+}
+
+// Returns the demo model's folder; NULL: not installed.
+static char *find_demo(void)
+{
+    static const char *const places[] = { "demo/model", "../../demo/model",
+                                          "../share/vlmsh/demo/model" };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *folder = places_beside_program(places[i]);
+        if (folder && is_model(folder)) return folder;
+        free(folder);
+    }
+    return NULL;
+}
+
+static int write_tiny(const char *folder, struct err *err)
+{
+    if (places_make_parents(folder, err) < 0) return -1;
+    // Written beside it and renamed: a second program that starts meanwhile finds a whole model.
+    char *next = xasprintf("%s.%d", folder, (int)getpid());
+    int status = new_model_write("tiny", next, 1, NULL, NULL, err);
+    if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
+        status = err_set(err, "cannot rename '%s' to '%s': %s", next, folder, strerror(errno));
+    if (status == 0 && is_model(next)) folder_remove(next); // the other program was faster
+    free(next);
+    return status;
+}
+
+static int load_tiny(struct engine *e, struct err *err)
+{
+    char *folder = places_file("XDG_CACHE_HOME", ".cache", "tiny");
+    if (!folder)
+        return err_set(err, "MODEL is missing, and without HOME there is no place for the default "
+                            "model: set HOME, or name a model");
+    int status = is_model(folder) ? 0 : write_tiny(folder, err);
+    if (status == 0 && engine_load(e, folder, err) < 0)
+        status = err_in(err, "the small default model (delete '%s' to create it again)", folder);
+    if (status == 0)
+        sinks_notice(engine_sinks(e),
+                     "No MODEL given: this is a small model with random weights, so its answers "
+                     "are noise. For a real one, download a folder from Hugging Face (for instance "
+                     "llava-hf/llava-1.5-7b-hf) and open it with /load FOLDER or 'vlmsh FOLDER'.");
+    free(folder);
+    return status;
+}
+
+static int want_model(void *self, struct err *err)
+{
+    struct shell *shell = self;
+    shell->want_model = NULL; // one try
+    char *demo = find_demo();
+    int status = demo ? engine_load(shell->engine, demo, err) : load_tiny(shell->engine, err);
+    free(demo);
+    return status;
+}
+
+static bool is_demo(const char *folder)
+{
+    char *demo = find_demo();
+    const bool same = demo && !strcmp(demo, folder);
+    free(demo);
+    return same;
+}
+
+// After a person has opened and closed a model, no default is loaded.
+static void notice_model(void *self, const struct event *event)
+{
+    struct shell *shell = self;
+    if (event->kind == EVENT_MODEL) shell->want_model = NULL;
+}
+
+// Has shell->want_model load it, until any model is loaded.
+static void offer_model(struct shell *shell)
+{
+    shell->want_model = want_model;
+    shell->want_self = shell;
+    sinks_add(shell->sinks, (struct sink){ .emit = notice_model, .self = shell });
+}
+
 // --- before the first line -----------------------------------------------------------------------
 
 static void report_config_error(void *self, const struct err *err)
@@ -280,8 +371,7 @@ static void welcome(struct program *p)
                model ? "Type a question, /image FILE to attach a picture, /help for the commands."
                      : "/load MODEL opens a model folder, /help lists the commands.",
                p->screen ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
-    if (model && p->screen && !p->options.model && !p->options.session &&
-        default_model_is_demo(model))
+    if (model && p->screen && !p->options.model && !p->options.session && is_demo(model))
         sinks_text(&p->sinks,
                    "This is the demo model: it knows scenes of coloured shapes and letters. "
                    "/tour shows step by step what can be done with it.");
@@ -364,7 +454,7 @@ int main(int argc, char **argv)
         p.shell.store = store_open(p.options.db, &err);
         if (p.shell.store) sinks_add(&p.sinks, store_sink(p.shell.store, &p.sinks));
         open_front(&p);
-        if (!p.options.model) default_model_offer(&p.shell);
+        if (!p.options.model) offer_model(&p.shell);
         p.no_store = &err;
         return finish(&p, begin_and_run(&p));
     }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -19,9 +20,11 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
 #include "core/template/message.h"
+#include "tui/drawing.h"
 #include "tui/event_text.h"
 #include "tui/flow.h"
-#include "tui/plain_picture.h"
+#include "tui/graphics.h"
+#include "tui/input.h"
 #include "tui/terminfo.h"
 #include "tui/text.h"
 #include "tui/theme.h"
@@ -44,7 +47,10 @@ struct plain {
     bool page;      // texts belong to a page
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
-    struct plain_picture picture;
+    struct settings *settings; // as events report them
+    bool asked;                // the terminal was queried
+    struct graphics graphics;
+    uint32_t last_id; // of a picture
 };
 
 static const char *const escape_of[STYLE_COUNT] = {
@@ -143,6 +149,120 @@ static void show_answer(struct plain *p, const struct event *e)
     buf_putc(&b, ']');
     put_line(p, p->note, STYLE_DIM, b.data);
     buf_release(&b);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+// Ids of pictures, as in tui/painter.c.
+enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
+static const double patience = 0.4; // seconds for the terminal's reply
+
+static const struct graphics_way *way_of(const struct plain *p)
+{
+    const char *setting = settings_text(p->settings, "screen.graphics");
+    return graphics_way(graphics_choose(&p->graphics, setting));
+}
+
+// Whether the terminal draws pictures. The first call queries it.
+static bool draws_pictures(struct plain *p)
+{
+    struct buf typed = { 0 };
+    if (!p->out.escapes) return false;
+    if (!p->asked && p->interactive && isatty(STDIN_FILENO))
+        graphics_ask_now(&p->graphics, STDIN_FILENO, patience, &typed);
+    else if (!p->asked)
+        graphics_guess(&p->graphics);
+    p->asked = true;
+    input_add_early(typed.data, typed.length);
+    buf_release(&typed);
+    return way_of(p)->encode;
+}
+
+// The available cells, and the size of a cell in pixels.
+struct room {
+    int columns, lines, cell_width, cell_height;
+};
+
+static struct room find_room(const struct plain *p)
+{
+    struct winsize w = { 0 };
+    struct room r = { COLUMNS, LINES_MAX, 0, 0 };
+    const int fd = fileno(p->out.file);
+    graphics_cell(&p->graphics, fd, &r.cell_width, &r.cell_height);
+    if (ioctl(fd, TIOCGWINSZ, &w) < 0) return r;
+    if (w.ws_col && w.ws_col - 1 < r.columns) r.columns = w.ws_col - 1;
+    if (w.ws_row && w.ws_row - 2 < r.lines) r.lines = w.ws_row - 2;
+    return r;
+}
+
+// pixels [lines * cell_height, columns * cell_width, 4]
+static void put_picture(struct plain *p, const struct room *r, const uint8_t *pixels)
+{
+    struct buf b = { 0 };
+    const struct graphics_way *way = way_of(p);
+    p->last_id = (p->last_id + 1) % NAMES;
+    const struct graphics_picture picture = { .pixels = pixels,
+                                              .width = r->columns * r->cell_width,
+                                              .height = r->lines * r->cell_height,
+                                              .columns = r->columns,
+                                              .lines = r->lines,
+                                              .id = FIRST_NAME + p->last_id };
+    for (int i = 0; i < r->lines; i++) buf_putc(&b, '\n');
+    buf_printf(&b, "\033[%dA\0337", r->lines);
+    way->encode(&picture, p->graphics.tmux, &b);
+    buf_printf(&b, "\0338\033[%dB\r", r->lines);
+    fwrite(b.data, 1, b.length, p->out.file);
+    fflush(p->out.file);
+    buf_release(&b);
+}
+
+static void put_image(struct plain *p, const struct image *image)
+{
+    struct room r = find_room(p);
+    struct image flat = { 0 };
+    static const uint8_t white[3] = { 255, 255, 255 };
+    struct drawing d = { .picture = &flat };
+    if (r.columns < 1 || r.lines < 1) return;
+    flat = *image;
+    const size_t size = (size_t)(image->width * image->height) * (size_t)image->channels;
+    flat.pixels = xmalloc(size);
+    memcpy(flat.pixels, image->pixels, size);
+    image_flatten(&flat, white);
+    drawing_fit(&d, r.columns * r.cell_width, r.lines * r.cell_height, 1);
+    r.columns = (d.width + r.cell_width - 1) / r.cell_width;
+    r.lines = (d.height + r.cell_height - 1) / r.cell_height;
+    uint8_t *pixels = drawing_pixels(&d, r.columns * r.cell_width, r.lines * r.cell_height);
+    put_picture(p, &r, pixels);
+    free(pixels);
+    image_release(&flat);
+}
+
+static void put_map(struct plain *p, const struct event_heatmap *map)
+{
+    struct room r = find_room(p);
+    int width = r.columns * r.cell_width, height = heatmap_height(map, width);
+    const int most = r.lines * r.cell_height;
+    if (width < 1 || most < 1) return;
+    if (height > most) {
+        width = (int)((int64_t)width * most / height);
+        height = heatmap_height(map, width > 0 ? width : 1);
+    }
+    if (height > most) height = most;
+    r.columns = (width + r.cell_width - 1) / r.cell_width;
+    r.lines = (height + r.cell_height - 1) / r.cell_height;
+    uint8_t *rgb = xmalloc((size_t)width * (size_t)height * 3);
+    const int across = r.columns * r.cell_width;
+    uint8_t *pixels = xcalloc((size_t)across * (size_t)(r.lines * r.cell_height), 4);
+    heatmap_draw(map, settings_text(p->settings, "screen.map"), width, height, rgb);
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            uint8_t *to = pixels + ((size_t)y * (size_t)across + (size_t)x) * 4;
+            memcpy(to, rgb + ((size_t)y * (size_t)width + (size_t)x) * 3, 3);
+            to[3] = 255;
+        }
+    put_picture(p, &r, pixels);
+    free(rgb);
+    free(pixels);
 }
 
 // --- tables and maps -----------------------------------------------------------------------------
@@ -256,7 +376,7 @@ static void put_numbers(struct buf *b, const struct event_heatmap *h)
 // Writes the colours of the minimum and the maximum. b: scratch.
 static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf *b)
 {
-    const char *ramp = settings_text(p->picture.settings, "screen.map");
+    const char *ramp = settings_text(p->settings, "screen.map");
     uint8_t low[3], high[3];
     ramp_bytes(ramp, 0, low);
     ramp_bytes(ramp, 1, high);
@@ -273,19 +393,18 @@ static void show_heatmap(struct plain *p, const struct event *e)
     const struct event_heatmap *h = e->heatmap;
     struct buf b = { 0 };
     char title[256];
-    const struct graphics *said = &p->picture.graphics;
+    const struct graphics *said = &p->graphics;
     heatmap_title(h, title, sizeof title);
     put_line(p, &p->out, STYLE_STRONG, title);
-    const bool possible = p->out.escapes && plain_picture_possible(&p->picture, p->out.file);
+    const bool possible = draws_pictures(p);
     if (p->out.palette && (said->colours || said->true_colour)) p->out.palette = 256;
-    const bool coloured =
-        p->out.palette && !settings_is(p->picture.settings, "screen.graphics", "ascii");
+    const bool coloured = p->out.palette && !settings_is(p->settings, "screen.graphics", "ascii");
     if (possible) {
         begin_lines(p, &p->out);
-        plain_picture_map(&p->picture, p->out.file, h);
+        put_map(p, h);
         put_scale(p, h, &b);
     } else if (coloured && p->out.palette == 256) {
-        put_blocks(&b, h, settings_text(p->picture.settings, "screen.map"),
+        put_blocks(&b, h, settings_text(p->settings, "screen.map"),
                    text_terminal_columns(p->out.file), true_colour() || said->true_colour);
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // our own escapes, no untrusted text
@@ -344,10 +463,9 @@ static void show_notice(struct plain *p, const struct event *e)
 
 static void show_picture(struct plain *p, const struct image *image)
 {
-    if (!p->out.escapes || !image->pixels) return;
-    if (!plain_picture_possible(&p->picture, p->out.file)) return;
+    if (!image->pixels || !draws_pictures(p)) return;
     begin_lines(p, &p->out);
-    plain_picture_image(&p->picture, p->out.file, image);
+    put_image(p, image);
 }
 
 static void show_attached(struct plain *p, const struct event *e)
@@ -386,7 +504,7 @@ static void show_result(struct plain *p, const struct event *e)
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
-    settings_set(p->picture.settings, e->key, e->value, NULL);
+    settings_set(p->settings, e->key, e->value, NULL);
     put_line(p, e->ok ? p->note : &p->out, e->ok ? STYLE_DIM : STYLE_TEXT, line);
     free(line);
 }
@@ -464,8 +582,8 @@ static void plain_emit(void *self, const struct event *event)
 struct plain *plain_new(bool interactive)
 {
     struct plain *p = xcalloc(1, sizeof *p);
-    p->interactive = p->picture.interactive = interactive;
-    p->picture.settings = settings_new();
+    p->interactive = interactive;
+    p->settings = settings_new();
     stream_open(&p->out, stdout);
     stream_open(&p->err, stderr);
     p->note = interactive && p->out.terminal ? &p->out : &p->err;
@@ -476,7 +594,7 @@ void plain_free(struct plain *p)
 {
     if (!p) return;
     wipe_progress(p);
-    settings_free(p->picture.settings);
+    settings_free(p->settings);
     free(p);
 }
 
