@@ -9,6 +9,7 @@
 
 #include "commands/jobs.h"
 #include "core/base/hash.h"
+#include "core/eval/evaluate_job.h"
 #include "core/methods/calibration.h"
 #include "sessions/records.h"
 
@@ -47,18 +48,15 @@ const struct command command_calibrate = {
     .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
              "OUT FILE...",
     .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
-    .details =
-        "Runs as a job (/jobs, /wait).\n"
-        "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
-        "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
-        "             ffn.layers auto\n"
-        "norms        norms of visual and text tokens by layer; /norms shows them for\n"
-        "             comparison\n"
-        "sinks        the first token's largest dimensions by layer, for /sinks\n"
-        "--limit N    number of samples (default 500); only the prompt up to the last question\n"
-        "             of each is computed\n"
-        "--once       does nothing if OUT already exists\n"
-        "/calibration load OUT uses the result.",
+    .details = "Runs as a job (/jobs, /wait).\n"
+               "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
+               "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
+               "             ffn.layers auto\n"
+               "norms        norms of visual and text tokens by layer; /norms shows them for\n"
+               "             comparison\n"
+               "sinks        the first token's largest dimensions by layer, for /sinks\n"
+               "/calibration load OUT uses the result.",
+    .options = calibrate_rows,
     .min = 1,
     .complete = COMPLETE_PATH,
     .actions = calibrate_actions,

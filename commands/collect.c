@@ -264,41 +264,47 @@ static int is_kept(struct grid *g, size_t cell, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-static int read_word(struct collecting *c, char *word, struct err *err)
+// NAME=VALUE, NAME=@CELL or TABLE
+static int take_word(void *self, const char *word, struct err *err)
 {
+    struct collecting *c = self;
     const char *equals = strchr(word, '=');
-    if (!strcmp(word, "--again")) {
-        c->again = true;
-    } else if (!strncmp(word, "--", 2)) {
-        return err_set(err, "/collect has no option '%s', only --again and --force", word);
-    } else if (!*c->file) {
-        c->file = word;
-    } else if (equals && equals > word) {
-        if (!strncmp(word, PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1))
-            return err_set(
-                err, "'%s': columns named " PROVENANCE_COLUMN "* are reserved for /collect", word);
-        if (c->pair_count == WORDS_MAX)
-            return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
-        c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
-                                                   .value = equals + 1 + (equals[1] == '@'),
-                                                   .cell = equals[1] == '@' };
-    } else if (c->table) {
-        return err_set(err, "only one table can be collected: '%s' or '%s'", c->table, word);
-    } else {
+    if (!equals || equals == word) {
+        if (c->table)
+            return err_set(err, "only one table can be collected: '%s' or '%s'", c->table, word);
         c->table = word;
+        return 0;
     }
+    if (!strncmp(word, PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1))
+        return err_set(err, "'%s': columns named " PROVENANCE_COLUMN "* are reserved for /collect",
+                       word);
+    if (c->pair_count == WORDS_MAX)
+        return err_set(err, "/collect takes at most %d columns", WORDS_MAX);
+    c->pairs[c->pair_count++] = (struct pair){ .name = xstrndup(word, (size_t)(equals - word)),
+                                               .value = equals + 1 + (equals[1] == '@'),
+                                               .cell = equals[1] == '@' };
     return 0;
 }
+
+static const struct option_row options[] = {
+    { "FILE.csv", NULL, "the file that grows", OPTION_TEXT,
+      .at = offsetof(struct collecting, file) },
+    { "NAME=VALUE", NULL, NULL, .take = take_word, .optional = true, .many = true },
+    { "--again", NULL,
+      "runs COMMAND even if the file has rows of this state, and replaces the rows with these "
+      "values",
+      OPTION_FLAG, .at = offsetof(struct collecting, again) },
+    { 0 },
+};
 
 // Reads the words up to the colon; the command begins at *at.
 static int read_words(struct collecting *c, int argc, char **argv, int *at, struct err *err)
 {
     int i = 0;
-    for (; i < argc && strcmp(argv[i], ":") != 0; i++)
-        if (read_word(c, argv[i], err) < 0) return -1;
+    while (i < argc && strcmp(argv[i], ":") != 0) i++;
+    if (options_parse(options, c, i, argv, err) < 0) return -1;
     bool cells = c->table != NULL;
     for (int k = 0; k < c->pair_count; k++) cells |= c->pairs[k].cell;
-    if (!*c->file) return err_set(err, "FILE.csv is missing: /collect FILE.csv ... : COMMAND");
     if (i + 1 >= argc || argv[i + 1][0] != '/')
         return err_set(
             err,
@@ -398,8 +404,8 @@ const struct command command_collect = {
         "NAME=VALUE records a condition of the measurement. Columns provenance.model\n"
         "(fingerprint) and provenance.state (adapter and the settings that change numbers) are\n"
         "added. If the file already has rows with the same values, model and state, COMMAND is\n"
-        "not run (--again runs it and replaces the rows with these values): an interrupted\n"
-        "script continues where it stopped. Rows of another state are kept; rows without these\n"
+        "not run: an interrupted script continues where it stopped. Rows of another state are "
+        "kept; rows without these\n"
         "columns are replaced. The conversation is not part of the state: if COMMAND measures\n"
         "it, name it in a NAME=VALUE. CELL is ROW, ROW:COLUMN or TABLE:ROW:COLUMN; names may be\n"
         "patterns. The default COLUMN is the second. TABLE collects all rows of a table.\n"
@@ -408,9 +414,9 @@ const struct command command_collect = {
         "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
         "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a\n"
         "script.",
+    .options = options,
     .writes = true,
     .min = 1,
-    .max = -1,
     .complete = COMPLETE_PATH,
     .run = collect_run,
 };

@@ -346,8 +346,7 @@ const struct command command_eval = {
         "sample at a time, with the current settings, including methods. References:\n"
         "\"answer\", \"answers\", \"references\", \"captions\" or \"label\" of the sample for\n"
         "its last question, otherwise the answers of its turns. `/eval show` prints totals and\n"
-        "answers of a job. 95% intervals: Wilson for shares, normal for means.\n"
-        "--here  runs in this process instead of a job",
+        "answers of a job. 95% intervals: Wilson for shares, normal for means.",
     .options = evaluate_rows,
     .min = 1,
     .complete = COMPLETE_WORDS,

@@ -242,15 +242,39 @@ static int remove_one(struct shell *shell, const char *number, struct err *err)
     return 0;
 }
 
+struct image_options {
+    const char *remove;
+    int files;
+    bool clipboard, clear;
+};
+
+static int take_file(void *self, const char *value, struct err *err)
+{
+    ((struct image_options *)self)->files++;
+    return 0;
+}
+
+static const struct option_row options[] = {
+    { "FILE", NULL, NULL, .take = take_file, .optional = true, .many = true },
+    { "--clipboard", NULL, "attaches the picture in the clipboard (through wl-paste or xclip)",
+      OPTION_FLAG, .at = offsetof(struct image_options, clipboard) },
+    { "--remove", "N", "detaches a pending picture, by its number in /images", OPTION_TEXT,
+      .at = offsetof(struct image_options, remove) },
+    { "--clear", NULL, "detaches all pending pictures", OPTION_FLAG,
+      .at = offsetof(struct image_options, clear) },
+    { 0 },
+};
+
 static int image_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    struct image_options o = { 0 };
     if (!argc) return images_run(shell, argc, argv, err);
-    if (argc == 1 && !strcmp(argv[0], "--clipboard")) return attach_clipboard(shell, err);
-    if (!strcmp(argv[0], "--remove")) {
-        if (argc != 2) return err_set(err, "usage: /image --remove N, a number of /images");
-        return remove_one(shell, argv[1], err);
-    }
-    if (argc == 1 && !strcmp(argv[0], "--clear")) {
+    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
+    if (o.files && (o.clipboard || o.remove || o.clear))
+        return err_set(err, "give either files or an option: %s", shell->running->usage);
+    if (o.clipboard) return attach_clipboard(shell, err);
+    if (o.remove) return remove_one(shell, o.remove, err);
+    if (o.clear) {
         engine_detach(shell->engine);
         return 0;
     }
@@ -277,11 +301,8 @@ const struct command command_image = {
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
         "from standard input. Put names with blanks in double quotes; those of files that exist\n"
         "need none. *, ? and [] in a name stand for all files that match: /image scenes/*.png\n"
-        "--clipboard attaches the picture in the clipboard (through wl-paste or xclip). --remove "
-        "N\n"
-        "detaches a pending picture, by its number in /images, --clear all of them. Without\n"
-        "arguments, lists all pictures.",
-    .max = -1,
+        "Without arguments, lists all pictures.",
+    .options = options,
     .complete = COMPLETE_PATH,
     .run = image_run,
 };

@@ -95,7 +95,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
     const bool sees = engine_sees(shell->engine) && model_mmproj_check(m, &why) == 0;
     char *path = model_mmproj_path(o->path);
     struct whole_file *encoder = NULL, *model = NULL;
-    struct gguf_summary of_encoder, of_model;
+    struct gguf_summary of_encoder = { 0 }, of_model = { 0 };
     int status = check_free(o->path, err);
     if (status == 0 && sees) status = check_free(path, err);
     if (status == 0 && sees) {

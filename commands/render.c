@@ -23,47 +23,61 @@ static int read_messages(struct jinja_arena *arena, struct jinja_value variables
     return 0;
 }
 
+struct rendering {
+    const char *layout, *messages;
+    bool answered; // no generation prompt
+    struct jinja_arena arena;
+    struct jinja_value variables;
+};
+
 // NAME=VALUE: VALUE is read as JSON if it is JSON, else as text.
-static int read_variable(struct jinja_arena *arena, struct jinja_value variables, const char *word,
-                         struct err *err)
+static int take_variable(void *self, const char *word, struct err *err)
 {
+    struct rendering *r = self;
     const char *equal = strchr(word, '=');
     struct jinja_value value;
-    if (!equal || equal == word)
-        return err_set(err, "'%s' is no variable: write NAME=VALUE, or --no-generation", word);
+    if (!equal || equal == word) return err_set(err, "'%s' is not NAME=VALUE", word);
     char *name = xstrndup(word, (size_t)(equal - word));
     equal++;
-    if (jinja_json(arena, equal, strlen(equal), name, JINJA_TEMPLATE, &value, NULL) < 0)
-        value = jinja_words(arena, equal);
-    jinja_set(arena, variables, name, value);
+    if (jinja_json(&r->arena, equal, strlen(equal), name, JINJA_TEMPLATE, &value, NULL) < 0)
+        value = jinja_words(&r->arena, equal);
+    jinja_set(&r->arena, r->variables, name, value);
     free(name);
     return 0;
 }
 
+static const struct option_row options[] = {
+    { "FILE.jinja", NULL, "the chat template", OPTION_TEXT,
+      .at = offsetof(struct rendering, layout) },
+    { "MESSAGES.json", NULL, "the messages", OPTION_TEXT,
+      .at = offsetof(struct rendering, messages) },
+    { "NAME=VALUE", NULL, NULL, .take = take_variable, .optional = true, .many = true },
+    { "--no-generation", NULL, "add_generation_prompt is false", OPTION_FLAG,
+      .at = offsetof(struct rendering, answered) },
+    { 0 },
+};
+
 static int render_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct jinja_arena arena = { 0 };
+    struct rendering r = { 0 };
     struct jinja_output output = { 0 };
+    struct jinja *t = NULL;
+    char *text = NULL;
     size_t size;
     int status = -1;
-    char *text = file_read(argv[0], TEMPLATE_LIMIT, &size, err);
-    if (!text) return -1;
-    struct jinja *t = jinja_parse(text, size, argv[0], err);
-    const struct jinja_value variables = jinja_dict(&arena);
-    jinja_set(&arena, variables, "add_generation_prompt", jinja_bool(true));
-    if (!t || read_messages(&arena, variables, argv[1], err) < 0) goto out;
-    for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], "--no-generation"))
-            jinja_set(&arena, variables, "add_generation_prompt", jinja_bool(false));
-        else if (read_variable(&arena, variables, argv[i], err) < 0)
-            goto out;
-    }
-    if (jinja_render(t, &arena, variables, 0, &output, err) < 0) goto out;
+    r.variables = jinja_dict(&r.arena);
+    if (options_parse(options, &r, argc, argv, err) < 0) goto out;
+    jinja_set(&r.arena, r.variables, "add_generation_prompt", jinja_bool(!r.answered));
+    if (!(text = file_read(r.layout, TEMPLATE_LIMIT, &size, err)) ||
+        !(t = jinja_parse(text, size, r.layout, err)) ||
+        read_messages(&r.arena, r.variables, r.messages, err) < 0 ||
+        jinja_render(t, &r.arena, r.variables, 0, &output, err) < 0)
+        goto out;
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_RENDERED, .text = output.text.data });
     status = 0;
 out:
     jinja_output_release(&output);
-    jinja_arena_release(&arena);
+    jinja_arena_release(&r.arena);
     jinja_free(t);
     free(text);
     return status;
@@ -76,10 +90,9 @@ const struct command command_render = {
     .details =
         "MESSAGES.json holds a list of messages, in whatever form the template expects. The\n"
         "template is rendered as Hugging Face transformers does, with messages,\n"
-        "add_generation_prompt (--no-generation: false) and the variables given by NAME=VALUE,\n"
+        "add_generation_prompt and the variables given by NAME=VALUE,\n"
         "such as bos_token=<s> or tools=null. A VALUE that is JSON is read as JSON.",
-    .min = 2,
-    .max = -1,
+    .options = options,
     .complete = COMPLETE_PATH,
     .run = render_run,
 };

@@ -1,6 +1,7 @@
 // commands/sweep.c -- /sweep: a training run for each value of a setting, as one job.
 #include "commands/jobs.h"
 #include "core/train/roles.h"
+#include "core/train/sft_options.h"
 
 static const char *const words[] = { "lr-grid", NULL };
 
@@ -19,7 +20,7 @@ static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_sweep = {
     .name = "sweep",
     .also = "grid search hyperparameters",
-    .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] | lr-grid DATA OUT",
+    .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] [--resume] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
         "KEY is any setting but train.validation, train.score and train.filter, by which values\n"
@@ -34,7 +35,7 @@ const struct command command_sweep = {
         "loss@1e-3 loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume\n"
         "continues the unfinished run.",
     .min = 1,
-    .max = -1,
+    .options = sweep_rows,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
     .words = words,

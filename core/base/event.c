@@ -120,6 +120,7 @@ void table_row(struct table_builder *t, const char *format, ...)
         const char *kind = p + 1 + strspn(p + 1, "+-0123456789.");
         char *form = xstrndup(p, (size_t)(kind - p) + strspn(kind, "lz") + 1);
         p += strlen(form);
+        // NOLINTNEXTLINE(bugprone-branch-clone): the types of va_arg differ
         if (*kind == '%')
             buf_putc(&cell, '%');
         else if (*kind == 's')

@@ -100,6 +100,7 @@ static int read_value(const struct option_row *row, void *self, const char *valu
 {
     void *field = (char *)self + row->at;
     int64_t whole = 0;
+    if (!value && row->type > OPTION_FLAG) BUG("option %s has no argument", row->name);
     switch (row->type) {
     case OPTION_CALL:
         return row->take ? row->take(self, value, err)

@@ -16,6 +16,7 @@
 #include "core/base/items.h"
 #include "core/data/dataset.h"
 #include "core/data/notices.h"
+#include "core/eval/evaluate_job.h"
 #include "core/eval/grid.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
@@ -34,13 +35,18 @@ struct options {
     int64_t limit;
 };
 
-static const struct option_row rows[] = {
+const struct option_row calibrate_rows[] = {
     { "KIND", NULL, "the kind of calibration", OPTION_TEXT,
       .at = offsetof(struct options, kind_name) },
     { "DATA.json", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
-    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct options, set.images) },
-    { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct options, limit), 1, INT64_MAX },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA.json)",
+      OPTION_TEXT, .at = offsetof(struct options, set.images) },
+    { "--limit", "N",
+      "number of samples (default 500); only the prompt up to the last question of each is "
+      "computed",
+      OPTION_WHOLE, .at = offsetof(struct options, limit), 1, INT64_MAX },
+    { .name = "--once", .help = "does nothing if OUT already exists" },
     JOB_OPTIONS,
     { 0 },
 };
@@ -48,7 +54,7 @@ static const struct option_row rows[] = {
 static int read_options(struct options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct options){ .limit = SAMPLES };
-    if (options_parse(rows, o, argc, argv, err) < 0) return -1;
+    if (options_parse(calibrate_rows, o, argc, argv, err) < 0) return -1;
     return (o->kind = calibration_kind_find(o->kind_name, err)) ? 0 : -1;
 }
 

@@ -77,6 +77,7 @@ const struct option_row evaluate_rows[] = {
       "scores answers with their thinking (<think>, <answer>, boxes), or always without it "
       "(default: as the rule's suite does)",
       .take = take_thinking },
+    { .name = "--here", .help = "runs in this process instead of a job" },
     JOB_OPTIONS,
     { 0 },
 };

@@ -44,6 +44,7 @@ struct evaluate_options {
 };
 
 extern const struct option_row evaluate_rows[];
+extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core/eval/calibrate.c)
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);

@@ -121,14 +121,16 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     return status;
 }
 
-static const struct option_row rows[] = {
+const struct option_row sweep_rows[] = {
     { "KEY", NULL, "the setting", OPTION_TEXT, .at = offsetof(struct sweep, words[0]) },
     { "V1,V2,...", NULL, "values", OPTION_TEXT, .at = offsetof(struct sweep, words[1]) },
     { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct sweep, words[2]) },
     { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct sweep, words[3]),
       .optional = true },
-    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct sweep, set.images) },
-    { "--resume", NULL, NULL, OPTION_FLAG, .at = offsetof(struct sweep, resume) },
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+      OPTION_TEXT, .at = offsetof(struct sweep, set.images) },
+    { "--resume", NULL, "continues the unfinished runs in OUT", OPTION_FLAG,
+      .at = offsetof(struct sweep, resume) },
     JOB_OPTIONS,
     { 0 },
 };
@@ -136,7 +138,7 @@ static const struct option_row rows[] = {
 // KEY V1,V2,... DATA OUT, or lr-grid DATA OUT
 static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
-    if (options_parse(rows, s, argc, argv, err) < 0) return err_in(err, "%s", usage);
+    if (options_parse(sweep_rows, s, argc, argv, err) < 0) return err_in(err, "%s", usage);
     const bool preset = !strcmp(s->words[0], "lr-grid");
     if (preset == (s->words[3] != NULL)) return err_set(err, "arguments are missing: %s", usage);
     s->key = preset ? "train.lr" : s->words[0];

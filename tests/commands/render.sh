@@ -38,7 +38,7 @@ check_has "its own complaint" 'select(.event == "error").message' "raise.jinja: 
 check_has "a construct" 'select(.event == "error").message' "unknown.jinja: line 2: the statement 'include' is not known"
 check_has "no list" 'select(.event == "error").message' "object.json: this is no list of messages"
 check_has "no JSON" 'select(.event == "error").message' "broken.json' is not valid JSON (near line 1)"
-check_has "no variable" 'select(.event == "error").message' "'--nope' is no variable: write NAME=VALUE"
+check_has "no variable" 'select(.event == "error").message' "unknown option '--nope': options are --no-generation"
 
 # Templates of model folders with the conversations of the references.
 for folder in $llava $llama tests/goldens/qwen2 tests/goldens/llava-siglip-llama3; do
