@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/program.h"
 #include "tui/graphics.h"
+#include "tui/keys.h"
 
 static const char kitty_query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\";
 static const char palette_query[] = "\033]4;255;?\033\\";
@@ -173,38 +174,24 @@ void graphics_cell(const struct graphics *g, int fd, int *width, int *height)
 
 // --- asking and waiting --------------------------------------------------------------------------
 
-// The length of the escape sequence at `text`; 0: none, or incomplete.
-static size_t sequence_length(const char *text, size_t length)
-{
-    if (length < 3 || text[0] != '\033') return 0;
-    if (text[1] == '[') {
-        for (size_t i = 2; i < length; i++)
-            if (text[i] >= 0x40 && text[i] <= 0x7e) return i + 1;
-        return 0;
-    }
-    if (!strchr("_P]", text[1])) return 0;
-    const char *bell = text[1] == ']' ? memchr(text, '\a', length) : NULL;
-    const char *end = memmem(text + 2, length - 2, "\033\\", 2);
-    if (bell && (!end || bell < end)) return (size_t)(bell - text) + 1;
-    return end ? (size_t)(end - text) + 2 : 0;
-}
-
 // Separates replies from keys among the received bytes.
-static void take_replies(struct graphics *g, const struct buf *came, struct buf *typed)
+static void take_keys(struct graphics *g, struct key_reader *r, bool flush, struct buf *typed)
 {
-    for (size_t at = 0; at < came->length;) {
-        const size_t n = sequence_length(came->data + at, came->length - at);
-        if (n && graphics_answer(g, came->data + at, n)) {
-            at += n;
-        } else {
-            buf_putc(typed, came->data[at++]);
-        }
+    struct key key;
+    while (key_reader_next(r, flush, &key)) {
+        const bool reply = key.kind == KEY_REPLY && graphics_answer(g, key.bytes, key.length);
+        if (key.kind == KEY_PASTE)
+            buf_printf(typed, "\033[200~%s\033[201~", key.paste);
+        else if (!reply)
+            buf_add(typed, key.bytes, key.length);
+        free(key.paste);
     }
 }
 
 void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed)
 {
-    struct buf question = { 0 }, came = { 0 };
+    struct buf question = { 0 };
+    struct key_reader reader = { 0 };
     struct termios before, quiet;
     graphics_ask(g, &question);
     if (!question.length || tcgetattr(fd, &before) < 0) {
@@ -232,15 +219,13 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
         }
         const ssize_t n = ready > 0 ? read(fd, bytes, sizeof bytes) : 0;
         if (n <= 0) break;
-        buf_add(&came, bytes, (size_t)n);
-        struct buf rest = { 0 };
-        take_replies(g, &came, &rest);
+        key_reader_add(&reader, bytes, (size_t)n);
+        take_keys(g, &reader, false, typed);
         // The outer terminal's reply to kitty's query comes behind tmux's own.
         waiting = !g->complete || (g->tmux && g->found == GRAPHICS_BLOCKS);
-        buf_release(&rest);
     }
-    take_replies(g, &came, typed);
+    take_keys(g, &reader, true, typed);
     tcsetattr(fd, TCSANOW, &before);
     buf_release(&question);
-    buf_release(&came);
+    key_reader_release(&reader);
 }
