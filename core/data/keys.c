@@ -175,26 +175,20 @@ static void add_marks(struct names *unread, const char *text, const cJSON *named
     }
 }
 
-// The text of a turn or message, whole or in parts.
-static void add_turn_marks(struct names *unread, const cJSON *turn, const cJSON *named)
-{
-    const cJSON *text = json_get(turn, json_get(turn, "from") ? "value" : "content"), *item;
-    add_marks(unread, cJSON_GetStringValue(text), named);
-    if (!cJSON_IsArray(text)) return;
-    cJSON_ArrayForEach(item, text)
-        add_marks(unread, cJSON_GetStringValue(json_get(item, "text")), named);
-}
-
 static void add_turns(struct names *unread, const cJSON *turns, const cJSON *named)
 {
-    const cJSON *turn;
+    const cJSON *turn, *item;
     int64_t pictures = 0;
     cJSON_ArrayForEach(turn, turns)
     {
         const bool from = json_get(turn, "from") != NULL;
+        const cJSON *text = json_get(turn, from ? "value" : "content"); // whole or in parts
         add_object(unread, turn, from ? turn_keys : message_keys, NULL, !is_question(turn));
-        if (!from) add_items(unread, json_get(turn, "content"), &pictures);
-        add_turn_marks(unread, turn, named);
+        if (!from) add_items(unread, text, &pictures);
+        add_marks(unread, cJSON_GetStringValue(text), named);
+        if (!cJSON_IsArray(text)) continue;
+        cJSON_ArrayForEach(item, text)
+            add_marks(unread, cJSON_GetStringValue(json_get(item, "text")), named);
     }
 }
 

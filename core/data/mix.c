@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/file_out.h"
+#include "core/base/items.h"
 #include "core/data/dataset.h"
 #include "core/data/order.h"
 #include "core/picture/source.h"
@@ -61,14 +62,6 @@ static int open_source(struct source *s, const struct mix_source *from, const st
     return s->count ? 0 : err_set(err, "'%s' has no sample of these kinds", from->path);
 }
 
-static void close_source(struct source *s)
-{
-    if (s->open) dataset_close(&s->data);
-    free(s->folder);
-    free(s->usable);
-    free(s->order);
-}
-
 // --- how many of each ----------------------------------------------------------------------------
 
 static double all_shares(const struct mix_source *from, size_t count)
@@ -110,29 +103,22 @@ static void share_out(struct mix *m, const struct mix_source *from, int64_t tota
 
 // --- samples -------------------------------------------------------------------------------------
 
-static void make_absolute(cJSON *item, const char *folder)
-{
-    const char *path = cJSON_GetStringValue(item);
-    if (!path || !*path || !picture_source_is_file(path)) return;
-    char *whole = picture_source(path, folder);
-    cJSON_SetValuestring(item, whole);
-    free(whole);
-}
-
-// Keys under which a picture names its file (dialogue_picture), and MiniCPM-V's marks.
-static bool names_file(const char *key)
-{
-    return !strcmp(key, "path") || !strcmp(key, "url") || !strcmp(key, "image") || *key == '<';
-}
-
-// A path, an object that names it, or a list of them.
+// Makes the paths absolute: a path, an object that names it, or a list of them.
 static void place_picture(cJSON *item, const char *folder)
 {
+    const char *path = cJSON_GetStringValue(item);
     cJSON *each;
-    make_absolute(item, folder);
+    if (path && *path && picture_source_is_file(path)) {
+        char *whole = picture_source(path, folder);
+        cJSON_SetValuestring(item, whole);
+        free(whole);
+    }
     cJSON_ArrayForEach(each, item)
     {
-        if (!each->string || names_file(each->string)) place_picture(each, folder);
+        // Keys under which a picture names its file (dialogue_picture), and MiniCPM-V's marks.
+        const char *key = each->string;
+        if (!key || items_has("path url image", key, " ") || *key == '<')
+            place_picture(each, folder);
     }
 }
 
@@ -218,15 +204,6 @@ static int put_all(struct mix *m, int64_t total, struct err *err)
     return status;
 }
 
-static int write_file(struct mix *m, const char *path, int64_t total, struct err *err)
-{
-    m->out = file_out_open(path, err);
-    if (!m->out) return -1;
-    if (put_all(m, total, err) == 0) return file_out_close_work(m->out, path, err);
-    file_out_abandon(m->out, path);
-    return -1;
-}
-
 int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,
               const char *path, int64_t *written, struct err *err)
 {
@@ -240,11 +217,19 @@ int mix_write(const struct mix_source *sources, size_t count, const struct mix_o
         const int64_t total =
             options->count ? options->count : total_without_repeating(&m, sources);
         share_out(&m, sources, total);
-        status = write_file(&m, path, total, err);
+        m.out = file_out_open(path, err);
+        status = m.out ? put_all(&m, total, err) : -1;
+        if (m.out && status == 0)
+            status = file_out_close_work(m.out, path, err);
+        else if (m.out)
+            file_out_abandon(m.out, path);
     }
     for (size_t i = 0; i < count; i++) {
         written[i] = m.sources[i].wanted;
-        close_source(&m.sources[i]);
+        if (m.sources[i].open) dataset_close(&m.sources[i].data);
+        free(m.sources[i].folder);
+        free(m.sources[i].usable);
+        free(m.sources[i].order);
     }
     free(m.sources);
     return status;

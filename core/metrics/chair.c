@@ -14,21 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/items.h"
 #include "core/base/names.h"
 #include "core/base/scratch.h"
 #include "core/base/text.h"
 #include "core/metrics/chair_words.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
-
-struct pair {
-    const char *from, *to;
-};
-
-#define X(from, to) { from, to },
-static const struct pair plurals[] = { CHAIR_PLURALS(X){ NULL, NULL } };
-static const struct pair synonyms[] = { CHAIR_SYNONYMS(X){ NULL, NULL } };
-#undef X
 
 enum { WORDS_MOST = 4 }; // of a name that is looked for
 
@@ -46,9 +38,9 @@ static void put_singular(struct buf *to, const char *word)
     static const char *const kept[] = { "ss", "us", "is", NULL };
     static const char *const es[] = { "ches", "shes", "sses", "xes", "zes", "oes", NULL };
     const size_t n = strlen(word);
-    for (const struct pair *p = plurals; p->from; p++)
-        if (!strcmp(word, p->from)) {
-            buf_puts(to, p->to);
+    for (size_t i = 0; i < sizeof plurals / sizeof *plurals; i++)
+        if (!strcmp(word, plurals[i][0])) {
+            buf_puts(to, plurals[i][1]);
             return;
         }
     if (n > 4 && text_ends(word, "ies"))
@@ -93,15 +85,17 @@ static void add_phrase(struct phrases *p, struct scratch *s, const char *text, i
 static struct phrases phrases_of(const struct metric_case *c)
 {
     struct phrases p = { 0 };
-    for (size_t i = 0; i < c->choice_count; i++) add_phrase(&p, c->scratch, c->choices[i], (int)i);
+    struct scratch *s = c->scratch;
+    for (size_t i = 0; i < c->choice_count; i++) add_phrase(&p, s, c->choices[i], (int)i);
     const size_t names = p.names.count;
-    for (const struct pair *s = synonyms; s->from; s++) {
-        const char *object = singular(c->scratch, s->to);
-        size_t i;
-        if (!*object)
-            add_phrase(&p, c->scratch, s->from, -1);
-        else if (names_find(&p.names, object, &i) && i < names)
-            add_phrase(&p, c->scratch, s->from, p.object[i]);
+    for (size_t k = 0; k < sizeof synonyms / sizeof *synonyms; k++) {
+        const char *words = strchr(synonyms[k], ':');
+        const char *object = scratch_dup(s, synonyms[k], (size_t)(words - synonyms[k]));
+        size_t i = 0;
+        if (*object && !(names_find(&p.names, singular(s, object), &i) && i < names)) continue;
+        words += strlen(": ");
+        for (char *word; (word = items_take(&words, ", ")); scratch_keep(s, word))
+            add_phrase(&p, s, word, *object ? p.object[i] : -1);
     }
     return p;
 }

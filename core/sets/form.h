@@ -30,7 +30,7 @@ struct set_form {
     const char *name;
     // Does a file that begins with these bytes have this form?
     bool (*is)(const char *path, const char *head, size_t size);
-    // `folder`: base of relative picture paths. NULL on error.
+    // `folder`: base of relative picture paths; it and `path` outlive the form. NULL on error.
     void *(*open)(const char *path, const char *folder, int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Bytes of a picture that a record names; free() them. NULL: pictures are files.

@@ -218,7 +218,7 @@ static void close_beside(struct beside *b) // NULL is fine
 
 struct lines {
     struct dataset data;
-    char *folder;
+    const char *folder;
     struct beside *beside;
     struct annotated world; // of a demo world's objects.jsonl; else empty
 };
@@ -247,7 +247,6 @@ static void lines_close(void *self)
     dataset_close(&l->data);
     close_beside(l->beside);
     annotated_release(&l->world);
-    free(l->folder);
     free(l);
 }
 
@@ -268,7 +267,7 @@ static bool annotates(const struct dataset *d)
 static void *lines_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct lines *l = xcalloc(1, sizeof *l);
-    l->folder = xstrdup(folder);
+    l->folder = folder;
     if (dataset_open(&l->data, path, NULL, err) == 0 &&
         (!annotates(&l->data) || annotated_open(&l->world, path, err) == 0)) {
         l->beside = open_beside(path);

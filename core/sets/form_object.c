@@ -29,7 +29,8 @@ struct object {
     size_t join_count;
     size_t *chosen;         // [count] rows (or members) that are asked; NULL: all
     struct annotated world; // of instances
-    char *folder, *subtype;
+    const char *folder;
+    char *subtype;
     int64_t count;
 };
 
@@ -315,7 +316,6 @@ static void object_close(void *self)
     annotated_release(&o->world);
     free(o->joins);
     free(o->chosen);
-    free(o->folder);
     free(o->subtype);
     free(o);
 }
@@ -336,7 +336,7 @@ static int open_kind(struct object *o, const char *path, struct err *err)
 static void *object_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct object *o = xcalloc(1, sizeof *o);
-    o->folder = xstrdup(folder);
+    o->folder = folder;
     if (json_parts_open(&o->parts, path, err) < 0 || open_kind(o, path, err) < 0) {
         object_close(o);
         return NULL;

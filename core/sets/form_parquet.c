@@ -25,7 +25,7 @@ struct shots {
 };
 
 struct shards {
-    char *path, *folder;
+    const char *path, *folder;
     struct parquet *files; // [count]
     int64_t *first;        // of their rows
     size_t count;
@@ -50,8 +50,6 @@ static void shards_close(void *self)
     names_release(&s->subjects);
     free(s->files);
     free(s->first);
-    free(s->path);
-    free(s->folder);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -262,8 +260,8 @@ static int read_shots(struct shards *s, struct err *err)
 static void *shards_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct shards *s = xcalloc(1, sizeof *s);
-    s->path = xstrdup(path);
-    s->folder = xstrdup(folder);
+    s->path = path;
+    s->folder = folder;
     pthread_mutex_init(&s->lock, NULL);
     int status = open_files(s, path, err);
     if (status == 0) status = check_columns(s->files, err);

@@ -14,7 +14,7 @@ enum { SHORT_IMAGE = 64, STEPS = 8 };
 
 struct tsv {
     struct set_index x;
-    char *folder;
+    const char *folder;
 };
 
 // The first line has tabs, and a column that the form needs.
@@ -34,14 +34,13 @@ static void tsv_close(void *self)
 {
     struct tsv *t = self;
     set_index_close(&t->x);
-    free(t->folder);
     free(t);
 }
 
 static void *tsv_open(const char *path, const char *folder, int64_t *count, struct err *err)
 {
     struct tsv *t = xcalloc(1, sizeof *t);
-    t->folder = xstrdup(folder);
+    t->folder = folder;
     if (set_index_open(&t->x, path, err) < 0) {
         tsv_close(t);
         return NULL;

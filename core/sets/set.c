@@ -245,23 +245,19 @@ static const struct dataset_reader reader = { read_sample, read_picture, close_s
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, struct err *err)
 {
-    struct opened o = { .set = set, .way = way, .form = set_form_of(path, err) };
-    int64_t count;
-    if (!o.form) return -1;
-    char *folder = images ? xstrdup(images) : path_folder(path);
-    o.self = o.form->open(path, folder, &count, err);
-    if (!o.self) {
-        free(folder);
+    const struct set_form *form = set_form_of(path, err);
+    if (!form) return -1;
+    *d = (struct dataset){ .path = xstrdup(path),
+                           .folder = images ? xstrdup(images) : path_folder(path),
+                           .file = -1 };
+    void *self = form->open(d->path, d->folder, &d->count, err);
+    if (!self) {
+        dataset_close(d);
         return -1;
     }
-    struct opened *kept = xmalloc(sizeof *kept);
-    *kept = o;
-    *d = (struct dataset){ .path = xstrdup(path),
-                           .folder = folder,
-                           .file = -1,
-                           .count = count,
-                           .reader = &reader,
-                           .self = kept };
+    struct opened *o = d->self = xmalloc(sizeof *o);
+    *o = (struct opened){ .set = set, .way = way, .form = form, .self = self };
+    d->reader = &reader;
     return 0;
 }
 
