@@ -8,7 +8,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-static const char MARK[] = "\xE2\x96\x81"; // U+2581
+static const struct pattern mark = { .literal = "\u2581", .literal_length = 3 };
 
 struct decoding {
     struct detokenizer *d;
@@ -102,34 +102,15 @@ static void strip_pieces(struct decoding *r, int stage, const char *text, size_t
     buf_release(&all);
 }
 
-static void replace_push(struct decoding *r, int stage, const char *text, size_t length)
+static void push_replaced(struct decoding *r, int stage, const struct pattern *p,
+                          const char *content, const char *text, size_t length)
 {
-    const struct decode *s = &r->d->tokenizer->decodes[stage];
     struct buf b = { 0 };
     buf_puts(&b, "");
     // A pattern that fails leaves the token unchanged.
-    if (replace_all(&r->search, &s->pattern, s->text, text, length, &b, NULL) < 0) {
+    if (replace_all(&r->search, p, content, text, length, &b, NULL) < 0) {
         buf_clear(&b);
         buf_add(&b, text, length);
-    }
-    stage_push(r, stage + 1, b.data, b.length);
-    buf_release(&b);
-}
-
-// Passes the text on with `space` for every mark.
-static void push_unmarked(struct decoding *r, int stage, const char *text, size_t length,
-                          const char *mark, const char *space)
-{
-    const size_t n = strlen(mark);
-    struct buf b = { 0 };
-    buf_puts(&b, "");
-    for (size_t i = 0; i < length;) {
-        const bool at_mark = length - i >= n && !memcmp(text + i, mark, n);
-        if (at_mark)
-            buf_puts(&b, space);
-        else
-            buf_putc(&b, text[i]);
-        i += at_mark ? n : 1;
     }
     stage_push(r, stage + 1, b.data, b.length);
     buf_release(&b);
@@ -177,10 +158,10 @@ static void pieces_push(struct decoding *r, int stage, const char *text, size_t 
         state->seen = 1;
         return;
     }
-    const bool marked = length >= 3 && !memcmp(text, MARK, 3);
+    const bool marked = length >= 3 && !memcmp(text, mark.literal, 3);
     const size_t cut = !state->seen && s->prepend && marked ? 3 : 0;
     if (length > cut || (cut && !s->squeeze)) state->seen = 1;
-    push_unmarked(r, stage, text + cut, length - cut, MARK, " ");
+    push_replaced(r, stage, &mark, " ", text + cut, length - cut);
 }
 
 // Gives the stage a token.
@@ -190,7 +171,7 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
     size_t start, end;
     int byte;
     switch (s->kind) {
-    case DECODE_REPLACE: replace_push(r, stage, text, length); break;
+    case DECODE_REPLACE: push_replaced(r, stage, &s->pattern, s->text, text, length); break;
     case DECODE_BYTE_FALLBACK:
         byte = fallback_byte(text, length);
         if (byte < 0) fallback_flush(r, stage);
@@ -207,8 +188,8 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
         break;
     case DECODE_BYTES: bytes_push(r, stage, text, length); break;
     case DECODE_METASPACE: // of the first token, where the encoder puts one there, marks vanish
-        push_unmarked(r, stage, text, length, s->text,
-                      r->d->stages[stage].seen++ || !s->prepend ? " " : "");
+        push_replaced(r, stage, &s->pattern, r->d->stages[stage].seen++ || !s->prepend ? " " : "",
+                      text, length);
         break;
     case DECODE_PIECES: pieces_push(r, stage, text, length); break;
     case DECODE_SPACES:

@@ -265,9 +265,10 @@ static int read_decode(struct tokenizer *t, const cJSON *object, struct err *err
     d->kind = (enum decode_kind)k;
     if (d->kind == DECODE_METASPACE) {
         enum prepend prepend = PREPEND_ALWAYS;
-        int status = read_metaspace(object, &d->text, &prepend, err);
+        if (read_metaspace(object, &d->text, &prepend, err) < 0) return -1;
+        pattern_literal(&d->pattern, d->text);
         d->prepend = prepend != PREPEND_NEVER;
-        return status;
+        return 0;
     }
     if (d->kind != DECODE_REPLACE && d->kind != DECODE_STRIP) return 0;
     if (need_text(object, "content", &text, err) < 0) return -1;
