@@ -11,7 +11,6 @@
 
 struct parser {
     struct jinja *t;
-    struct jinja_tokens tokens;
     size_t at;
     int depth, loops;
     struct err *err;
@@ -25,7 +24,7 @@ static struct jinja_node *parse_expression(struct parser *p);
 
 static const struct jinja_token *peek(struct parser *p)
 {
-    return &p->tokens.list[p->at];
+    return &p->t->tokens.list[p->at];
 }
 
 static void fail(struct parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -41,13 +40,13 @@ static void fail(struct parser *p, const char *format, ...)
     va_end(args);
     p->failed = true;
     err_set(p->err, "line %d: %s", peek(p)->line, text);
-    p->at = p->tokens.count - 1;
+    p->at = p->t->tokens.count - 1;
 }
 
 // Never passes the last token, T_END.
 static void advance(struct parser *p)
 {
-    if (p->at + 1 < p->tokens.count) p->at++;
+    if (p->at + 1 < p->t->tokens.count) p->at++;
 }
 
 // Is the next token that sign or word?
@@ -158,17 +157,6 @@ static void add_node(struct parser *p, struct jinja_nodes *nodes, struct jinja_n
     nodes->list[nodes->count++] = node;
 }
 
-static void note_word(struct parser *p, const char *word)
-{
-    struct jinja *t = p->t;
-    const char **words =
-        jinja_grow(&t->arena, t->words, t->word_count, &t->word_capacity, sizeof word);
-    if (!words) fail(p, "%s", t->arena.spent);
-    if (!words) return;
-    t->words = words;
-    t->words[t->word_count++] = word;
-}
-
 static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
 {
     struct jinja_node *n = node_new(p, N_VALUE);
@@ -216,7 +204,6 @@ static struct jinja_node *parse_name(struct parser *p)
         fail(p, "'%s' of a macro is not known", name);
     struct jinja_node *n = node_new(p, N_NAME);
     n->name = name;
-    note_word(p, name);
     return n;
 }
 
@@ -628,7 +615,7 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
         p.failed = true;
     } else {
         p.failed = text_check_part(text, length, 1, err) < 0 ||
-                   jinja_lex(&t->arena, text, length, &p.tokens, err) < 0;
+                   jinja_lex(&t->arena, text, length, &t->tokens, err) < 0;
     }
     if (!p.failed) parse_body(&p, &t->body, NULL);
     if (!p.failed) return t;
@@ -646,7 +633,10 @@ void jinja_free(struct jinja *t)
 
 bool jinja_mentions(const struct jinja *t, const char *name)
 {
-    for (size_t i = 0; i < t->word_count; i++)
-        if (!strcmp(t->words[i], name)) return true;
+    const struct jinja_token *list = t->tokens.list;
+    for (size_t i = 0; i < t->tokens.count; i++)
+        if (list[i].kind == T_NAME && !strcmp(list[i].text, name) &&
+            !(i && list[i - 1].kind == T_SIGN && *list[i - 1].text == '.'))
+            return true;
     return false;
 }

@@ -372,8 +372,7 @@ struct jinja {
     struct jinja_arena arena;
     struct jinja_nodes body;
     const char *name;
-    const char **words; // every name used
-    size_t word_count, word_capacity;
+    struct jinja_tokens tokens;
 };
 
 // --- evaluation ----------------------------------------------------------------------------------

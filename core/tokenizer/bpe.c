@@ -297,7 +297,6 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
 // words. (Without a splitter in the file a SentencePiece text is one single word.)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
-    static const char mark[] = "\xE2\x96\x81";
     if (!e->t->marks_apart || e->t->char_id[0x2581] < 0 || e->t->ignore_merges) {
         whole_word(e, word, length);
         return;
@@ -305,7 +304,7 @@ void bpe_word(struct encoder *e, const char *word, size_t length)
     size_t start = 0;
     bool in_mark = true;
     for (size_t i = 0; i < length;) {
-        bool at_mark = length - i >= 3 && !memcmp(word + i, mark, 3);
+        bool at_mark = length - i >= 3 && !memcmp(word + i, MARK, 3);
         if (at_mark && !in_mark) {
             whole_word(e, word + start, i - start);
             start = i;

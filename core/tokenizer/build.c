@@ -7,8 +7,6 @@
 #include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-static const char MARK[] = "\xE2\x96\x81"; // U+2581
-
 // --- vocabulary --------------------------------------------------------------------------------
 
 static void tables_grow(struct tokenizer *t, int32_t size)

@@ -12,8 +12,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-enum { MATCH_BYTES = 256 };                // a longer text is in no table; keeps searching linear
-static const char MARK[] = "\xE2\x96\x81"; // U+2581
+enum { MATCH_BYTES = 256 }; // a longer text is in no table; keeps searching linear
 
 // --- table -------------------------------------------------------------------------------------
 

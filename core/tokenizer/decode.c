@@ -8,7 +8,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-static const struct pattern mark = { .literal = "\u2581", .literal_length = 3 };
+static const struct pattern mark = { .literal = MARK, .literal_length = 3 };
 
 struct decoding {
     struct detokenizer *d;

@@ -145,7 +145,7 @@ static int read_metaspace(const cJSON *object, char **mark, enum prepend *prepen
     static const char *const schemes[] = { "never", "first", "always", NULL };
     const char *text;
     bool prefix;
-    if (json_text(object, "replacement", "\xE2\x96\x81", &text, err) < 0 ||
+    if (json_text(object, "replacement", MARK, &text, err) < 0 ||
         valid_text(text, "replacement", err) < 0 ||
         json_bool(object, "add_prefix_space", true, &prefix, err) < 0)
         return -1;

@@ -27,6 +27,9 @@
 #include "core/base/utf8.h"
 #include "core/tokenizer/tokenizer.h"
 
+// SentencePiece's mark of a space.
+#define MARK "\u2581"
+
 // --- bytes -------------------------------------------------------------------------------------
 
 // GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
