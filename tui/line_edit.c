@@ -212,7 +212,7 @@ char *line_edit_in_editor(const char *text)
         const size_t length = strlen(text);
         bool written = write(file, text, length) == (ssize_t)length;
         written &= close(file) == 0;
-        size_t size;
+        size_t size = 0;
         if (written && run_editor(path) == 0) edited = file_read(path, 16 << 20, &size, NULL);
         while (edited && size && edited[size - 1] == '\n') edited[--size] = '\0';
         unlink(path);

@@ -135,7 +135,7 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
 void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],
                  struct buf *out)
 {
-    struct placed_picture now[CANVAS_PICTURES], old[CANVAS_PICTURES];
+    struct placed_picture now[CANVAS_PICTURES] = { { .key = 0 } }, old[CANVAS_PICTURES];
     const struct graphics_way *old_way = graphics_way(p->way);
     const int old_count = p->count;
     const double time = clock_seconds();
