@@ -127,7 +127,7 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
         free(weight);
         free(row);
     }
-    stages_tell(g, stages_of(d), loss, (size_t)n * sizeof *loss);
+    stages_broadcast(g, stages_of(d), loss, (size_t)n * sizeof *loss);
     if (!graph_ok(g)) status = -1;
     for (int64_t i = 0; i < n; i++) sum += loss[i];
     free(loss);

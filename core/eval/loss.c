@@ -189,7 +189,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
     if ((h || stages) &&
         decoder_forward(g, d, NULL, b.sequence, h, LOGITS_HIDDEN, true, &last) == 0) {
         status = decoder_last(d) ? head_loss(g, d, last, &b, &alive, share, losses) : 0;
-        stages_tell(g, stages, losses, count * sizeof *losses);
+        stages_broadcast(g, stages, losses, count * sizeof *losses);
         if (!graph_ok(g)) status = -1;
     }
     for (size_t k = 0; k < count; k++) { // with the terms of methods (IRA)

@@ -26,17 +26,6 @@ static size_t put(struct graph *g, const struct tensor *h)
     return from->held = a->count;
 }
 
-// A tensor like h for a result, in existing memory.
-static struct tensor *result_at(struct graph *g, const struct tensor *h, void *data)
-{
-    struct tensor *y = arena_alloc_host(g->arena, sizeof *y);
-    if (!y) return graph_fail(g, "out of memory on %s", g->backend->name);
-    *y = *h;
-    y->data = data;
-    y->grad = NULL;
-    return y;
-}
-
 struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_step *step)
 {
     struct offloads *a = &g->tape->offloads;
@@ -51,7 +40,11 @@ struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_s
         step->over = to->held;
         a->inputs[to->held - 1].overwritten = true;
         g->backend->offload->settle(a->inputs[to->held - 1].number);
-        y = result_at(g, h, to->data);
+        y = arena_alloc_host(g->arena, sizeof *y); // in that buffer
+        if (!y) return graph_fail(g, "out of memory on %s", g->backend->name);
+        *y = *h;
+        y->data = to->data;
+        y->grad = NULL;
     } else {
         y = graph_new(g, h->dtype, h->rank, h->shape);
     }

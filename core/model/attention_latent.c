@@ -312,17 +312,6 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
     return q;
 }
 
-// All rows of a pass without a cache.
-static struct qkv project_all(struct graph *g, const struct layer *layer, struct tensor *h)
-{
-    const struct pass *p = layer->pass;
-    struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
-    struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
-    struct qkv all = expand(g, layer, latents_of(g, layer, both, p->n, p->cos, p->sin));
-    all.q = queries(g, layer, x, p->n, p->cos, p->sin);
-    return all;
-}
-
 // --- absorbed ------------------------------------------------------------------------------------
 
 // Does the pass use the absorbed form? Few rows always do; many, if it takes fewer multiply-adds.
@@ -547,8 +536,15 @@ static bool latent_forward(struct graph *g, const struct layer *layer, struct te
 // The expanded form.
 static struct qkv latent_qkv(struct graph *g, const struct layer *layer, struct tensor *h)
 {
-    if (!layer->cache) return project_all(g, layer, h);
-    struct tensor *q = layer->pass->recorded ? unknown_keys(g) : project(g, layer, h);
+    const struct pass *p = layer->pass;
+    if (!layer->cache) {
+        struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
+        struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
+        struct qkv all = expand(g, layer, latents_of(g, layer, both, p->n, p->cos, p->sin));
+        all.q = queries(g, layer, x, p->n, p->cos, p->sin);
+        return all;
+    }
+    struct tensor *q = p->recorded ? unknown_keys(g) : project(g, layer, h);
     return q && graph_ok(g) ? cached_qkv(g, layer, q) : (struct qkv){ 0 };
 }
 

@@ -9,7 +9,6 @@
 
 #include "core/base/mem.h"
 #include "core/graph/look.h"
-#include "core/model/decoder_step.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 

@@ -231,5 +231,12 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);
+// A generated token without listeners: layers and head as one recording of the device
+// (core/graph/replay.h). False: not possible; compute a normal pass. True: *logits [1,V], or NULL
+// after a failure.
+bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
+                  struct tensor *h, struct tensor **logits);
+// Final norm and head of rows of h [n, D]: [n, V].
+struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h);
 
 #endif

@@ -12,7 +12,6 @@
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
-#include "core/model/decoder_step.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
@@ -91,18 +90,6 @@ static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv
     return p;
 }
 
-static struct tensor *step_logits(struct graph *g, const struct decoder *d, struct kv *kv,
-                                  const struct pass *p, struct tensor *h)
-{
-    for (int l = 0; l < d->config.layers; l++) {
-        struct layer layer = { p, l, p->past, &d->layer[l], &kv->layer[l] };
-        backend_enter(g->backend, d->layer[l].gpu);
-        h = layer_forward(g, &layer, h);
-    }
-    backend_enter(g->backend, 0);
-    return decoder_logits(g, d, h);
-}
-
 // Numbers of the results of a sublayer: each weight's input, output, and tensors made of these.
 static int64_t sublayer_numbers(const struct sublayer *s)
 {
@@ -146,7 +133,14 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     }
     arena_reset(g.arena, mark);
     if (!graph_ok(&g) || g.backend->recorder->start() < 0) return false;
-    r->out = step_logits(&g, d, kv, &p, r->h);
+    struct tensor *h = r->h;
+    for (int l = 0; l < d->config.layers; l++) {
+        struct layer layer = { &p, l, p.past, &d->layer[l], &kv->layer[l] };
+        backend_enter(g.backend, d->layer[l].gpu);
+        h = layer_forward(&g, &layer, h);
+    }
+    backend_enter(g.backend, 0);
+    r->out = decoder_logits(&g, d, h);
     r->recording = g.backend->recorder->finish();
     return r->recording && graph_ok(&g);
 }

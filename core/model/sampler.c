@@ -127,16 +127,6 @@ static int by_logit(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-// Candidates whose logit is at least `floor`, sorted.
-static size_t collect(struct candidate *list, const float *logits, int64_t vocab, float floor)
-{
-    size_t n = 0;
-    for (int64_t i = 0; i < vocab; i++)
-        if (logits[i] >= floor) list[n++] = (struct candidate){ (int32_t)i, logits[i], 0 };
-    qsort(list, n, sizeof *list, by_logit);
-    return n;
-}
-
 const char *logits_damage(const float *x, int64_t n)
 {
     enum { BLOCK = 64 }; // vectorised, because this runs for every token
@@ -168,7 +158,11 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
 
     // Tokens more than 40 temperatures below the best have negligible weight in a double's sum.
     struct candidate *list = xreallocarray(NULL, (size_t)vocab, sizeof *list);
-    size_t n = collect(list, logits, vocab, (float)(logits[best] - 40 * temperature));
+    const float least = (float)(logits[best] - 40 * temperature);
+    size_t n = 0;
+    for (int64_t i = 0; i < vocab; i++)
+        if (logits[i] >= least) list[n++] = (struct candidate){ (int32_t)i, logits[i], 0 };
+    qsort(list, n, sizeof *list, by_logit);
     int64_t top_k = settings_integer(s, "sample.top_k");
     if (top_k > 0 && (size_t)top_k < n) n = (size_t)top_k;
 

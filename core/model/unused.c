@@ -56,22 +56,16 @@ static const struct generation_key generation_keys[] = {
     { "num_beams", 1, true },
 };
 
-// The value of the key; NULL if it is neutral or missing.
-static const cJSON *requested(const struct model *m, const struct generation_key *key)
-{
-    const cJSON *value = json_get(m->checkpoint->generation, key->name);
-    if (is_off(value) || (cJSON_IsNumber(value) && value->valuedouble == key->neutral)) return NULL;
-    return value;
-}
-
 static char *generation(const struct model *m, bool greedy_only)
 {
     const bool samples = cJSON_IsTrue(json_get(m->checkpoint->generation, "do_sample"));
     struct buf b = { 0 };
     for (size_t i = 0; i < sizeof generation_keys / sizeof *generation_keys; i++) {
         const struct generation_key *key = &generation_keys[i];
-        const cJSON *value = requested(m, key);
-        if (value && (key->greedy || (samples && !greedy_only))) put(&b, value);
+        const cJSON *value = json_get(m->checkpoint->generation, key->name);
+        if (is_off(value) || (cJSON_IsNumber(value) && value->valuedouble == key->neutral))
+            continue;
+        if (key->greedy || (samples && !greedy_only)) put(&b, value);
     }
     return b.length ? buf_take(&b) : NULL;
 }
@@ -144,15 +138,6 @@ static bool is_processor(const struct model *m, const char *name)
     return *known != NULL;
 }
 
-static bool same_pixels(const struct picture_config *a, const struct picture_config *b)
-{
-    for (int i = 0; i < 3; i++)
-        if (a->mean[i] != b->mean[i] || a->std[i] != b->std[i]) return false;
-    return a->resize == b->resize && a->rescale == b->rescale && a->normalize == b->normalize &&
-           a->flatten == b->flatten && a->resample == b->resample &&
-           a->rescale_factor == b->rescale_factor;
-}
-
 // Does a key of picture_config_read_shared agree with the configuration in use?
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
@@ -160,9 +145,12 @@ static bool shared_agrees(const struct picture_config *p, const cJSON *item)
     struct err err;
     cJSON *one = cJSON_CreateObject();
     cJSON_AddItemToObject(one, item->string, cJSON_Duplicate(item, true));
-    const bool agrees = picture_config_read_shared(&read, one, &err) == 0 && same_pixels(&read, p);
+    bool agrees = picture_config_read_shared(&read, one, &err) == 0;
     cJSON_Delete(one);
-    return agrees;
+    for (int i = 0; i < 3; i++) agrees &= read.mean[i] == p->mean[i] && read.std[i] == p->std[i];
+    return agrees && read.resize == p->resize && read.rescale == p->rescale &&
+           read.normalize == p->normalize && read.flatten == p->flatten &&
+           read.resample == p->resample && read.rescale_factor == p->rescale_factor;
 }
 
 // Is it the side, or an object of sides, of the squares that the encoder reads?

@@ -46,20 +46,6 @@ static int siglip_read(struct vision_config *v, const cJSON *json, struct err *e
     return read(v, &(struct defaults){ "gelu_pytorch_tanh", 16, 1e-6 }, json, err);
 }
 
-static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
-{
-    int64_t Dv = c->hidden;
-    bind_norm(b, &w->norm1, Dv, true, "encoder.layers.%d.layer_norm1", l);
-    bind_linear(b, &w->q, Dv, Dv, true, "encoder.layers.%d.self_attn.q_proj", l);
-    bind_linear(b, &w->k, Dv, Dv, true, "encoder.layers.%d.self_attn.k_proj", l);
-    bind_linear(b, &w->v, Dv, Dv, true, "encoder.layers.%d.self_attn.v_proj", l);
-    bind_linear(b, &w->out, Dv, Dv, true, "encoder.layers.%d.self_attn.out_proj", l);
-    bind_norm(b, &w->norm2, Dv, true, "encoder.layers.%d.layer_norm2", l);
-    bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.layers.%d.mlp.fc1", l);
-    bind_linear(b, &w->fc2, Dv, c->ffn, true, "encoder.layers.%d.mlp.fc2", l);
-}
-
 static void bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
@@ -75,7 +61,17 @@ static void bind(struct vision *v, struct binder *b)
         v->class_token.shape[1] = Dv;
     }
     if (c->pre_norm) bind_norm(b, &v->pre, Dv, true, "pre_layrnorm"); // spelled so in every file
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    for (int l = 0; l < c->layers; l++) {
+        struct vision_layer *w = &v->layer[l];
+        bind_norm(b, &w->norm1, Dv, true, "encoder.layers.%d.layer_norm1", l);
+        bind_linear(b, &w->q, Dv, Dv, true, "encoder.layers.%d.self_attn.q_proj", l);
+        bind_linear(b, &w->k, Dv, Dv, true, "encoder.layers.%d.self_attn.k_proj", l);
+        bind_linear(b, &w->v, Dv, Dv, true, "encoder.layers.%d.self_attn.v_proj", l);
+        bind_linear(b, &w->out, Dv, Dv, true, "encoder.layers.%d.self_attn.out_proj", l);
+        bind_norm(b, &w->norm2, Dv, true, "encoder.layers.%d.layer_norm2", l);
+        bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.layers.%d.mlp.fc1", l);
+        bind_linear(b, &w->fc2, Dv, c->ffn, true, "encoder.layers.%d.mlp.fc2", l);
+    }
 }
 
 static void siglip_bind(struct vision *v, struct binder *b)

@@ -85,17 +85,6 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 
 // --- visual tokens -------------------------------------------------------------------------------
 
-// Rows as they are, but for a first one that is left out. A class token that becomes a visual token
-// comes before all others; its number is finite, as packing and pooling multiply it by 0.
-static void rows_to_tokens(const struct vision_config *c, const struct vision_picture *p,
-                           float *token)
-{
-    const int64_t rows = vision_tile_rows(c, p);
-    for (int64_t t = 0; t < p->tiles; t++)
-        for (int64_t row = c->drop_class; row < rows; row++)
-            *token++ = c->class_token && row == 0 ? FLT_MAX : p->received[t * rows + row];
-}
-
 // Patches of each cell of merge x merge in a grid that goes row by row.
 static void cells_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                             float *token)
@@ -130,9 +119,14 @@ static void blocks_to_tokens(const struct vision_config *c, const struct vision_
 
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)
 {
-    if (c->merge <= 1)
-        rows_to_tokens(c, p, token);
-    else if (c->image_size || c->kind->row_by_row)
+    const int64_t rows = vision_tile_rows(c, p);
+    // Rows as they are, without the first one if it is dropped. A class token that becomes a visual
+    // token comes before all others; its number is finite, as packing and pooling multiply it by 0.
+    for (int64_t t = 0; t < p->tiles && c->merge <= 1; t++)
+        for (int64_t row = c->drop_class; row < rows; row++)
+            *token++ = c->class_token && row == 0 ? FLT_MAX : p->received[t * rows + row];
+    if (c->merge <= 1) return;
+    if (c->image_size || c->kind->row_by_row)
         cells_to_tokens(c, p, token);
     else
         blocks_to_tokens(c, p, token);

@@ -126,29 +126,26 @@ static int moon_read_pictures(struct picture_config *p, const struct vision_conf
 
 // --- weights -------------------------------------------------------------------------------------
 
-static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
-{
-    const int64_t Dv = c->hidden;
-    char block[64];
-    snprintf(block, sizeof block, "encoder.blocks.%d", l);
-    bind_norm(b, &w->norm1, Dv, true, "encoder.blocks.%d.norm0", l);
-    vision_bind_qkv(b, w, Dv, true, block, "wqkv");
-    bind_linear(b, &w->out, Dv, Dv, true, "encoder.blocks.%d.wo", l);
-    bind_norm(b, &w->norm2, Dv, true, "encoder.blocks.%d.norm1", l);
-    bind_linear(b, &w->fc1, c->ffn, Dv, true, "encoder.blocks.%d.mlp.fc0", l);
-    bind_linear(b, &w->fc2, Dv, c->ffn, true, "encoder.blocks.%d.mlp.fc1", l);
-}
-
 static void moon_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
+    const int64_t Dv = c->hidden;
     bind_squares(b, &v->patch.weight, c->hidden, 3, c->patch, "patch_embed.proj.weight");
     bind_vector(b, &v->patch.bias, c->hidden, "patch_embed.proj.bias");
     bind_folded(b, &v->position, c->table_rows * c->table_cols, 3,
                 (const int64_t[]){ c->table_rows, c->table_cols, c->hidden },
                 "patch_embed.pos_emb.weight");
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    for (int l = 0; l < c->layers; l++) {
+        struct vision_layer *w = &v->layer[l];
+        char block[64];
+        snprintf(block, sizeof block, "encoder.blocks.%d", l);
+        bind_norm(b, &w->norm1, Dv, true, "%s.norm0", block);
+        vision_bind_qkv(b, w, Dv, true, block, "wqkv");
+        bind_linear(b, &w->out, Dv, Dv, true, "%s.wo", block);
+        bind_norm(b, &w->norm2, Dv, true, "%s.norm1", block);
+        bind_linear(b, &w->fc1, c->ffn, Dv, true, "%s.mlp.fc0", block);
+        bind_linear(b, &w->fc2, Dv, c->ffn, true, "%s.mlp.fc1", block);
+    }
     bind_norm(b, &v->post, c->hidden, true, "encoder.final_layernorm");
 }
 

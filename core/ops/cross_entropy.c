@@ -7,45 +7,19 @@
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits
 
-// One chunk: rows of x, their next tokens and weights, and where the gradients go (NULL: not
-// wanted).
-struct chunk {
-    struct tensor *x, *w, *target, *weight;
-    struct tensor *dx, *dw;
-};
-
-static int chunk_loss(struct graph *g, const struct chunk *c, float *loss)
-{
-    int64_t n = c->x->shape[0];
-    struct tensor *logits = graph_new2(g, DTYPE_F32, n, c->w->shape[0]); // [n, V]
-    struct tensor *losses = graph_new1(g, DTYPE_F32, n);
-    if (!logits || !losses) return -1;
-    const struct backend *b = g->backend;
-    if (b->matmul(logits, c->x, c->w, NULL, g->matmul) < 0 ||
-        b->cross_entropy(losses, logits, c->target, c->weight) < 0 ||
-        (c->dx && b->matmul_dx(c->dx, logits, c->w, true, g->matmul) < 0) ||
-        (c->dw && b->matmul_dw(c->dw, NULL, logits, c->x, g->matmul) < 0))
-        return op_back(g, "cross entropy", -1);
-    b->download(loss, losses->data, (size_t)n * sizeof *loss);
-    return 0;
-}
-
-static bool want_head(struct graph *g, const struct tensor *x, const struct tensor *w)
-{
-    char left[96], right[96];
-    if (!op_want_f32(g, "cross entropy", "x", x)) return false;
-    if (op_is_weight(w) && w->rank == 2 && x->rank == 2 && x->shape[1] == w->shape[1]) return true;
-    graph_fail(g, "cross entropy: x %s does not fit w %s", op_shape(x, left), op_shape(w, right));
-    return false;
-}
-
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      const float *weight, float *loss)
 {
     if (!x || !w || !graph_ok(g)) return -1;
-    if (!want_head(g, x, w) ||
-        !op_want_indices(g, "cross entropy", target, x->shape[0], w->shape[0]))
+    char left[96], right[96];
+    const struct backend *b = g->backend;
+    if (!op_want_f32(g, "cross entropy", "x", x)) return -1;
+    if (!op_is_weight(w) || w->rank != 2 || x->rank != 2 || x->shape[1] != w->shape[1]) {
+        graph_fail(g, "cross entropy: x %s does not fit w %s", op_shape(x, left),
+                   op_shape(w, right));
         return -1;
+    }
+    if (!op_want_indices(g, "cross entropy", target, x->shape[0], w->shape[0])) return -1;
     struct tensor dx, dw;
     bool want_x = tape_on(g) && tape_grad(g, x, &dx), want_w = tape_on(g) && tape_grad(g, w, &dw);
     int64_t rows = CHUNK_NUMBERS / (w->shape[0] + 1);
@@ -53,13 +27,19 @@ int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const 
     for (int64_t i = 0; i < x->shape[0] && !graph_stop(g); i += rows) {
         int64_t m = x->shape[0] - i < rows ? x->shape[0] - i : rows;
         struct arena_mark mark = arena_mark(g->arena);
-        struct chunk c = { .x = graph_rows(g, x, i, m),
-                           .w = w,
-                           .target = graph_upload(g, DTYPE_I32, 1, &m, target + i),
-                           .weight = graph_upload(g, DTYPE_F32, 1, &m, weight + i),
-                           .dx = want_x ? graph_rows(g, &dx, i, m) : NULL,
-                           .dw = want_w ? &dw : NULL };
-        if (!graph_ok(g) || chunk_loss(g, &c, loss + i) < 0) return -1;
+        struct tensor *rows_x = graph_rows(g, x, i, m), *to_x = NULL;
+        struct tensor *next = graph_upload(g, DTYPE_I32, 1, &m, target + i);
+        struct tensor *weights = graph_upload(g, DTYPE_F32, 1, &m, weight + i);
+        struct tensor *logits = graph_new2(g, DTYPE_F32, m, w->shape[0]); // [m, V]
+        struct tensor *losses = graph_new1(g, DTYPE_F32, m);
+        if (want_x) to_x = graph_rows(g, &dx, i, m);
+        if (!graph_ok(g)) return -1;
+        if (b->matmul(logits, rows_x, w, NULL, g->matmul) < 0 ||
+            b->cross_entropy(losses, logits, next, weights) < 0 ||
+            (to_x && b->matmul_dx(to_x, logits, w, true, g->matmul) < 0) ||
+            (want_w && b->matmul_dw(&dw, NULL, logits, rows_x, g->matmul) < 0))
+            return op_back(g, "cross entropy", -1);
+        b->download(loss + i, losses->data, (size_t)m * sizeof *loss);
         arena_reset(g->arena, mark);
     }
     return graph_ok(g) ? 0 : -1;

@@ -1,7 +1,7 @@
 // core/ops/embedding.c -- token ids -> rows of the embedding table.
 //
-// Of a table on the host only the rows that are asked for go to the device, as they are stored, and
-// their gradients come back.
+// Of a table on the host only the requested rows are copied to the device, as stored, and their
+// gradients back.
 #include <string.h>
 
 #include "core/ops/check.h"
@@ -12,20 +12,14 @@ static bool lies_on_host(const struct graph *g, const struct tensor *table)
     return backend_of(g->backend, table) != g->backend;
 }
 
-// Lanes may tell of the same row at once.
-static void mark_reached(struct grad *d, const struct tensor *index)
-{
-    const int32_t *row = index->data;
-    if (!d->reached) return;
-    for (int64_t i = 0; i < tensor_count(index); i++)
-        atomic_store_explicit(&d->reached[row[i]], true, memory_order_relaxed);
-}
-
 static int embedding_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
-    mark_reached(s->in[0]->grad, s->in[1]);
+    atomic_bool *reached = s->in[0]->grad->reached; // several lanes may write a row's mark
+    const int32_t *row = s->in[1]->data;
+    for (int64_t i = 0; reached && i < tensor_count(s->in[1]); i++)
+        atomic_store_explicit(&reached[row[i]], true, memory_order_relaxed);
     if (!lies_on_host(g, s->in[0]))
         return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
     const struct arena_mark mark = arena_mark(g->arena);
@@ -38,8 +32,8 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
     return graph_ok(g) ? 0 : -1;
 }
 
-// y[n,D] = rows of a table on the host, where index is too. What is between is given back at once:
-// the way back does not read it.
+// y[n,D] = rows of a table on the host, where index is too. Frees intermediate tensors at once: the
+// backward pass does not read them.
 static struct tensor *rows_from_host(struct graph *g, struct tensor *y, const struct tensor *table,
                                      const struct tensor *index)
 {

@@ -3,8 +3,8 @@
 //   low = scale x a^T [N,r];  y += low b^T [N,M]
 //
 // As matmul, scale and add this would keep two tensors as large as y for the backward pass and
-// stream through memory for each; it keeps `low` alone, and adds where y lies. The gradient of y is
-// that of the product below it: both steps share it.
+// stream through memory for each; this op keeps only `low`, and adds to y in place. The gradient of
+// y is that of the product below it: both steps share it.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -46,20 +46,11 @@ static int add_product(struct graph *g, struct tensor *y, struct tensor *low, st
     float *ones = xcalloc((size_t)(r * r), sizeof *ones);
     for (int64_t i = 0; i < r; i++) ones[i * r + i] = 1;
     struct tensor *identity = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ r, r }, ones);
-    struct tensor *turned = graph_new2(g, DTYPE_F32, r, m);
+    struct tensor *transposed = graph_new2(g, DTYPE_F32, r, m);
     free(ones);
-    if (!identity || !turned || k->matmul(turned, identity, b, NULL, g->matmul) < 0) return -1;
-    return k->matmul_dx(y, low, turned, true, g->matmul);
-}
-
-// low [N,r] = scale x a^T.
-static struct tensor *low_product(struct graph *g, struct tensor *x, const struct tensor *a,
-                                  float scale)
-{
-    const struct backend *k = g->backend;
-    struct tensor *low = graph_new2(g, DTYPE_F32, x->shape[0], a->shape[0]);
-    if (!low || k->matmul(low, x, a, NULL, g->matmul) < 0) return NULL;
-    return k->scale(low, low, scale) < 0 ? NULL : low;
+    if (!identity || !transposed || k->matmul(transposed, identity, b, NULL, g->matmul) < 0)
+        return -1;
+    return k->matmul_dx(y, low, transposed, true, g->matmul);
 }
 
 struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
@@ -72,9 +63,11 @@ struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
         y->shape[0] != x->shape[0] || op_columns(y) != w->b->shape[0])
         return graph_fail(g, "LoRA: a %s and b %s do not fit", op_shape(w->a, left),
                           op_shape(w->b, right));
-    struct tensor *low = low_product(g, x, w->a, w->scale);
-    int status = low ? 0 : -1;
-    if (low && read) {
+    const struct backend *k = g->backend;
+    struct tensor *low = graph_new2(g, DTYPE_F32, x->shape[0], w->a->shape[0]); // scale x a^T
+    int status = low ? k->matmul(low, x, w->a, NULL, g->matmul) : -1;
+    if (status == 0) status = k->scale(low, low, w->scale);
+    if (status == 0 && read) {
         struct arena_mark mark = arena_mark(g->arena); // the backward pass needs nothing of it
         status = add_product(g, y, low, w->b);
         arena_reset(g->arena, mark);

@@ -12,8 +12,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 
-// Of Open MPI's mpi.h: handles are pointers to objects that the library exports; MPI_IN_PLACE is 1,
-// MPI_STATUS_IGNORE is NULL, MPI_THREAD_SERIALIZED is 2. After an error MPI ends all ranks, so
+// From Open MPI's mpi.h: handles are pointers to objects that the library exports; MPI_IN_PLACE is
+// 1, MPI_STATUS_IGNORE is NULL, MPI_THREAD_SERIALIZED is 2. After an error MPI ends all ranks, so
 // results of calls need no check.
 typedef void *handle;
 
@@ -64,7 +64,7 @@ static const struct {
     { "MPI_Abort", (void **)&mpi.abort },
 };
 
-// Its plugins look for its symbols among all that the program has.
+// Global, because the library's plugins look up its symbols in the program.
 static int open_library(struct err *err)
 {
     void *file = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
@@ -174,19 +174,9 @@ void ranks_did(struct ranks *r, int64_t samples)
 
 // --- waiting -------------------------------------------------------------------------------------
 
-// Ranks that come at about the same time need not fall asleep for one another; a flight leaves the
-// processor to the next one at once.
-static void nap(const struct ranks *r, double since)
-{
-    const struct timespec moment = { .tv_nsec = r->flights > 1 ? 30000 : 100000 };
-    if (r->flights == 1 && clock_seconds() - since < 1e-3)
-        sched_yield();
-    else
-        nanosleep(&moment, NULL);
-}
-
 static void wait_for(struct ranks *r, handle *request)
 {
+    const struct timespec moment = { .tv_nsec = r->flights > 1 ? 30000 : 100000 };
     const double began = clock_seconds();
     int done = 0;
     // The rank loses time while all its flights wait.
@@ -196,7 +186,12 @@ static void wait_for(struct ranks *r, handle *request)
     }
     while (mpi.test(request, &done, NULL) == 0 && !done) {
         ranks_turn_pass(r);
-        nap(r, began);
+        // Ranks that arrive within a millisecond do not sleep; a flight yields the processor at
+        // once.
+        if (r->flights == 1 && clock_seconds() - began < 1e-3)
+            sched_yield();
+        else
+            nanosleep(&moment, NULL);
         ranks_turn_take(r);
     }
     if (r->waiters-- < r->flights) return;
@@ -230,8 +225,8 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-// Numbers, or bytes, of a call, for which MPI takes memory: within a machine they should fit into a
-// cache, between machines the time of a message counts.
+// Numbers, or bytes, per call, for which MPI allocates memory: within a machine they should fit
+// into a cache; between machines larger messages take less time.
 static size_t piece(const struct ranks *r)
 {
     const struct ranks *all = r->whole;
@@ -299,9 +294,9 @@ bool ranks_same(struct ranks *r, const void *data, size_t size)
     return same;
 }
 
-// --- from one to another -------------------------------------------------------------------------
+// --- messages between two ranks ------------------------------------------------------------------
 
-enum { MESSAGE = 1 << 30 }; // bytes of a call, which counts with an int
+enum { MESSAGE = 1 << 30 }; // bytes per call, which takes an int
 
 void ranks_send(struct ranks *r, int to, int tag, const void *data, size_t size)
 {

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/ranks/ranks.h"
 
-// Of NCCL 2's nccl.h: an identifier of 128 bytes, which is passed by value; ncclInt8 is 0,
+// From NCCL 2's nccl.h: an identifier of 128 bytes, passed by value; ncclInt8 is 0,
 // ncclFloat32 is 7, ncclSum is 0; results are 0 or an error.
 struct nccl_id {
     char bytes[128];
@@ -60,7 +60,7 @@ static int check(const struct ranks_gpu *gpu, int result, const char *what, stru
     return result ? err_set(err, "NCCL: %s: %s", what, gpu->reason(result)) : 0;
 }
 
-// Has every rank come so far without a failure? The reason is that of the first that has not.
+// 0 if no rank has failed so far; else -1 and the reason of the first that has.
 static int agree(struct ranks *r, int status, struct err *err)
 {
     for (int k = 0; k < r->count; k++) {

@@ -1,8 +1,7 @@
-// core/stages/stages.c -- what the stages of a pass tell one another.
+// core/stages/stages.c -- messages between the stages of a pass.
 //
-// A message is a word, and after a word without a failure the numbers. Words say what they are
-// about: stages that are not at the same pass over the same tokens (their files differ) notice it
-// before they compute anything.
+// A message is a header and, unless that reports a failure, numbers. Headers identify the pass and
+// its tokens: stages whose files differ notice it before they compute anything.
 #include "core/stages/stages.h"
 
 #include <stdlib.h>
@@ -44,12 +43,12 @@ void stages_deal(const double *bytes, int layers, double first, double last, int
     free(begin);
 }
 
-// --- words ---------------------------------------------------------------------------------------
+// --- headers -------------------------------------------------------------------------------------
 
 enum about { ABOUT_PLAN, ABOUT_PASS, ABOUT_RESULT, ABOUT_AGREEMENT, ABOUT_LEAST };
 enum { TO_NEXT, FROM_LAST, TAGS }; // of a conversation
 
-struct word {
+struct header {
     int32_t about, failed, cancelled;
     uint64_t what, bytes; // bytes that follow
     struct err why;
@@ -65,8 +64,8 @@ static uint64_t digest(const struct sequence *q)
     return key;
 }
 
-// Of a stage behind the first one it is said which.
-static void fail(struct word *w, const struct stages *s, const char *text)
+// Records a failure, with the rank of a stage other than the first.
+static void fail(struct header *w, const struct stages *s, const char *text)
 {
     w->failed = true;
     if (s->number)
@@ -75,19 +74,19 @@ static void fail(struct word *w, const struct stages *s, const char *text)
         err_set(&w->why, "%s", text);
 }
 
-static struct word word_of(const struct graph *g, const struct stages *s, enum about about,
-                           uint64_t what)
+static struct header header_of(const struct graph *g, const struct stages *s, enum about about,
+                               uint64_t what)
 {
-    struct word w = { .about = about, .cancelled = g->cancelled, .what = what };
+    struct header w = { .about = about, .cancelled = g->cancelled, .what = what };
     if (g->failed && !g->failed_elsewhere) fail(&w, s, g->err.text);
     if (g->failed && g->failed_elsewhere) w.failed = true, w.why = g->err;
     return w;
 }
 
-// The word of another stage joins w, this one's own: an earlier failure stays.
-static void receive_word(const struct stages *s, int from, int tag, struct word *w)
+// Receives another stage's header and adds it to w, this stage's own: an earlier failure stays.
+static void receive_header(const struct stages *s, int from, int tag, struct header *w)
 {
-    struct word theirs;
+    struct header theirs;
     ranks_receive(s->ranks, from, tag, &theirs, sizeof theirs);
     if (theirs.about != w->about)
         fatal("ranks %d and %d do different things: every rank needs the same files", from,
@@ -105,8 +104,8 @@ static void receive_word(const struct stages *s, int from, int tag, struct word 
     }
 }
 
-// The numbers behind a word. They come also where they cannot be taken.
-static void receive_numbers(const struct stages *s, int from, int tag, struct word *w, void *data,
+// Receives the numbers after a header, also if this stage cannot use them.
+static void receive_numbers(const struct stages *s, int from, int tag, struct header *w, void *data,
                             size_t size)
 {
     if (!w->bytes) return;
@@ -119,7 +118,7 @@ static void receive_numbers(const struct stages *s, int from, int tag, struct wo
     fail(w, s, "expects other numbers than those of the rank before");
 }
 
-static void send_all(const struct stages *s, int to, int tag, struct word *w, const void *data,
+static void send_all(const struct stages *s, int to, int tag, struct header *w, const void *data,
                      size_t size)
 {
     w->bytes = w->failed || w->cancelled ? 0 : size;
@@ -127,8 +126,8 @@ static void send_all(const struct stages *s, int to, int tag, struct word *w, co
     ranks_send(s->ranks, to, tag, data, w->bytes);
 }
 
-// What the word says is so in g.
-static void obey(struct graph *g, const struct word *w)
+// Applies the header's failure or cancel to g.
+static void apply_header(struct graph *g, const struct header *w)
 {
     if (w->failed && !g->failed) {
         graph_fail(g, "%s", w->why.text);
@@ -151,8 +150,8 @@ const struct site SITE_TAKE_ON[1] = {
     { "TAKE_ON", HAS_ROWS, MAY_NOT, "NULL: a method reads what it noted in the process before" }
 };
 
-// What goes from a stage to the next one before h: rows of the sequence that methods have left, and
-// what they noted.
+// Sent to the next stage before h: the rows of the sequence that methods have kept, and their
+// notes.
 struct plan {
     int32_t *rows; // [n]; NULL: all rows of the pass
     int64_t n;
@@ -196,30 +195,30 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
     const int tag = tag_of(g->conversation, TO_NEXT), from = s->number - 1;
 
     struct plan plan = { 0 };
-    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
-    receive_word(s, from, tag, &w);
+    struct header w = header_of(g, s, ABOUT_PLAN, digest(q));
+    receive_header(s, from, tag, &w);
     char *data = w.bytes ? xmalloc(w.bytes) : NULL;
     if (data) ranks_receive(s->ranks, from, tag, data, w.bytes);
     if (data && !w.failed && read_plan(&plan, q, data, w.bytes) < 0)
         fail(&w, s, "cannot use what the rank before has sent");
     free(data);
-    obey(g, &w);
+    apply_header(g, &w);
     if (plan.rows && graph_ok(g)) {
         const int64_t hidden = (*p)->config->hidden;
         *p = pass_of_rows(g, *p, plan.rows, plan.n);
         h = graph_new2(g, DTYPE_F32, plan.n, hidden);
     }
 
-    // The hidden state; for a device it comes by way of host memory.
-    w = word_of(g, s, ABOUT_PASS, digest(q));
-    receive_word(s, from, tag, &w);
+    // The hidden state; a device receives it through host memory.
+    w = header_of(g, s, ABOUT_PASS, digest(q));
+    receive_header(s, from, tag, &w);
     const size_t size = h ? tensor_bytes(h) : 0;
     const bool direct = !g->backend->own_memory || !size;
     void *host = direct ? (h ? h->data : NULL) : xmalloc(size);
     receive_numbers(s, from, tag, &w, host, size);
     if (!direct && !w.failed && !w.cancelled) g->backend->upload(h->data, host, size);
     if (!direct) free(host);
-    obey(g, &w);
+    apply_header(g, &w);
 
     if (graph_ok(g) && *p) run_site(g, SITE_TAKE_ON, *p, &plan.note);
     free(plan.rows);
@@ -240,7 +239,7 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
     buf_add(&b, (const char *)&n, sizeof n);
     if (n) buf_add(&b, (const char *)p->rows, (size_t)n * sizeof *p->rows);
     if (note.bytes.length) buf_add(&b, note.bytes.data, note.bytes.length);
-    struct word w = word_of(g, s, ABOUT_PLAN, digest(q));
+    struct header w = header_of(g, s, ABOUT_PLAN, digest(q));
     send_all(s, to, tag, &w, b.data, b.length);
     buf_release(&b);
     buf_release(&note.bytes);
@@ -249,29 +248,30 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
     const bool direct = !size || (!g->backend->own_memory && h->dtype == DTYPE_F32);
     void *host = direct ? (h ? h->data : NULL) : xmalloc(size);
     if (!direct) graph_download(g, host, h);
-    w = word_of(g, s, ABOUT_PASS, digest(q));
+    w = header_of(g, s, ABOUT_PASS, digest(q));
     send_all(s, to, tag, &w, host, size);
     if (!direct) free(host);
 }
 
-// The last stage's word goes to all, and after a good one the bytes.
-static void tell(const struct stages *s, int conversation, struct word *w, void *data, size_t size)
+// Sends the last stage's header to all and, without a failure, the bytes.
+static void send_to_all(const struct stages *s, int conversation, struct header *w, void *data,
+                        size_t size)
 {
     const int tag = tag_of(conversation, FROM_LAST), last = s->count - 1;
     if (s->number != last) {
-        receive_word(s, last, tag, w);
+        receive_header(s, last, tag, w);
         receive_numbers(s, last, tag, w, data, size);
         return;
     }
     for (int k = 0; k < last; k++) send_all(s, k, tag, w, data, size);
 }
 
-void stages_tell(struct graph *g, const struct stages *s, void *data, size_t size)
+void stages_broadcast(struct graph *g, const struct stages *s, void *data, size_t size)
 {
     if (!s) return;
-    struct word w = word_of(g, s, ABOUT_RESULT, size);
-    tell(s, g->conversation, &w, data, size);
-    obey(g, &w);
+    struct header w = header_of(g, s, ABOUT_RESULT, size);
+    send_to_all(s, g->conversation, &w, data, size);
+    apply_header(g, &w);
 }
 
 static struct tensor *broadcast(const struct decoder_part *part, struct graph *g, struct tensor *x,
@@ -279,16 +279,16 @@ static struct tensor *broadcast(const struct decoder_part *part, struct graph *g
 {
     const struct stages *s = (const struct stages *)part;
     if (!columns) {
-        stages_tell(g, s, NULL, 0);
+        stages_broadcast(g, s, NULL, 0);
         return x;
     }
     int64_t rows = part->last && x ? x->shape[0] : 0;
-    stages_tell(g, s, &rows, sizeof rows);
+    stages_broadcast(g, s, &rows, sizeof rows);
     if (!graph_ok(g)) rows = 0;
     const size_t bytes = (size_t)(rows * columns) * sizeof(float);
     float *host = xmalloc(bytes + 1);
     if (part->last && graph_ok(g)) graph_download(g, host, x);
-    stages_tell(g, s, host, bytes);
+    stages_broadcast(g, s, host, bytes);
     if (!part->last)
         x = graph_ok(g) ? graph_upload(g, DTYPE_F32, 2, (int64_t[]){ rows, columns }, host) : NULL;
     free(host);
@@ -297,27 +297,27 @@ static struct tensor *broadcast(const struct decoder_part *part, struct graph *g
 
 // --- agreeing ------------------------------------------------------------------------------------
 
-// The word goes from the first stage to the last, and from there to all.
-static void agree(const struct stages *s, int conversation, struct word *w)
+// The header passes from the first stage to the last, and from there to all.
+static void agree(const struct stages *s, int conversation, struct header *w)
 {
     const int tag = tag_of(conversation, TO_NEXT);
-    if (!s->part.first) receive_word(s, s->number - 1, tag, w);
+    if (!s->part.first) receive_header(s, s->number - 1, tag, w);
     if (!s->part.last) send_all(s, s->number + 1, tag, w, NULL, 0);
-    tell(s, conversation, w, NULL, 0);
+    send_to_all(s, conversation, w, NULL, 0);
 }
 
 void stages_agree(struct graph *g, const struct stages *s, uint64_t what)
 {
     if (!s) return;
-    struct word w = word_of(g, s, ABOUT_AGREEMENT, what);
+    struct header w = header_of(g, s, ABOUT_AGREEMENT, what);
     agree(s, g->conversation, &w);
-    obey(g, &w);
+    apply_header(g, &w);
 }
 
 int stages_agree_status(const struct stages *s, int conversation, uint64_t what, int status,
                         struct err *err)
 {
-    struct word w = { .about = ABOUT_AGREEMENT, .what = what };
+    struct header w = { .about = ABOUT_AGREEMENT, .what = what };
     if (!s) return status;
     if (status < 0) fail(&w, s, err->text);
     agree(s, conversation, &w);
@@ -327,16 +327,16 @@ int stages_agree_status(const struct stages *s, int conversation, uint64_t what,
 int64_t stages_least(const struct stages *s, int conversation, int64_t number)
 {
     if (!s) return number;
-    struct word w = { .about = ABOUT_LEAST };
+    struct header w = { .about = ABOUT_LEAST };
     const int tag = tag_of(conversation, TO_NEXT);
     int64_t before = number;
     if (!s->part.first) {
-        receive_word(s, s->number - 1, tag, &w);
+        receive_header(s, s->number - 1, tag, &w);
         receive_numbers(s, s->number - 1, tag, &w, &before, sizeof before);
     }
     if (before < number) number = before;
     if (!s->part.last) send_all(s, s->number + 1, tag, &w, &number, sizeof number);
-    tell(s, conversation, &w, &number, sizeof number);
+    send_to_all(s, conversation, &w, &number, sizeof number);
     return number;
 }
 
@@ -358,8 +358,8 @@ static void release(struct decoder_part *part)
     free(part);
 }
 
-// By their bytes in the file; the first stage has what comes before the layers, the last one the
-// head.
+// Deals layers by their bytes in the file; the first stage also has the embedding and the encoder,
+// the last one the head.
 static int deal(const struct model_dealer *dealer, struct model *m, struct err *err)
 {
     struct ranks *ranks = dealer->self;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model/decoder_step.h"
+#include "core/model/decoder.h"
 #include "core/model/layer.h"
 #include "core/model/sampler.h"
 #include "core/model/visual.h"

@@ -234,18 +234,6 @@ int anyres_tiles(const struct model *m, struct picture_shape shape, struct pictu
 
 // --- pixels --------------------------------------------------------------------------------------
 
-static int square_pixels(float *to, const struct model *m, const struct picture *p,
-                         enum resize_order order, struct err *err)
-{
-    struct picture_config c = m->picture;
-    struct image square;
-    c.square = p->shape.several;
-    if (preprocess_bytes(&square, &p->image, &c, order, err) < 0) return -1;
-    preprocess_floats(to, &square, &c);
-    image_release(&square);
-    return 0;
-}
-
 static int map_pixels(float *to, const struct model *m, const struct picture *p,
                       const struct tile_canvas *canvas, enum resize_order order, struct err *err)
 {
@@ -269,11 +257,18 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 {
     const int64_t tile = m->grids.tile, shape[] = { p->tiles, 3, tile, tile };
     const enum resize_order order = preprocess_order(g->settings);
+    struct picture_config c = m->picture;
+    struct image square;
     struct tensor *pixels = NULL;
     struct err err;
     float *floats = malloc((size_t)(p->tiles * 3 * tile * tile) * sizeof *floats);
     if (!floats) return graph_fail(g, "out of memory for %lld tiles", (long long)p->tiles);
-    int status = square_pixels(floats, m, picture, order, &err);
+    c.square = picture->shape.several;
+    int status = preprocess_bytes(&square, &picture->image, &c, order, &err);
+    if (status == 0) {
+        preprocess_floats(floats, &square, &c);
+        image_release(&square);
+    }
     if (status == 0 && p->canvas.rows)
         status = map_pixels(floats + 3 * tile * tile, m, picture, &p->canvas, order, &err);
     if (status == 0)

@@ -131,16 +131,6 @@ static void blend_area(const struct blend *b, const struct pooled *p, int64_t r,
     }
 }
 
-static void blend_tile(const struct blend *b, const struct pooled *p)
-{
-    for (int64_t r = 0; r < p->now.rows; r++) {
-        for (int64_t c = 0; c < p->now.cols; c++) blend_area(b, p, r, c);
-        for (int64_t c = p->now.cols; c < p->now.pitch; c++)
-            blend_one(b, p->now.first + r * p->now.pitch + c,
-                      p->was.first + r * p->was.pitch + p->was.cols + c - p->now.cols);
-    }
-}
-
 // The most tokens that an area of any tile touches.
 static int64_t largest_area(const struct pooled *list, int count)
 {
@@ -168,9 +158,15 @@ struct tensor *pooling_forward(struct graph *g, const struct model *m,
         const int64_t end = i < count ? list[i].now.first : tokens;
         while (to < end) blend_one(&b, to++, from++);
         if (i == count) break;
-        blend_tile(&b, &list[i]);
-        to += tile_tokens(&list[i].now);
-        from += tile_tokens(&list[i].was);
+        const struct pooled *p = &list[i];
+        for (int64_t r = 0; r < p->now.rows; r++) {
+            for (int64_t c = 0; c < p->now.cols; c++) blend_area(&b, p, r, c);
+            for (int64_t c = p->now.cols; c < p->now.pitch; c++)
+                blend_one(&b, p->now.first + r * p->now.pitch + c,
+                          p->was.first + r * p->was.pitch + p->was.cols + c - p->now.cols);
+        }
+        to += tile_tokens(&p->now);
+        from += tile_tokens(&p->was);
     }
     x = op_blend_rows(g, x, b.index, b.weight, tokens, b.most);
     free(b.index);
