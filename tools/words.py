@@ -16,7 +16,7 @@ RULES = [
     (r"\bheard\b", "received, noticed"),
     (r"\bplay(s|ed)? the GPU\b", "emulates"),
     # clauses as nouns, inverted sentences
-    (r"(//|/\*|\. )\s*Of (a|an|the|each|every|all|its|this|that|these|those|what|which)\b[^.]*,", "begin with the subject"),
+    (r"(//|/\*|\. )\s*(?-i:Of) (a|an|the|each|every|all|its|this|that|these|those|what|which)\b[^.]*,", "begin with the subject"),
     (r"\bnone's\b", "of none"),
     (r"\bis none\b(?! of)", "does not exist, is not one"),
     (r"\bthere (is|are) none\b", "none exists"),
