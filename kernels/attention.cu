@@ -1,11 +1,11 @@
 // kernels/attention.cu -- softmax(q k^T scale) v with grouped heads, in tiles, and the
-// probabilities of those who ask for them.
+// probabilities if requested.
 //
-// The step easy to get wrong: a row whose keys all lie outside a tile, or that sees nothing at all:
-// its maximum stays -infinity and its sum 0, and the result is 0.
+// The step easy to get wrong: a row that sees no key of a tile, or no key at all. Its maximum stays
+// -infinity, its sum 0, and its result is 0.
 #include "kernels/attention_cuda.h"
 
-// Where a key stands in the tile that begins with key `from`, or at which end outside of it.
+// The position of a key in the tile that begins at key `from`, clamped to the tile.
 static __device__ inline int place_in_tile(int64_t key, int64_t from)
 {
     return key < from ? 0 : key - from < TILE ? (int)(key - from) : TILE;
@@ -26,7 +26,7 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
     load_tile<WIDE>(q, c.q, i, c.tokens, c.heads, h, c.width);
 
     for (int64_t from = all.from / TILE * TILE; from < all.to; from += TILE) {
-        __syncthreads(); // the tiles and weights before have been read
+        __syncthreads(); // all threads have read the previous tiles and weights
         load_keys<WIDE>(k, c.k, c, from, kv, c.width);
         if (c.y) load_keys<WIDE>(v, c.v, c, from, kv, c.value_width);
         __syncthreads();
@@ -52,8 +52,7 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
         for (int j = 0; j < WIDE / 16; j++)
             out[j] = { out[j].x * fade, out[j].y * fade, out[j].z * fade, out[j].w * fade };
         if (!c.y) continue;
-        // 0 times an infinity is no number: of a tile's values a row takes those alone that it
-        // sees.
+        // 0 times infinity is NaN, so a row reads only the values that it sees.
         if (mine.from <= from && from + TILE <= mine.to)
             tile_add<WIDE>(out, weights, v, part);
         else
@@ -100,7 +99,7 @@ static __device__ inline float row_dot(const float *q, const T *k, int64_t width
     return dot;
 }
 
-// A block a row of probs [H,N,P].
+// One block per row of probs [H,N,P].
 static __global__ void probs_kernel(float *probs, const struct attention_call c)
 {
     const int64_t i = blockIdx.x, h = blockIdx.y, kv = h / (c.heads / c.kv_heads);

@@ -1,11 +1,12 @@
-// kernels/attention_backward.cu -- the gradients of attention in tiles; nothing of queries by keys.
+// kernels/attention_backward.cu -- the gradients of attention in tiles, without a matrix of queries
+// by keys.
 //
 // With s = q k scale, p = e^(s - highest) / sum, delta = dy . y:
 //   dp = dy v^T,  ds = p (dp - delta),  dq += ds k scale,  dk += ds^T q scale,  dv += p^T dy
 //
-// highest and sum are computed again. One kernel has a tile of queries and goes through the keys
-// (dq), another a tile of keys and goes through the queries of all heads of its group (dk, dv):
-// each gradient is summed by one block, in one order.
+// highest and sum are recomputed. One kernel holds a tile of queries and loops over the keys (dq);
+// another holds a tile of keys and loops over the queries of all heads of its group (dk, dv). So
+// one block sums each gradient, in a fixed order.
 #include "kernels/attention_cuda.h"
 
 struct gradients {
@@ -16,7 +17,7 @@ struct gradients {
     float *delta;        // [H,N]
 };
 
-// A warp a row and head.
+// One warp per row and head.
 static __global__ void delta_kernel(const struct attention_call c, const struct gradients g)
 {
     const int64_t n = (int64_t)blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP;
@@ -28,7 +29,7 @@ static __global__ void delta_kernel(const struct attention_call c, const struct 
     if (n < c.tokens * c.heads && threadIdx.x % WARP == 0) g.delta[h * c.tokens + i] = sum;
 }
 
-// What a row of the forward pass was: its share of e^(s - highest) is 0 where it saw nothing.
+// Forward statistics of a row; its share of e^(s - highest) is 0 if it saw nothing.
 struct row_of {
     struct span see;
     float high, share, delta;
@@ -113,7 +114,7 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     load_tile<WIDE>(v, values, from, c.keys, c.kv_heads, kv, c.value_width);
     for (int64_t i = 0; i < c.tokens; i += TILE) {
         const struct span all = span_of_tile(c, i);
-        if (all.from >= from + TILE || all.to <= from) continue; // all threads alike
+        if (all.from >= from + TILE || all.to <= from) continue; // uniform across the block
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
             __syncthreads();
             load_tile<WIDE>(q, c.q, i, c.tokens, c.heads, h, c.width);

@@ -1,38 +1,37 @@
-// kernels/attention_few.cu -- attention of a few rows, as when an answer is written: one row would
-// leave most of the GPU idle, so its keys are split among blocks; the last one that is done puts
-// the parts together, in their order.
+// kernels/attention_few.cu -- attention of a few rows, as in decoding: one row would leave most of
+// the GPU idle, so blocks share its keys; the last block to finish combines the parts, in order.
 //
 //   part c of the keys: highest m_c, sum s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
-// Keys and values are read once for all heads of a group, in whole rows: what takes the time is
-// memory. Eight threads share a key (128 bytes of it at once), a warp shares a row of values; both
-// are f32, or bf16 and half as many bytes.
+// Memory bandwidth is the limit, so keys and values are read once for all heads of a group, in
+// whole rows. Eight threads share a key (128 bytes at a time), a warp shares a row of values; both
+// are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
 static constexpr int SHARE = 8; // threads that share a key
-// Keys of a part: a multiple of LEAST, and as few as give every multiprocessor some blocks.
+// Keys per part: a multiple of LEAST, small enough to give each multiprocessor some blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
-// The size of a row's parts, and with it the order of its sums, is that of a whole number of
-// STRETCHes of the keys up to the last one that it sees: with few other rows, or given more keys
-// (by a recorded step, core/model/decoder_step.c), it has the same bits.
+// A row's part size, and with it the order of its sums, depends only on its last visible key,
+// rounded up to STRETCHes. So its bits do not depend on the other rows or on unseen keys (which a
+// recorded step passes, core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096;      // blocks of a part that can be counted
-static constexpr int64_t WIDEST_LATENT = 512; // of keys in two parts, which all heads share
+static constexpr int64_t COUNTED = 4096;      // most blocks per part that are counted
+static constexpr int64_t WIDEST_LATENT = 512; // widest key in two parts that all heads share
 
 // How the work is split.
 struct split {
     int64_t wanted; // parts of a row's keys
     int part;       // keys of a part, at most
-    int heads;      // of a group that a block has together: 1, 2, 4, 8
+    int heads;      // heads of a group per block: 1, 2, 4, 8
     int together;   // blocks that share a group
-    int64_t parts;  // blocks that share the keys: of the row that has most
-    bool join;      // the last of them puts the parts together
+    int64_t parts;  // blocks that share the keys of the longest row
+    bool join;      // the last of them combines the parts
 };
 
-// Keys of a part of a row that sees keys up to `to`.
+// Keys per part of a row that sees keys up to `to`.
 static __host__ __device__ inline int part_of(const struct split &s, int64_t to)
 {
     const int64_t all = (to + STRETCH - 1) / STRETCH * STRETCH;
@@ -61,8 +60,8 @@ static struct split split_of(const struct attention_call *c)
     return s;
 }
 
-// Numbers are taken one by one, or four by four where a head's width allows it: keys and values are
-// read as K (float, float4; uint16_t, four_bf16) and computed with as V (float, float4).
+// Numbers are processed one by one, or in fours if the head's width allows it: keys and values are
+// read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
 template <typename K> struct reading {
     using V = decltype(widened(K{}));
     static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
@@ -89,11 +88,11 @@ static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
              sum.w + weight * x.w };
 }
 
-// What a block works on.
+// The work of one block.
 struct few_block {
-    struct span see; // of the row, from the part's first key on
+    struct span see; // keys that the row sees, from the part's first key on
     int64_t row, kv, head, from;
-    int heads; // that there are from `head` on
+    int heads; // existing heads from `head` on
     int part;  // keys
 };
 
@@ -101,7 +100,7 @@ static __device__ inline struct few_block few_block_of(const struct attention_ca
                                                        const struct split &s)
 {
     const int group = (int)c.heads / (int)c.kv_heads, kv = (int)blockIdx.y / s.together;
-    const int some = (int)blockIdx.y % s.together * s.heads; // heads of the group before
+    const int some = (int)blockIdx.y % s.together * s.heads; // preceding heads of the group
     struct few_block b = { .see = span_of(c, blockIdx.z),
                            .row = blockIdx.z,
                            .kv = kv,
@@ -116,7 +115,7 @@ static __device__ inline struct few_block few_block_of(const struct attention_ca
     return b;
 }
 
-// scores[HEADS, part] of the block's keys; -infinity where they are not seen.
+// scores[HEADS, part] of the block's keys; -infinity for unseen ones.
 template <typename K, int HEADS>
 static __device__ inline void few_scores(float *scores, const float *query,
                                          const struct attention_call &c, const struct few_block &b,
@@ -148,7 +147,7 @@ static __device__ inline void few_scores(float *scores, const float *query,
     }
 }
 
-// Scores of a head become e^(score - highest); a warp does it. What is not seen stays 0.
+// Replaces scores of a head by e^(score - highest), 0 for unseen keys; one warp per head.
 static __device__ inline void few_soften(float *scores, int part, const struct span &see,
                                          float *high, float *sum)
 {
@@ -164,7 +163,7 @@ static __device__ inline void few_soften(float *scores, int part, const struct s
     *sum = warp_sum(all);
 }
 
-// sums[HEADS, dv] of a warp: each FEW_WARPSth value times its weight.
+// sums[HEADS, dv] of a warp: every FEW_WARPSth value times its weight.
 template <typename K, int HEADS>
 static __device__ inline void few_sums(float *sums, const float *weights,
                                        const struct attention_call &c, const struct few_block &b,
@@ -185,12 +184,13 @@ static __device__ inline void few_sums(float *sums, const float *weights,
     }
 }
 
-// What is put together of a head's parts: the highest, and what the sums are multiplied with.
+// The combined statistics of a head's parts: the highest score and the factor for the sums.
 struct whole {
     float high, share;
 };
 
-// A warp's, of the parts that begin at `part`, each `step` numbers. Those that see nothing add 0.
+// Combines the parts that begin at `part`, `step` numbers apart; parts without a visible key add 0.
+// Called by a whole warp.
 static __device__ inline struct whole whole_of(const float *part, int64_t parts, int64_t step,
                                                float *stats)
 {
@@ -209,7 +209,7 @@ static __device__ inline struct whole whole_of(const float *part, int64_t parts,
     return { base, sum != sum ? sum : sum > 0 ? 1 / sum : 0 }; // NaN stays visible
 }
 
-// y and stats of row i, heads h.. (`heads` of them, at most HEADS) from all parts; by a block.
+// y and stats of row i, heads h..h+heads-1, from all parts; called by a whole block.
 template <int HEADS>
 static __device__ inline void few_join(const struct attention_call &c, const float *part,
                                        int64_t parts, int64_t i, int64_t h, int heads)
@@ -219,7 +219,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     const float *from = part + first * parts * step;
     for (int n = (int)threadIdx.x / WARP; n < HEADS; n += FEW_WARPS) {
         float *stats = c.stats ? c.stats + ((h + n) * c.tokens + i) * 2 : nullptr;
-        struct whole w = { 0, 0 }; // the compiler reads those that are none, too
+        struct whole w = { 0, 0 }; // initialised for the compiler, which also reads absent heads
         if (n < heads) w = whole_of(from + n * parts * step, parts, step, stats);
         if (threadIdx.x % WARP == 0) whole[n] = w;
     }
@@ -237,10 +237,10 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     }
 }
 
-// How many of the blocks that share some heads of a row are done; 0 again when all are.
+// Finished blocks for each row and set of heads; reset to 0 by the last.
 static __device__ unsigned done[COUNTED];
 
-// Is the block the last one of `of`, so that it sees what all others wrote?
+// True in the last of `of` blocks, which sees the writes of all others.
 static __device__ inline bool last_of(unsigned *count, unsigned of)
 {
     __shared__ bool last;
@@ -252,7 +252,7 @@ static __device__ inline bool last_of(unsigned *count, unsigned of)
     return last;
 }
 
-// The block's keys and values on their way, as far as they can be read 16 bytes at a time.
+// Prefetches the block's keys and values if 16-byte reads are possible.
 template <typename K>
 static __device__ inline void few_prefetch(const struct attention_call &c,
                                            const struct few_block &b)
@@ -268,7 +268,7 @@ static __device__ inline void few_prefetch(const struct attention_call &c,
     }
 }
 
-// Of each part [N,H,parts]: m, s, out [dv]. The last block puts them together (s.join).
+// Writes m, s and out [dv] of each part [N,H,parts]; the last block combines them (s.join).
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
@@ -279,7 +279,9 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_next_may_begin();
-    few_prefetch<K>(c, few_block_of(c, s)); // what rows see comes from the host, by copies
+    few_prefetch<K>(
+        c, few_block_of(
+               c, s)); // visible keys come from the host, by copies, not from the previous kernel
     cuda_former();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
@@ -308,13 +310,13 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         few_join<HEADS>(c, part, s.parts, b.row, b.head, b.heads);
 }
 
-// A block a row and head: where there are more than can be counted, or no keys.
+// One block per row and head, if there are too many to count, or no keys.
 static __global__ void join_kernel(const float *part, int64_t parts, const struct attention_call c)
 {
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
-// Enough up to the end of the stretch, for a recording.
+// Enough up to the end of the STRETCH, for a recording.
 size_t attention_few_room(const struct attention_call *c)
 {
     struct attention_call whole = *c;

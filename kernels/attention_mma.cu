@@ -1,20 +1,19 @@
 // kernels/attention_mma.cu -- attention on tensor cores: bf16 sides, f32 sums, one pass over the
-// keys, no matrix of queries by keys (Dao 2023, arXiv 2307.08691); and probabilities for those who
-// ask for them.
+// keys, no matrix of queries by keys (Dao 2023, arXiv 2307.08691); and probabilities if requested.
 //
 //   a block: one head, 64 MANY queries; q stays in shared memory
-//   for each tile of 64 keys:   scores = q k^T      while the tile's values are on their way
-//                               p = 2^(scores - highest); where highest rose, sums and y fade
-//                               y += p v            while the next tile's keys are on their way
+//   for each tile of 64 keys:   scores = q k^T      while the tile's values are being copied
+//                               p = 2^(scores - highest); if highest rose, rescale sums and y
+//                               y += p v            while the next tile's keys are being copied
 //   y /= sum
 //
-// Why these sizes (H200: 132 multiprocessors, each with 228 KB of shared memory that gives 128
-// bytes a clock, and 64 K registers). A product of 16 rows reads 256 bytes of the tile for 2048
-// multiplications: with 16 rows a warp shared memory sets the pace, 1024 multiplications a clock;
-// with 32 the tensor cores do. A thread then keeps 128 sums (WIDE 128) and 64 scores in its
-// registers, so two blocks of 128 threads share a multiprocessor: one computes while the other
-// waits. Their q, k and v take 68 KB each: two blocks on an A100 (164 KB) as well. Where 128
-// queries a block would leave multiprocessors without work (towers, short prompts), a block has 64.
+// Why these sizes (H200: 132 multiprocessors, each with 64 K registers and 228 KB of shared memory
+// that delivers 128 bytes per clock). A product of 16 rows reads 256 bytes of the tile for 2048
+// multiplications: with 16 rows per warp shared memory is the limit (1024 multiplications per
+// clock), with 32 the tensor cores are. A thread then holds 128 sums (WIDE 128) and 64 scores in
+// registers, so two blocks of 128 threads fit on a multiprocessor: one computes while the other
+// waits. Their q, k and v take 68 KB each, so two blocks also fit on an A100 (164 KB). If 128
+// queries per block would leave multiprocessors idle (encoders, short prompts), a block has 64.
 #include "kernels/attention_mma_cuda.h"
 
 // --- bf16 ----------------------------------------------------------------------------------------
@@ -33,7 +32,7 @@ static __device__ inline void round_row(const struct mma_side &s, const T *from,
     }
 }
 
-// A block a row; a thread 8 numbers of a head.
+// One block per row; each thread converts 8 numbers of a head.
 static __global__ void round_kernel(const struct mma_sides all)
 {
     const struct mma_side &s = all.side[blockIdx.y];
@@ -64,21 +63,21 @@ struct forward_call {
     float times;           // scale log2 e
 };
 
-// What a warp keeps of its rows: a lane has two of each 16, g and g + 8.
+// A warp's state of its rows: a lane holds two rows of each 16, g and g + 8.
 template <int WIDE, int MANY> struct rows {
     float high[MANY][2];          // highest score so far
-    float sum[MANY][2];           // of 2^(score - high): this lane's columns
-    float out[MANY][WIDE / 8][4]; // of those times v
+    float sum[MANY][2];           // of 2^(score - high), over this lane's columns
+    float out[MANY][WIDE / 8][4]; // the same, times v
 };
 
-// Where head kv's keys or values begin among all; in a cache they stand between those of others.
+// The first key or value of head kv; in a cache the heads are interleaved.
 template <int WIDE, bool CACHED>
 static __device__ inline int64_t head_start(const struct forward_call &c, int kv)
 {
     return CACHED ? 0 : kv * mma_rows(c.a.keys) * WIDE;
 }
 
-// KEYS of them, of `width` numbers in a cache, on their way to a tile.
+// Starts copying KEYS of them (`width` numbers each in a cache) to a tile.
 template <int WIDE, bool CACHED>
 static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
                                          const struct forward_call &c, int from, int kv,
@@ -90,7 +89,7 @@ static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
         fetch_tile<WIDE, KEYS>(tile, keys + (int64_t)from * WIDE);
 }
 
-// Queries i.. to a tile of ROWS rows.
+// Copies queries i.. to a tile of ROWS rows.
 template <int WIDE, int ROWS>
 static __device__ inline void load_queries(uint16_t *tile, const struct forward_call &c, int64_t i,
                                            int64_t h)
@@ -104,8 +103,8 @@ static __device__ inline void load_queries(uint16_t *tile, const struct forward_
     }
 }
 
-// Scores become 2^(score - highest). The step easy to get wrong: a row that has seen nothing yet
-// has the highest score -infinity, and nothing may be subtracted.
+// Replaces scores by 2^(score - highest). The step easy to get wrong: a row that has seen no key
+// yet has -infinity as its highest score, which must not be subtracted.
 template <int WIDE, int MANY>
 static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])
 {
@@ -135,9 +134,9 @@ static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][K
     }
 }
 
-// The values of a tile that not all rows see. Products take all rows together, and 0 times an
-// infinity is no number: so they leave infinities and NaNs out, which the rows that see them get
-// one by one.
+// Values of a tile that some rows do not see. A product covers all rows, and 0 times infinity is
+// NaN, so infinities and NaNs are removed from the tile and added to the rows that see them one by
+// one.
 template <int WIDE, int MANY>
 static __device__ inline void sum_seen(struct rows<WIDE, MANY> *r, const float s[MANY][KEYS / 8][4],
                                        const uint16_t *v, const struct keys_seen *seen, int from)
@@ -195,8 +194,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     SHARED_MEMORY(uint16_t, shared);
     __shared__ struct keys_seen seen_by[ROWS];
     uint16_t *const q = shared, *const k = q + ROWS * STEP, *const v = k + KEYS * STEP;
-    const int own = (int)threadIdx.x / WARP * OWN; // the warp's first row
-    // The last queries see the most keys where they see those before them: they begin first.
+    const int own = (int)threadIdx.x / WARP * OWN; // first row of this warp
+    // Under a causal mask the last queries see the most keys, so they start first.
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, h = (int)blockIdx.y;
     const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
     const int64_t start = head_start<WIDE, CACHED>(c, kv);
@@ -220,14 +219,14 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
         const bool seen = sees_one_of(mine.any, from, KEYS); // by the warp
         float s[MANY][KEYS / 8][4];
         fetch_wait();
-        __syncthreads(); // the keys are there, the values before have been used
+        __syncthreads(); // the keys have arrived, the previous values have been used
         if (c.a.y) fetch_keys<WIDE, CACHED>(v, values, c, from, kv, c.a.value_width);
         if (seen) {
             tile_scores<WIDE, MANY, KEYS>(s, q + own * STEP, k);
             if (!sees_all_of(mine.each, from, KEYS)) hide<MANY>(s, seen_by + own, from);
         }
         fetch_wait();
-        __syncthreads(); // the values are there, the keys have been used
+        __syncthreads(); // the values have arrived, the keys have been used
         if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv, c.a.width);
         if (!seen) continue;
         soften<WIDE, MANY>(&r, s);
@@ -276,7 +275,7 @@ int mma_attend(const struct attention_call *c, const struct mma_keys *keys, floa
 
 // --- probabilities -------------------------------------------------------------------------------
 
-// A block 64 queries of a head and all tiles of keys: what it does not see is 0.
+// One block per 64 queries of a head, over all tiles of keys; unseen keys get 0.
 template <int WIDE, bool CACHED>
 static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct forward_call c)
 {
@@ -292,7 +291,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct 
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (int from = 0; from < c.a.keys; from += KEYS) {
         float s[1][KEYS / 8][4];
-        __syncthreads(); // the keys before have been used
+        __syncthreads(); // the previous keys have been used
         fetch_keys<WIDE, CACHED>(k, keys, c, from, kv, c.a.width);
         fetch_wait();
         __syncthreads();
@@ -326,7 +325,7 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Are they bf16 rows of which 16 bytes lie in one head, and not more than 32 bits can count?
+// Are they bf16 rows whose 16-byte pieces do not cross heads, and few enough for 32-bit offsets?
 bool attention_mma_ready(const struct attention_call *c)
 {
     return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&
@@ -334,7 +333,7 @@ bool attention_mma_ready(const struct attention_call *c)
            (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
-// Keys and values as the kernels read them, rounded into `scratch` where they are not ready.
+// Keys and values as the kernels read them; rounded into `scratch` unless they are ready.
 static int keys_ready(struct mma_keys *keys, const struct attention_call *c, char *scratch)
 {
     *keys = { static_cast<const uint16_t *>(c->k), static_cast<const uint16_t *>(c->v), true };

@@ -3,24 +3,23 @@
 // With s = q k times scale log2 e (q is rounded so), p = 2^(s - lse), delta = dy . y:
 //   dp = dy v^T,   ds = p (dp - delta),   dq += ds k scale,   dk += ds^T q scale,   dv += p^T dy
 //
-// lse comes from the forward kernel, which is run again without values. Then one kernel has queries
-// and goes through the keys (dq), another has keys and goes through the queries of all heads of its
-// group (dk, dv). That computes s and dp twice; but each gradient is summed by one block in one
-// order, so it has the same bits each time, which sums of all blocks into one dq would not have.
-// The second kernel computes s and dp turned, [keys, queries]: so p^T and ds^T are left sides as
-// they stand in registers.
+// lse comes from the forward kernel, which runs again without values. Then one kernel holds queries
+// and loops over the keys (dq); another holds keys and loops over the queries of all heads of its
+// group (dk, dv). This computes s and dp twice, but one block sums each gradient in a fixed order,
+// so its bits are reproducible; atomic sums of all blocks into one dq would not be. The second
+// kernel computes s and dp transposed, [keys, queries], so that p^T and ds^T are left operands as
+// they are in registers.
 //
-// Sizes: 64 rows a block, 16 a warp. A thread keeps 64 sums and the 64 registers of its q and dy (a
-// warp's rows stay there), or 128 sums of dk and dv; 32 queries at a time keep the scores small
-// beside those. Tiles are fetched one ahead: 70 KB for WIDE 128, so two blocks share a
-// multiprocessor of an A100 (164 KB) and an H200 (228 KB), and where a block may have 99 KB it
-// runs.
+// Sizes: 64 rows per block, 16 per warp. A thread holds 64 sums and its q and dy in 64 registers,
+// or 128 sums of dk and dv; 32 queries at a time keep the scores small beside those. Tiles are
+// fetched one ahead: 70 KB for WIDE 128, so two blocks fit on a multiprocessor of an A100 (164 KB)
+// or an H200 (228 KB), and one where a block may have 99 KB.
 #include "kernels/attention_mma_cuda.h"
 
 static constexpr int OWN_ROWS = 16 * WARPS; // of a block
-static constexpr int QUERIES = 32;          // of a tile that the second kernel goes through
+static constexpr int QUERIES = 32;          // queries per tile of the second kernel
 
-// What the second kernel has to know of a query: 16 bytes, fetched at once.
+// Data of a query for the second kernel: 16 bytes, fetched at once.
 struct alignas(16) query_note {
     float lse, delta;
     struct keys_seen seen;
@@ -32,13 +31,13 @@ struct backward_call {
     const uint16_t *k, *v;          // [Hkv, mma_rows(P), WIDE]
     const float *lse;               // [H,N]
     const struct query_note *notes; // [H, mma_rows(N)]
-    const struct keys_seen *tiles;  // [mma_rows(N) / QUERIES] that one of a tile's queries sees
+    const struct keys_seen *tiles;  // [mma_rows(N) / QUERIES] keys that any query of a tile sees
     float *dq, *dk, *dv;            // each may be NULL
 };
 
 // --- notes ---------------------------------------------------------------------------------------
 
-// A warp a row and head. Rows past the last see nothing.
+// One warp per row and head. Rows past the last see nothing.
 static __global__ void notes_kernel(struct query_note *notes, const float *dy, const float *y,
                                     const struct backward_call c)
 {
@@ -54,7 +53,7 @@ static __global__ void notes_kernel(struct query_note *notes, const float *dy, c
     if (i < rows && lane_of() == 0) notes[h * rows + i] = note;
 }
 
-// A warp a tile of queries.
+// One warp per tile of queries.
 static __global__ void tiles_seen_kernel(struct keys_seen *tiles, const struct backward_call c)
 {
     __shared__ struct keys_seen unused[WARPS][WARP];
@@ -63,7 +62,7 @@ static __global__ void tiles_seen_kernel(struct keys_seen *tiles, const struct b
     if (n < mma_rows(c.a.tokens) / QUERIES && lane_of() == 0) tiles[n] = all.any;
 }
 
-// The slope of a score; 0 where its probability is.
+// The gradient of a score; 0 where its probability is 0.
 static __device__ inline float slope(float p, float dp, float delta)
 {
     return p == 0 ? 0 : p * (dp - delta);
@@ -71,7 +70,7 @@ static __device__ inline float slope(float p, float dp, float delta)
 
 // --- dq ------------------------------------------------------------------------------------------
 
-// A warp's 16 rows of a side, from memory, as left sides.
+// A warp's 16 rows from memory, as left operands.
 template <int WIDE>
 static __device__ inline void load_rows(unsigned a[WIDE / 16][4], const uint16_t *side)
 {
@@ -86,7 +85,7 @@ static __device__ inline void load_rows(unsigned a[WIDE / 16][4], const uint16_t
     }
 }
 
-// s[16, KEYS] = rows times a tile turned.
+// s[16, KEYS] = rows times the transposed tile.
 template <int WIDE>
 static __device__ inline void row_scores(float s[KEYS / 8][4], const unsigned a[WIDE / 16][4],
                                          const uint16_t *tile)
@@ -107,7 +106,7 @@ template <int WIDE>
 static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struct backward_call c)
 {
     constexpr int TILE_SIZE = KEYS * row<WIDE>::STEP;
-    SHARED_MEMORY(uint16_t, shared); // keys, values; the next keys, values
+    SHARED_MEMORY(uint16_t, shared); // keys and values of this tile and of the next
     __shared__ struct keys_seen seen_by[OWN_ROWS];
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * OWN_ROWS, h = (int)blockIdx.y;
@@ -138,7 +137,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
     for (; from < all.to; from += KEYS, stage ^= 1) {
         const uint16_t *k = shared + stage * 2 * TILE_SIZE, *v = k + TILE_SIZE;
         fetch_wait();
-        __syncthreads(); // this tile is there, the one before has been used
+        __syncthreads(); // this tile has arrived, the previous one has been used
         if (from + KEYS < all.to) {
             uint16_t *next = shared + (stage ^ 1) * 2 * TILE_SIZE;
             fetch_tile<WIDE, KEYS>(next, keys + (int64_t)(from + KEYS) * WIDE);
@@ -161,7 +160,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
 
 // --- dk, dv --------------------------------------------------------------------------------------
 
-// The first tile of queries from `tile` on that sees one of a block's keys; all threads alike.
+// The first tile of queries from `tile` on that sees a key of the block; uniform across the block.
 static __device__ inline int next_tile(const struct keys_seen *tiles, int tile, int count, int from)
 {
     while (tile < count && !sees_one_of(tiles[tile], from, OWN_ROWS)) tile++;
@@ -182,7 +181,7 @@ template <int WIDE>
 static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct backward_call c)
 {
     constexpr int STEP = row<WIDE>::STEP, STAGE = 2 * QUERIES * STEP;
-    SHARED_MEMORY(uint16_t, shared); // the block's keys and values; twice queries and their dy
+    SHARED_MEMORY(uint16_t, shared); // the block's keys and values; two tiles of queries and dy
     __shared__ struct query_note notes[2][QUERIES];
     uint16_t *const tiles = shared + 2 * OWN_ROWS * STEP;
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
@@ -208,7 +207,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
             tile = next_tile(c.tiles, tile + 1, count, from);
         }
         fetch_wait();
-        __syncthreads(); // these queries are there, those before have been used
+        __syncthreads(); // these queries have arrived, the previous ones have been used
         if (tile < count)
             fetch_queries<WIDE>(tiles + (stage ^ 1) * STAGE, notes[stage ^ 1], c, tile, h0 + head);
         if (!sees_one_of(seen, from + own, 16)) continue;
@@ -262,7 +261,7 @@ template <int WIDE> static int run(const struct backward_call *call)
     return LAUNCH(keys, key_blocks, MMA_THREADS, for_keys, c);
 }
 
-// The next `bytes` of scratch, counted in *used; only counted while there is none.
+// Takes the next `bytes` of scratch, counted in *used; without scratch, only counts.
 static char *take(char *scratch, size_t *used, size_t bytes)
 {
     char *taken = scratch ? scratch + *used : nullptr;
@@ -270,7 +269,7 @@ static char *take(char *scratch, size_t *used, size_t bytes)
     return taken;
 }
 
-// What the call works in: how many bytes, and where.
+// Lays out the scratch of the call: its size and the address of each part.
 struct workplace {
     uint16_t *q, *k, *v, *dy;
     float *lse;

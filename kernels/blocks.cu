@@ -1,5 +1,5 @@
 // kernels/blocks.cu -- weights in blocks: widened for products of many rows, and rows of a table by
-// number. A thread unpacks eight numbers.
+// index. A thread unpacks eight numbers.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 
@@ -44,7 +44,7 @@ int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype fr
     return n ? FOR_BLOCKS(from, widen, y, to, x, n) : 0;
 }
 
-// --- rows by number ------------------------------------------------------------------------------
+// --- rows by index -------------------------------------------------------------------------------
 
 template <typename B>
 static __global__ void block_rows_kernel(float *y, const B *table, const int32_t *ids,

@@ -1,4 +1,4 @@
-// kernels/contribution.cu -- what single tokens add to the residual stream
+// kernels/contribution.cu -- the contribution of single tokens to the residual stream
 // (kernels/contribution.c).
 #include "kernels/cuda.h"
 

@@ -1,16 +1,15 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Uploads go through a ring of pinned slots, small ones one behind the other in a slot. CUDA does
-// not promise that a copy from other memory has read it when the call returns ("might be
-// synchronous"), and what is uploaded is gone by then. Of large ones (weights, from a mapped file)
-// one slot is on its way while threads fetch the next from the file's pages, which the system reads
-// meanwhile. The call returns when the last byte has left the host's memory; the GPU's stream holds
-// the rest in order. Without room for pinned memory the driver copies by itself, and the call waits
-// for it.
+// Uploads go through a ring of pinned slots; small ones share a slot. (CUDA does not guarantee that
+// a copy from pageable memory has read it when the call returns, and callers may free it then.)
+// During a large upload (weights, from a mapped file) one slot is transferred while threads fill
+// the next from the file's pages. The call returns when the host's memory has been read; the GPU's
+// stream orders the rest. If pinned memory cannot be allocated, the driver copies and the call
+// waits.
 //
-// Downloads that nobody waits for (what probes look at) come to a pinned ring of their own, handed
-// out and taken back in order. They stand on the stream of the ops: nothing else need keep what is
-// copied from being written over, and who looks computes longer than the bus takes.
+// Asynchronous downloads (tensors for probes) use a pinned ring of their own, allocated and freed
+// in order. They run on the stream of the ops, which keeps later ops from overwriting the source;
+// probes compute for longer than the transfer takes.
 #include <string.h>
 
 #include <algorithm>
@@ -22,13 +21,13 @@
 static constexpr size_t SLOT = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
 static constexpr int SLOTS = 3, FETCHERS = 4;
 
-// One for each GPU; kept from its first copy on.
+// One per GPU; kept after its first copy.
 static struct ring {
     bool tried, there;
     char *slot[SLOTS];
     cudaEvent_t left[SLOTS]; // the slot's bytes have reached the GPU
-    int at;                  // the slot that is being filled
-    size_t used;             // of it
+    int at;                  // slot being filled
+    size_t used;             // bytes used in it
 } rings[CUDA_GPUS_MOST];
 
 static struct {
@@ -41,7 +40,7 @@ static char *pinned(size_t size)
     void *memory = nullptr;
     if (cudaHostAlloc(&memory, size, cudaHostAllocDefault) == cudaSuccess)
         return static_cast<char *>(memory);
-    cudaGetLastError(); // no op failed: it is done without
+    cudaGetLastError(); // not an error of an op: continue without it
     return nullptr;
 }
 
@@ -53,14 +52,14 @@ static bool ring_ready(struct ring *r)
         r->slot[i] = pinned(SLOT);
         if (!r->slot[i]) return false;
         if (cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess) {
-            cudaGetLastError(); // no op failed: it is done without
+            cudaGetLastError(); // not an error of an op: continue without it
             return false;
         }
     }
     return r->there = true;
 }
 
-// Several threads: one alone cannot read a file's pages as fast as the bus takes them.
+// Several threads, because one cannot read a file's pages as fast as the bus transfers them.
 static void fetch(char *to, const char *from, size_t bytes)
 {
     const size_t share = bytes < LARGE ? bytes : (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;
@@ -72,14 +71,14 @@ static void fetch(char *to, const char *from, size_t bytes)
             others.emplace_back([=] { memcpy(to + at, from + at, size); });
             done = at + size;
         }
-    } catch (...) { // no thread to be had
+    } catch (...) { // no thread available
     }
     memcpy(to, from, std::min(share, bytes));
     if (done < bytes) memcpy(to + done, from + done, bytes - done);
     for (std::thread &t : others) t.join();
 }
 
-// Goes on in the next slot, when what it held has left.
+// Continues in the next slot, once its former contents have been transferred.
 static cudaError_t next_slot(struct ring *r, cudaStream_t stream)
 {
     const cudaError_t error = cudaEventRecord(r->left[r->at], stream);
@@ -112,7 +111,7 @@ static cudaError_t upload_waiting(void *device, const void *host, size_t bytes, 
     return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
 }
 
-// The host's memory has been read when it returns.
+// When it returns, the host's memory has been read.
 void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
@@ -124,7 +123,7 @@ void cuda_upload(void *device, const void *host, size_t bytes)
                                 : upload_waiting(device, host, bytes, stream));
 }
 
-// What fits comes through pinned memory: the driver's own way there is several times as long.
+// Uses pinned memory if the data fits: the driver's own path takes several times as long.
 void cuda_download(void *host, const void *device, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
@@ -145,12 +144,12 @@ void cuda_download(void *host, const void *device, size_t bytes)
         memcpy(host, bounce.memory, bytes);
 }
 
-// --- downloads that nobody waits for -------------------------------------------------------------
+// --- asynchronous downloads ----------------------------------------------------------------------
 
 static constexpr size_t LATER = 64 << 20;
 static constexpr int LATER_MOST = 512;
 
-// A stretch of the ring. Each GPU has events of its own.
+// A span of the ring. Each GPU has its own events.
 struct parcel {
     size_t from, to;
     cudaEvent_t there[CUDA_GPUS_MOST], arrived;
@@ -160,10 +159,10 @@ static struct {
     bool tried;
     char *memory; // LATER bytes
     struct parcel parcel[LATER_MOST];
-    int first, count; // of those that nobody has taken
+    int first, count; // of parcels not yet taken
 } later;
 
-// Where so many bytes fit behind the newest parcel and before the oldest; LATER: nowhere.
+// Offset at which `bytes` fit between the newest parcel and the oldest; LATER: they do not fit.
 static size_t later_room(size_t bytes)
 {
     if (later.count == LATER_MOST || bytes > LATER) return LATER;

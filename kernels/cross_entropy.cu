@@ -1,5 +1,5 @@
-// kernels/cross_entropy.cu -- the loss of next-token prediction and its gradient, written over the
-// logits; a block a row.
+// kernels/cross_entropy.cu -- the loss of next-token prediction and its gradient, which overwrites
+// the logits; one block per row.
 #include "kernels/cuda.h"
 
 static constexpr int THREADS = 512;
@@ -12,8 +12,8 @@ static __global__ void cross_entropy_kernel(float *loss, float *logits, const in
     const int64_t at = target[row];
     const float chosen = x[at];
     for (int64_t i = threadIdx.x; i < n; i += THREADS) highest = fmaxf(highest, x[i]);
-    highest = block_most(highest); // all have read `chosen`
-    // In double, as on the CPU: a long chain of floats would lose digits.
+    highest = block_most(highest); // after all threads have read `chosen`
+    // In double, as on the CPU: a long sum of floats would lose digits.
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const float e = expf(x[i] - highest);

@@ -10,27 +10,27 @@
 #include "kernels/cuda.h"
 #include "kernels/matmul_cuda.h"
 
-// The device of this process, from cuda_open on: one GPU, or several that share a model's layers
-// (struct gpus). Each has a stream; what is asked of one after another waits for it.
+// The device of this process after cuda_open: one GPU, or several that share a model's layers
+// (struct gpus). Each has a stream; work on a GPU waits for the GPU used before it.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
-    cudaEvent_t left; // what was asked of it before the last move away
+    cudaEvent_t left; // recorded when ops moved to another GPU
     void *scratch;    // grows only
     size_t scratch_size;
-    bool early; // kernels may begin before the one in front has ended
-    bool fresh; // its stream waits for another's, and no kernel has asked for that since
+    bool early; // kernels may begin before the previous one has ended
+    bool fresh; // its stream waits for another's, and no kernel has been launched since
 } gpus[CUDA_GPUS_MOST];
 
 static struct {
     int count;                // 0: not open
-    int at;                   // the one that ops run on
+    int at;                   // the GPU that ops run on
     char name[96], text[256]; // room for CUDA_GPUS_MOST numbers of four digits
     char failure[256];
     bool broken; // a copy failed: the next op says so
 } device;
 
-static thread_local int entered = -1; // the one that is the calling thread's GPU
+static thread_local int entered = -1; // current GPU of the calling thread
 
 int cuda_fail(const char *format, ...)
 {
@@ -62,7 +62,7 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
-// Not the first one after what another stream did: that is no kernel of this one.
+// Not the first kernel after a wait for another stream: an early start needs a preceding kernel.
 bool cuda_early(void)
 {
     const bool early = here()->early && !here()->fresh;
@@ -75,7 +75,7 @@ int cuda_processors(void)
     return here()->processors;
 }
 
-// After a fault of a kernel every call fails, to the end of the process.
+// After a fault in a kernel every call fails until the process ends.
 static int tell(const char *what, cudaError_t error)
 {
     size_t unused, total;
@@ -87,11 +87,11 @@ static int tell(const char *what, cudaError_t error)
 int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
-    if (device.broken) return -1; // its reason stays
+    if (device.broken) return -1; // the first reason is kept
     return error ? tell(kernel, error) : 0;
 }
 
-// In a recording a failure is that of the recording alone.
+// A failure during a recording concerns the recording only.
 static void moved(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess) return;
@@ -101,8 +101,8 @@ static void moved(const char *what, cudaError_t error)
         cuda_broke(what, error);
 }
 
-// The GPU that is left notes where it is; the one that is entered goes on from there. Where ops are
-// being noted that draws it into the recording; whoever goes back before the end joins it.
+// Records an event on the old GPU and makes the new one wait for it. During a recording this adds
+// the new GPU's stream to the recording; the return to the old GPU joins the two.
 static int enter(int gpu)
 {
     const int before = device.at;
@@ -124,9 +124,9 @@ void cuda_await(cudaEvent_t event)
 
 // --- memory --------------------------------------------------------------------------------------
 
-// What was handed out, to the end of the process.
+// Allocated memory; kept until the process ends.
 static struct tally {
-    std::mutex lock; // lanes of a training take memory at the same time
+    std::mutex lock; // lanes of a training step allocate concurrently
     std::map<void *, size_t> sizes;
     size_t held, most;
 } &tally = *new struct tally();
@@ -164,12 +164,12 @@ void *cuda_alloc(size_t bytes)
         count_in(memory, bytes);
         return memory;
     }
-    cudaGetLastError(); // it is told here: no later op failed
+    cudaGetLastError(); // reported here: later ops did not fail
     if (error != cudaErrorMemoryAllocation) cuda_broke("allocating memory", error);
     return nullptr;
 }
 
-// Freeing waits for the GPU whose memory it is; others may still read it.
+// Freeing waits for the memory's GPU only, but other GPUs may still read it.
 static void device_release(void *memory)
 {
     cuda_stream();
@@ -189,7 +189,7 @@ void *cuda_scratch(size_t bytes)
 {
     struct gpu *g = here();
     if (g->scratch && bytes <= g->scratch_size) return g->scratch;
-    const size_t size = (bytes + (1 << 20)) >> 20 << 20; // never nothing
+    const size_t size = (bytes + (1 << 20)) >> 20 << 20; // at least 1 MB
     if (cuda_unrecordable("allocating scratch memory")) return nullptr;
     device_release(g->scratch); // waits for the ops that use it
     g->scratch = cuda_alloc(size);
@@ -240,7 +240,7 @@ static const char *describe(void)
 static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held = memory_held };
 static struct gpus joined = { .count = 0, .enter = enter };
 
-// Every member in order, none left out: nvcc 12.0 drops all that stand behind a gap.
+// Every member, in order: nvcc 12.0 drops the initialisers after a gap.
 static int64_t few_rows(void)
 {
     return CUDA_FEW_ROWS;
@@ -313,18 +313,19 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t room)
     return 0;
 }
 
-// Every file's kernels are made for the same GPUs as this one.
+// All files' kernels are compiled for the same GPUs as this one.
 static __global__ void any_kernel(void)
 {
 }
 
-// Has the library kernels for this GPU, and do they know how to wait for the one in front?
+// Has the library kernels for this GPU, and can they wait for the previous kernel?
 static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t room)
 {
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        // cuda_former() is empty in others; and to find out whether an early start is at fault.
+        // cuda_former() is empty in others; VLMSH_CUDA_ORDERED rules out an early start as a
+        // fault's cause.
         g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
@@ -336,7 +337,7 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     return -1;
 }
 
-// GPU `number` becomes `gpu` of the device, and the one that ops run on.
+// Makes GPU `number` member `gpu` of the device and the one that ops run on.
 static int open_gpu(int gpu, int number, char *why, size_t room)
 {
     struct cudaDeviceProp p;
@@ -361,7 +362,7 @@ static int open_gpu(int gpu, int number, char *why, size_t room)
     return -1;
 }
 
-// Each GPU reads and writes the memory of all others.
+// Enables each GPU to access the memory of all others.
 static int join_gpus(int count, char *why, size_t room)
 {
     for (int i = 0; i < count; i++)
@@ -405,7 +406,7 @@ static int open_all(const int *numbers, int count, char *why, size_t room)
     return count > 1 ? join_gpus(count, why, room) : 0;
 }
 
-// What a failure leaves open stays so: the program computes on the CPU from then on.
+// After a failure nothing is closed: the program computes on the CPU from then on.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
     if (device.count && same_gpus(numbers, count)) return &table;

@@ -8,7 +8,7 @@ static __device__ float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The sum of a row's chosen scores, or what stands for it.
+// The sum of a row's chosen scores, or 1 if they are not normalised.
 static __device__ float divisor(const float *logits, const int32_t *index, int64_t count,
                                 bool normalise)
 {
@@ -17,7 +17,7 @@ static __device__ float divisor(const float *logits, const int32_t *index, int64
     return normalise ? sum + 1e-20F : 1;
 }
 
-// A thread has a row: they are short.
+// One thread per row: rows are short.
 static __global__ void weights_kernel(float *w, const float *logits, const int32_t *index,
                                       int64_t count, int64_t experts, bool normalise, float scale,
                                       int64_t n)
@@ -84,7 +84,7 @@ int add_weighted_rows_cuda(struct tensor *y, const struct tensor *x, const struc
                   floats(weight), width, n);
 }
 
-// A block has a row.
+// One block per row.
 static __global__ void add_back_kernel(float *dx, float *dweight, const float *dy, const float *x,
                                        const int32_t *index, const float *weight, int64_t width)
 {

@@ -1,36 +1,37 @@
-// kernels/few_rows.cu -- products of few rows, as when an answer is written: each weight is read
-// once and the memory bus is the limit, so enough bytes must be under way all the time.
+// kernels/few_rows.cu -- products of few rows, as in decoding: each weight is read once and memory
+// bandwidth is the limit, so enough reads must be in flight at any time.
 //
-//   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed on the way (gain)
+//   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed first (gain)
 //   out: y_i[n,M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1, or queries
-//        and what goes into the cache
+//        and new rows of the KV cache
 //
-// A warp has a pair of weight rows at a time (two of a weight, where heads are turned those that
-// are turned together; with silu one of each). It walks along K in chunks: its lanes read 16 bytes
-// each, or eight numbers of blocks, side by side, AHEAD chunks of both rows before the ones before
-// them are multiplied: of bf16 4 KB a warp, 64 KB a multiprocessor. A block keeps up to four rows
-// of x, widened and with their gain, in shared memory, in the order in which lanes read them; the
-// root mean square, the same for all of a row, multiplies the sums in the end.
+// A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
+// if heads are rotated), or with silu a row of each. It walks along K in chunks: its lanes read 16
+// consecutive bytes each, or eight numbers of blocks. AHEAD chunks of both rows are loaded before
+// the previous ones are multiplied: 4 KB of bf16 per warp, 64 KB per multiprocessor. A block holds
+// up to four rows of x, widened and times the gain, in shared memory, in the order in which lanes
+// read them; the root mean square is a factor of a whole row, so it multiplies the sums at the end.
 //
-// A row has the bits that it has alone: how its numbers are added up depends on K and the dtype of
-// the weight alone, and each step is one that the compiler cannot join with others.
+// A row has the same bits alone and beside others: the order of its sums depends on K and the dtype
+// of the weight only, and the compiler cannot fuse any of the operations.
 //
-// The first weights are asked for before the kernel in front has ended (`early`), and those behind
-// them are sent for into the second-level cache: 16 MB of all warps, what the bus brings in 4 us.
-// So it does not rest while the kernel in front ends and x is read. What the kernel in front writes
-// is read only after cuda_former().
+// The first weights are loaded before the previous kernel has ended (`early`), and the next ones
+// are prefetched into the L2 cache: 16 MB over all warps, 4 us of bandwidth. This keeps memory busy
+// while the previous kernel ends and x is read. Results of the previous kernel are read only after
+// cuda_former().
 #include "kernels/few_rows_cuda.h"
 
-static constexpr int64_t SENT_FOR = 4096;   // bytes of a row, behind those asked for
+static constexpr int64_t SENT_FOR = 4096;   // bytes of a row to prefetch after the loaded ones
 static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
 
 struct shape {
-    int64_t units;       // pairs of rows
-    int64_t width;       // of x in shared memory: whole steps of AHEAD chunks, behind K zeros
+    int64_t units; // pairs of rows
+    int64_t
+        width; // of x in shared memory: K numbers, padded with zeros to whole steps of AHEAD chunks
     int64_t from, count; // rows of x
 };
 
-// One of the pair's rows: of the part's product, and of its weight; row < 0: there is none.
+// A row of the pair: its index in the part's product and in its weight; row < 0: absent.
 struct place {
     const struct few_rows_part *part;
     int64_t row, from;
@@ -59,7 +60,7 @@ static __device__ struct place place_of(const struct few_rows &p, int64_t unit, 
     return { part, row, weight_row(*part, row) };
 }
 
-// Where the rows of a pair begin; NULL: there is none.
+// Addresses of the rows of a pair; NULL: absent.
 template <typename T>
 static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, int64_t unit,
                                  int64_t units)
@@ -73,7 +74,7 @@ static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, i
     }
 }
 
-// What is sent for begins and ends at multiples of 16 bytes.
+// A prefetch begins and ends at multiples of 16 bytes.
 template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
 {
     constexpr int NUMBERS = reader<T>::NUMBERS;
@@ -90,7 +91,7 @@ template <typename T> static __device__ void send_for(const T *const row[ROWS], 
     }
 }
 
-// A pair of a head's numbers of row n of x: queries to y, keys and values to their row.
+// Stores a pair of a head's numbers for row n of x: queries in y, keys and values in the cache.
 static __device__ void put_pair(const struct few_rows_place &p, const struct few_rows_part *part,
                                 int64_t row, int64_t n, const float value[ROWS])
 {
@@ -104,7 +105,7 @@ static __device__ void put_pair(const struct few_rows_place &p, const struct few
     put_number(part->y, to + p.half, b, queries ? DTYPE_F32 : p.dtype);
 }
 
-// Lane 0 has the pair's products of row n of x.
+// Stores the pair's products for row n of x, which lane 0 holds.
 static __device__ void finish(const struct few_rows &p, int64_t unit, int64_t n,
                               const float sum[ROWS])
 {
@@ -131,7 +132,7 @@ static __device__ void finish(const struct few_rows &p, int64_t unit, int64_t n,
     }
 }
 
-// N rows of x together.
+// Computes N rows of x together.
 template <typename T, int N>
 static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
     few_rows_kernel(const __grid_constant__ struct few_rows p, const struct shape s)
@@ -186,16 +187,17 @@ template <typename T, int N> static int start(const struct few_rows *p, const st
     const struct shape s = *shape;
     const size_t shared = (size_t)(N * s.width) * sizeof(float);
     if (shared > SHARED_MOST) return FUSED_NOT;
-    if (N > 1 && 2 * (shared + SHARED_STATIC) > SHARED_MOST) return FUSED_NOT; // a block alone
+    if (N > 1 && 2 * (shared + SHARED_STATIC) > SHARED_MOST)
+        return FUSED_NOT; // only one block would fit
     if (shared > SHARED_PLAIN && cuda_allow_shared("few_rows_kernel", kernel, shared) < 0)
-        return FUSED_NOT; // a GPU with less
+        return FUSED_NOT; // a GPU with less shared memory
     const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
     const int64_t most = cuda_processors() * (fit < blocks_beside<N>() ? fit : blocks_beside<N>());
     const int64_t blocks = (s.units + WARPS - 1) / WARPS;
     return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, *p, s);
 }
 
-// As many rows together as there is room for.
+// As many rows together as shared memory holds.
 template <typename T> static int launch(const struct few_rows *p)
 {
     struct shape s = { 0, whole_steps<T>(p->k), 0, 0 };
@@ -215,7 +217,7 @@ template <typename T> static int launch(const struct few_rows *p)
     return 0;
 }
 
-// Can everything be read as lanes do?
+// Do all weights and rows suit the lanes' reads?
 static bool packs(const struct few_rows *p)
 {
     bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;
@@ -224,7 +226,7 @@ static bool packs(const struct few_rows *p)
     return can && (p->end != FEW_ROWS_SWIGLU || p->part[0].dtype == p->part[1].dtype);
 }
 
-// A kernel for the parts of each dtype that stand side by side.
+// One kernel for each run of parts with the same dtype.
 int few_rows_product(const struct few_rows *p)
 {
     int status = packs(p) ? 0 : FUSED_NOT;

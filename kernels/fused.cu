@@ -1,16 +1,16 @@
-// kernels/fused.cu -- the parts of a decoder layer beside attention, each in one call (fused.h).
+// kernels/fused.cu -- the parts of a decoder layer except attention, each in one call (fused.h).
 //
 //   few rows:   qkv:  norm, three products, rope and the cache's new rows in one kernel
-//               add:  product added to h in one kernel, as behind attention
+//               add:  product added to h in one kernel, as after attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
-//   many rows:  the same with cuBLASLt between: what it reads is written by the kernel in front as
-//               bf16, or f16 where the weights are that; gate and up are never f32 in memory, and h
-//               is added by the product itself.
-//   the way back of many rows: gradients are rounded to bf16 once, by the kernel that has them; the
-//               products to x add up in one place, from which the norm's kernel adds to dh.
+//   many rows:  the same with products by cuBLASLt: the kernel before one writes its input as bf16,
+//               or as f16 for f16 weights; gate and up are never f32 in memory, and the product
+//               itself adds to h.
+//   backward, many rows: the kernel that computes a gradient rounds it to bf16, once; the products
+//               for x are summed in one buffer, from which the norm's kernel adds to dh.
 //
-// MATMUL_F32, f32 weights and those in blocks are left to the ops where rows are many. f16 goes no
-// way back.
+// For many rows the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no backward
+// pass.
 #include "kernels/attention_cuda.h"
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -19,7 +19,7 @@ static constexpr int THREADS = 256;
 
 // --- small kernels -------------------------------------------------------------------------------
 
-// y = rmsnorm(x) * gain, a block a row; n is a multiple of 4.
+// y = rmsnorm(x) * gain, one block per row; n is a multiple of 4.
 template <bool HALF>
 static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const float *gain, int64_t n,
                                           float eps)
@@ -41,7 +41,7 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     }
 }
 
-// What is rounded needs no more than the GPU's own functions give.
+// The GPU's approximate functions suffice for results that are rounded to 16 bits.
 static __device__ inline float times_sigmoid(float x, float of)
 {
 #ifdef __CUDA_ARCH__
@@ -51,14 +51,14 @@ static __device__ inline float times_sigmoid(float x, float of)
 #endif
 }
 
-// A product that cuBLASLt wrote. What was beyond f16 is infinite there: the largest number stands
-// for it, where transformers computing in f16 goes on with infinities and NaNs.
+// A number of cuBLASLt's product. Beyond the range of f16 it is infinite: the largest f16 number
+// replaces it (transformers in f16 continues with infinities and NaNs).
 template <bool HALF> static __device__ inline float product_of(uint16_t x)
 {
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);
 }
 
-// Products of gate and up, and what is added to them: [width] each, or NULL.
+// Products of gate and up, and their biases: [width] each, or NULL.
 struct gated {
     const struct four_shorts *gate, *up;
     const float *gate_bias, *up_bias;
@@ -91,7 +91,7 @@ static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct 
     }
 }
 
-// The gradients of gate and up in their places; silu'(g) = s (1 + g (1 - s)), s = sigmoid(g).
+// Overwrites gate and up with their gradients; silu'(g) = s (1 + g (1 - s)), s = sigmoid(g).
 static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t dy)
 {
     const float d = from_bf16(dy), g = from_bf16(*gate), u = from_bf16(*up),
@@ -100,7 +100,7 @@ static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t d
     *gate = to_bf16(d * u * s * (1 + g * (1 - s)));
 }
 
-// The same of all, four at a time.
+// The same for all numbers, four at a time.
 static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struct four_shorts *up,
                                                  const struct four_shorts *dy, int64_t fours)
 {
@@ -119,7 +119,7 @@ static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struc
     }
 }
 
-// --- what the three share ------------------------------------------------------------------------
+// --- shared parts --------------------------------------------------------------------------------
 
 static bool aligned(const void *p)
 {
@@ -187,7 +187,7 @@ int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const str
     return lt_multiply(&p);
 }
 
-// y = h + rmsnorm(x) * gain, a block a row; y may be h.
+// y = h + rmsnorm(x) * gain, one block per row; y may be h.
 template <int COUNT>
 static __global__ void add_normed_kernel(float *y, const float *h, const float *x,
                                          const float *gain, int64_t n, float eps)
@@ -221,7 +221,7 @@ static int add_normed(const struct tensor *y, const struct tensor *h, const floa
                         floats(after->gain), n, after->eps);
 }
 
-// Where a product lies until it is normed: what is saved, or scratch (of so many numbers).
+// Where a product is stored until it is normed: the saved tensor, or scratch of `numbers` numbers.
 static int64_t room_of(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
@@ -306,7 +306,7 @@ static int ffn_few(const struct fused_ffn *p, float *y, float *room)
                                   .early = true };
     const int status = few_rows_product(&few);
     if (status) return status;
-    // FUSED_NOT: h is still as it was.
+    // FUSED_NOT: h is unchanged.
     return fused_add_few(p->y, y, &p->down, &p->after, room);
 }
 
@@ -318,7 +318,7 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
     const enum dtype dtype = p->gate.w->dtype;
     const auto swiglu =
         dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
-    // Their products are rounded, and so would be a bias in them.
+    // The products are rounded, and a bias added by them would be rounded too.
     const struct fused_linear plain_gate = { p->gate.w, nullptr, 0, 0, 0 };
     const struct fused_linear plain_up = { p->up.w, nullptr, 0, 0, 0 };
     if (fused_norm(x, dtype, p->h, p->gain, p->eps) < 0 ||
@@ -338,7 +338,7 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
 static int fused_ffn_cuda(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
-    const bool biased = p->gate.bias || p->up.bias; // no way back
+    const bool biased = p->gate.bias || p->up.bias; // no backward pass
     const bool plain = !(biased && p->saved_gate) && p->up.w->dtype == p->gate.w->dtype &&
                        p->down.w->dtype == p->gate.w->dtype;
     const bool all = plain && fused_many(n, floats(p->h), p->gate.w, p->mode) &&
@@ -393,7 +393,7 @@ static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 
 // --- GELU ----------------------------------------------------------------------------------------
 
-// cuBLASLt's own is the tanh form.
+// cuBLASLt's GELU is the tanh form.
 static int fused_gelu_cuda(const struct fused_gelu *p)
 {
     const int64_t n = p->x->shape[0], k = p->x->shape[1], m = p->w.w->shape[0];

@@ -1,15 +1,16 @@
-// kernels/fused_experts.cu -- a mixture of experts of few rows, one after the other (fused.h):
-// which experts a row has is known on the device alone, so that nothing waits for the host and a
-// token can be replayed.
+// kernels/fused_experts.cu -- a mixture of experts for few rows, one row after the other (fused.h).
+// The choice of experts stays on the device, so nothing waits for the host and a token's kernels
+// can be replayed.
 //
-//   logits of the router -> choice, a warp -> silu(gate) * up of the shared and the chosen experts
-//   in one kernel -> their down products, added up in one
+//   logits of the router -> choice, by one warp -> silu(gate) * up of the shared and the chosen
+//   experts in one kernel -> their down products, summed in one kernel
 //
-// The last two are products of a row as in few_rows.cu, whose weights are found by the choice.
+// The last two are products of a row as in few_rows.cu; the choice selects the weights.
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
-// Experts whose addresses fit into a kernel's arguments; of a row, a lane each.
+// Most experts: their addresses must fit into a kernel's arguments. Most experts of a row: a lane
+// each.
 static constexpr int MOST = 384, CHOSEN_MOST = WARP;
 
 // --- the choice ----------------------------------------------------------------------------------
@@ -28,13 +29,13 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The lane's best of the numbers that are not taken; of equal ones the first. at -1: none.
+// The lane's largest number that is not taken; the first of equal ones. at -1: none is left.
 struct best {
     float x;
     int at;
 };
 
-// The warp's.
+// The same for the warp.
 static __device__ inline int best_of(struct best b)
 {
     for (int lanes = WARP / 2; lanes; lanes /= 2) {
@@ -64,7 +65,7 @@ static __device__ inline float group_score(const float *score, int size)
     return first + second;
 }
 
-// Experts outside the best groups are taken out of the choice.
+// Excludes experts outside the best groups.
 static __device__ inline void choose_groups(const struct choice &c, const float *score, int *taken,
                                             float *of_group, int *chosen)
 {
@@ -113,7 +114,7 @@ static __global__ void choose_kernel(const struct choice c)
 
 // --- their products ------------------------------------------------------------------------------
 
-// Weights by the number of their expert: units from `base`, of 16 bytes, or of blocks a block.
+// Weights by expert: offsets from `base` in units of 16 bytes, or of one block.
 struct table {
     const void *base;
     int at[MOST];
@@ -125,7 +126,7 @@ struct up_call {
     float eps;
     int64_t k;             // D
     const void *gate, *up; // the shared expert's
-    int64_t common, width; // inner numbers of the shared expert, and of another one
+    int64_t common, width; // inner widths of the shared expert and of the others
     const int32_t *index;  // [slots]
     float *y;              // [common + slots * width]
     int64_t slots;
@@ -169,7 +170,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     });
 }
 
-// h += what shared and chosen experts give.
+// h += the outputs of shared and chosen experts.
 struct down_call {
     float *h;         // [D]
     int64_t rows;     // D
@@ -182,7 +183,7 @@ struct down_call {
     struct table downs;
 };
 
-// A warp has two rows of h, the products of one expert after the other.
+// A warp computes two rows of h, one expert after the other.
 template <typename T>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     down_kernel(const __grid_constant__ struct down_call p)
@@ -250,9 +251,9 @@ template <typename T> static int down(const struct down_call &c)
     return launch(down_kernel<T>, c, (c.rows + 1) / ROWS, numbers);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the call ------------------------------------------------------------------------------------
 
-// Enters an expert's weight; false if an int does not hold where it is, or lanes cannot read it.
+// Adds an expert's weight; false if its offset exceeds an int or lanes cannot read it.
 static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype dtype)
 {
     const int64_t bytes = static_cast<const char *>(w->data) - static_cast<const char *>(t->base);
@@ -262,7 +263,7 @@ static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype
            bytes % unit == 0 && bytes / unit == t->at[e];
 }
 
-// Gate and up are of one dtype, down of another one or the same; so are those of the shared expert.
+// Gate and up share one dtype, down may have another; the shared expert has the same dtypes.
 static bool same_dtypes(const struct fused_gated &a, const struct fused_gated &b)
 {
     return a.gate->dtype == a.up->dtype && a.gate->dtype == b.gate->dtype &&
@@ -293,7 +294,7 @@ static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct
     return true;
 }
 
-// What the router gives for row x, and the choice.
+// The router's logits for row x, and the choice.
 static int route(const struct fused_experts *p, const float *x, float *logits,
                  const struct choice *choice)
 {
@@ -313,7 +314,7 @@ static int route(const struct fused_experts *p, const float *x, float *logits,
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
 
-// Row i, alone.
+// Row i alone.
 static int row(const struct fused_experts *p, int64_t i, struct up_call *u, struct down_call *d,
                const struct choice *choice, float *logits)
 {

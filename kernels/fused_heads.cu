@@ -1,34 +1,33 @@
-// kernels/fused_heads.cu -- queries, keys and values of a layer in one call, and back (fused.h).
+// kernels/fused_heads.cu -- queries, keys and values of a layer in one call, forward and backward
+// (fused.h).
 //
-//   few rows:   norm, three products, rope and the cache's new rows in one kernel; in one more
-//   where
-//               heads are normed, as a head's numbers come from several blocks
-//   many rows:  norm, products by cuBLASLt (one if they share a weight), and a kernel that turns
-//   what
-//               they gave and puts it in its place
-//   back:       gradients are turned back and rounded, in the order of the products
+//   few rows:   norm, three products, rope and the cache's new rows in one kernel; in two if heads
+//               are normed, because several blocks compute a head's numbers
+//   many rows:  norm, products by cuBLASLt (one if they share a weight), and a kernel that rotates
+//               the results and stores them
+//   backward:   gradients are rotated back and rounded, in the order of the products
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int THREADS = 256, WARPS = THREADS / WARP;
 
-// --- heads in their places -----------------------------------------------------------------------
+// --- storing heads -------------------------------------------------------------------------------
 
-// Queries, keys or values: as the products give them, and as heads. On the way back the products
-// are bf16 and the heads f32.
+// Queries, keys or values: as products and as heads. In the backward pass the products are bf16 and
+// the heads f32.
 struct heads_place {
-    void *product;        // f32 [n,width]; NULL: the values are where they belong
+    void *product;        // f32 [n,width]; NULL: the values are in place already
     void *heads;          // [.., heads, d]; queries may be the product's
     int64_t width;        // of a row of products
-    int first, run, step; // which of its numbers: struct fused_linear
+    int first, run, step; // the numbers of such a row: struct fused_linear
     enum dtype dtype;     // of the heads
     const float *gain;    // [d] or NULL
 };
 
 struct placing {
     struct heads_place part[3]; // q, k, v
-    const float *cos, *sin;     // [n,d/2]; NULL: nothing turns
-    const int32_t *places;      // [n] of k and v; NULL: 0, 1 ..
+    const float *cos, *sin;     // [n,d/2]; NULL: no rotation
+    const int32_t *places;      // [n] rows of k and v; NULL: 0, 1 ..
     float eps;
     int heads, kv_heads, half, adjacent;
 };
@@ -51,7 +50,7 @@ template <int COUNT> struct pairs {
     struct several<COUNT> a, b;
 };
 
-// Those of a head's product from pair i on.
+// Pairs of a head's product, from pair i on.
 template <int COUNT>
 static __device__ inline struct pairs<COUNT> pairs_at(const float *from, int i, int half,
                                                       int adjacent) {
@@ -79,7 +78,7 @@ static __device__ inline void put_pairs(uint16_t *to, const struct pairs<COUNT> 
     }
 }
 
-// Turned by the angles times `way`, 1 or -1.
+// Rotates by the angles times `way`, 1 or -1.
 template <int COUNT>
 static __device__ inline struct pairs<COUNT> turned(const struct pairs<COUNT> &p, const float *cos,
                                                     const float *sin, float way) {
@@ -102,14 +101,14 @@ static __device__ inline struct pairs<COUNT> scaled(struct pairs<COUNT> p, float
     return p;
 }
 
-// Where a head's numbers begin in the products.
+// Offset of a head's numbers in the products.
 static __device__ inline int64_t
 product_at(const struct heads_place &p, int64_t row, int number)
 {
     return row * p.width + p.first + (int64_t)(number / p.run) * p.step + number % p.run;
 }
 
-// scale[head] of the norms of queries and keys: a warp a head.
+// scale[head] of the norms of queries and keys: one warp per head.
 static __device__ inline void norm_heads(float *scale, const struct placing &p, int64_t row)
 {
     const int d = 2 * p.half, lane = (int)threadIdx.x % WARP;
@@ -126,11 +125,11 @@ static __device__ inline void norm_heads(float *scale, const struct placing &p, 
     __syncthreads();
 }
 
-// A block a row, a thread COUNT pairs of a head.
+// One block per row; a thread handles COUNT pairs of a head.
 template <int COUNT, bool BACK>
 static __global__ void place_kernel(const __grid_constant__ struct placing p)
 {
-    SHARED_MEMORY(float, scale); // [H + Hkv], where heads are normed
+    SHARED_MEMORY(float, scale); // [H + Hkv], if heads are normed
     const int half = p.half, pieces = half / COUNT;
     const int heads = p.heads + (p.part[2].product ? 2 : 1) * p.kv_heads;
     const int64_t row = blockIdx.x;
@@ -184,7 +183,7 @@ static bool packed(const struct fused_linear *q, const struct fused_linear *k,
     return q->w == k->w && q->w == v->w;
 }
 
-// `numbers` of the products of w, which begin at `product`, and the heads that they become.
+// Describes `numbers` numbers of w's products, from `product` on, and the heads they are stored as.
 static struct heads_place place_of(const struct fused_linear *w, void *product, void *heads,
                                    int64_t numbers)
 {
@@ -203,7 +202,7 @@ static int64_t row_of(const struct tensor *heads)
     return heads->shape[1] * heads->shape[2];
 }
 
-// product[3]: what w gave for q, k and v; v NULL: they are where they belong.
+// product[3]: the products of q, k and v; v NULL: the values are in place already.
 static int place(const struct fused_qkv *p, float *const product[3])
 {
     struct placing to = { .part = { place_of(&p->wq, product[0], p->q->data, row_of(p->q)),
@@ -223,8 +222,8 @@ static int place(const struct fused_qkv *p, float *const product[3])
     return place_rows<false>(&to, p->h->shape[0]);
 }
 
-// Where the values' product may write itself: among the others, if they become one block of rows
-// and need no rounding that a bias would come behind, or that the product does not do.
+// The address to which the values' product can write directly: if the values form one block of rows
+// and need no rounding after a bias or that the product cannot do.
 static void *values_place(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;
@@ -253,7 +252,7 @@ static struct few_rows few_products(const struct fused_qkv *p)
     return few;
 }
 
-// Their products as they are, in scratch, for `place`, which finds them in order.
+// Computes the products into scratch, in the order that `place` expects.
 static int normed_few(const struct fused_qkv *p)
 {
     struct fused_qkv plain = *p;
@@ -278,8 +277,7 @@ static int qkv_few(const struct fused_qkv *p)
     return few_rows_product(&few);
 }
 
-// Numbers of a row of products that go to scratch: queries that are not turned pair by pair where
-// they stand have no place of their own.
+// Numbers of a row of products that need scratch: queries need none if they are rotated in place.
 struct products {
     bool packed;
     int64_t q, k, v, all;
@@ -347,7 +345,7 @@ int fused_qkv_cuda(const struct fused_qkv *p)
 
 // --- backward ------------------------------------------------------------------------------------
 
-// dq, dk and dv turned back as bf16, as the products lie; what comes back through them, in dx.
+// Rotates dq, dk and dv back, rounds them to bf16 in the products' layout, and computes dx.
 static int products_back(const struct fused_qkv_back *p, float *dx, uint16_t *product[3])
 {
     const int64_t n = p->h->shape[0];

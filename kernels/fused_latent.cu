@@ -1,17 +1,17 @@
-// kernels/fused_latent.cu -- few rows of latent attention over the latents in the cache (fused.h),
-// one after the other, each in five kernels, six where queries are compressed:
+// kernels/fused_latent.cu -- latent attention of few rows over the latents in the cache (fused.h),
+// row by row, each in five kernels, six if queries are compressed:
 //
-//   products of h: queries and the new latent -> queries for latents, Wk q of each head; the latent
-//   normed and turned into its row of the cache -> attention of all heads to the latents, as keys
-//   and values (attention_few.cu) -> Wv times what each head gathered -> the output's product,
+//   products of h: queries and the new latent -> queries for latents, Wk q of each head; the
+//   latent, normed and rotated, to its row of the cache -> attention of all heads to the latents,
+//   as keys and values (attention_few.cu) -> Wv times each head's output -> the output product,
 //   added to h
 //
-// A query for latents has R numbers for a latent and those that turn for the rest of the key.
+// A query for latents has R numbers for the latent and the rotary ones for the rest of the key.
 #include "kernels/attention_cuda.h"
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
-// What the products of h gave, and where it goes.
+// The products of h, and their destinations.
 struct latent_call {
     const float *q, *both;         // [H,nope+rope], [R+rope]
     const void *up;                // [H*(nope+value),R]
@@ -19,12 +19,12 @@ struct latent_call {
     float eps;
     const int32_t *place;
     void *c, *r;      // the caches
-    enum dtype dtype; // of them
+    enum dtype dtype; // of the caches
     float *asked;     // [H,R+rope]
     int heads, nope, value, rank, rope;
 };
 
-// Number i of what turns, stored apart: the first ones of the pairs, then the second ones.
+// Rotary number i, in split layout: the first numbers of all pairs, then the second ones.
 static __device__ inline float turned(const struct latent_call &p, const float *x, int i)
 {
     const int half = p.rope / 2, pair = i % half;
@@ -32,7 +32,7 @@ static __device__ inline float turned(const struct latent_call &p, const float *
     return i < half ? a * c - b * s : b * c + a * s;
 }
 
-// The new token's row of the cache; by a block.
+// Writes the new token's row of the cache; called by a whole block.
 static __device__ inline void put_latent(const struct latent_call &p)
 {
     float squares = 0;
@@ -45,8 +45,8 @@ static __device__ inline void put_latent(const struct latent_call &p)
         put_number(p.r, row * p.rope + i, turned(p, p.both + p.rank, i), p.dtype);
 }
 
-// A block has some columns of a head's Wk: its warps share the rows, a lane has 16 bytes of each.
-// The blocks behind the last head put the latent into the cache.
+// A block covers some columns of a head's Wk: its warps share the rows, a lane reads 16 bytes of
+// each. The blocks after the last head write the latent to the cache.
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent_call p)
 {
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent
         to[p.rank + i] = turned(p, q + p.nope, i);
 }
 
-// y[H*value] = Wv times what the heads gathered, x[H,R].
+// y[H*value] = Wv times the heads' outputs, x[H,R].
 struct values_call {
     float *y;
     const float *x;
@@ -150,7 +150,7 @@ template <typename T> static int ask_latents(const struct latent_call &c)
     return LAUNCH_EARLY(ask_kernel<T>, grid, THREADS, 0, c);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the call ------------------------------------------------------------------------------------
 
 // The scratch of a call, in numbers of f32.
 struct rooms {
@@ -201,7 +201,7 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
     return scratch != nullptr;
 }
 
-// Queries and the new latent, not turned yet.
+// Queries and the new latent, before rotation.
 static int project(const struct fused_latent *p, const struct rooms *r)
 {
     float *first = p->ask_up.w ? r->low : r->q;
@@ -254,7 +254,7 @@ static int take_values(const struct fused_latent *p, const struct rooms *r)
     return FOR_WEIGHTS(p->up->dtype, values, c);
 }
 
-// What was computed before a part says no is computed once more by the ops: h changes last.
+// If a part returns FUSED_NOT, the ops compute everything again: h changes last.
 static int one_row(const struct fused_latent *p, const struct rooms *r)
 {
     int status = project(p, r);
@@ -275,7 +275,7 @@ static struct tensor row_at(const struct tensor *t, int64_t i)
     return one;
 }
 
-// Pairs of rows of Wv are of one head.
+// Both rows of a pair of Wv belong to one head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
     struct rooms r = {};

@@ -1,7 +1,7 @@
 // kernels/gather_rows.cu -- rows picked by index.
 #include "kernels/cuda.h"
 
-// Units are words of 4 bytes where a row has whole ones, else bytes.
+// Units are words of 4 bytes if they divide a row, else bytes.
 template <typename T>
 static __global__ void gather_kernel(T *y, const T *x, const int32_t *index, int64_t width,
                                      int64_t n)
@@ -22,7 +22,7 @@ int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tens
     const size_t row = (size_t)tensor_row(x) * dtype_size(x->dtype);
     const size_t bytes = row * (size_t)tensor_count(index);
     if (!bytes) return 0;
-    // In place a row may be overwritten before another block reads it: by way of other memory then.
+    // In place, a block could overwrite a row before another reads it: copy through other memory.
     const bool in_place = y->data == x->data;
     void *to = in_place ? cuda_scratch(bytes) : y->data;
     if (!to) return -1;
@@ -33,7 +33,7 @@ int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tens
     return cuda_started("gather_rows in place");
 }
 
-// A thread has a column, and takes the rows in order: rows of the same index meet in no other.
+// One thread per column, rows in order: rows with the same index are added by the same thread.
 static __global__ void gather_back_kernel(float *dx, const float *dy, const int32_t *index,
                                           int64_t width, int64_t rows)
 {

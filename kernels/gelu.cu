@@ -6,7 +6,7 @@ static __device__ float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The share of a normal distribution below x; erfc keeps the lower tail right relative to its size.
+// Normal cumulative distribution; erfc keeps the relative accuracy of the lower tail.
 static __device__ float normal_below(float x)
 {
     return 0.5f * erfcf(x * -0.7071067812f);
@@ -22,7 +22,7 @@ static __device__ float gelu_of(float x, enum gelu_form form)
 
 static __device__ float gelu_slope(float x, enum gelu_form form)
 {
-    if (form == GELU_ERF) // the normal distribution's share and density
+    if (form == GELU_ERF) // normal cumulative distribution and density
         return normal_below(x) + x * expf(x * x * -0.5f) * 0.3989422804f;
     if (form == GELU_QUICK) {
         const float s = sigmoid(1.702f * x);

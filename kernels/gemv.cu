@@ -1,9 +1,9 @@
-// kernels/gemv.cu -- products of few rows of any width, wherever they lie, for what few_rows.cu
-// leaves: weights are read once, as they are stored.
+// kernels/gemv.cu -- products of few rows of any width and alignment, which few_rows.cu does not
+// take: weights are read once, as they are stored.
 //
-// A warp has one weight row at a time; its lanes read 16 bytes each, or eight numbers of blocks,
-// side by side, and multiply them with the same places of every row of x (which stay in the cache
-// nearest to the lane). The order of the sums depends on K alone.
+// A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
+// numbers of blocks, and multiply them with the same columns of every row of x (which stay in the
+// L1 cache). The order of the sums depends on K alone.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 
@@ -14,7 +14,7 @@ struct few {
     float *y;
     const float *x, *bias;
     int64_t k, m;
-    bool packs; // weights can be read by a reader, x 16 bytes at a time
+    bool packs; // a reader fits the weights, and x can be read 16 bytes at a time
 };
 
 template <typename T, int ROWS>
@@ -55,7 +55,7 @@ template <typename T, int ROWS> static int launch(const void *w, const struct fe
     return LAUNCH(kernel, blocks_for(p->m, WARPS), THREADS, 0, weights, one);
 }
 
-// The rows of x in the largest parts that a kernel is made for.
+// Splits the rows of x into the largest parts that a kernel exists for.
 template <typename T> static int all_rows(const void *w, struct few p, int64_t rows)
 {
     int status = 0;

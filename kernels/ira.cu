@@ -1,7 +1,7 @@
 // kernels/ira.cu -- information-regularized attention (kernels/ira.c has the formulas).
 //
-// Rows are numbered as they lie in memory: row r = i * Hkv + h is token i, key/value head h; head
-// [r] = delta [d], log sigma_q^2.
+// Rows are in memory order: row r = i * Hkv + h is token i, key/value head h; head[r] = delta [d],
+// log sigma_q^2.
 #include "kernels/cuda.h"
 
 static constexpr int THREADS = 128;
@@ -28,7 +28,7 @@ int ira_values_cuda(struct tensor *z, const struct tensor *v, const struct tenso
                   floats(gate), floats(noise), v->shape[2], n);
 }
 
-// A block a row: d z / d log sigma_q^2 = g sigma_q eps / 2.
+// One block per row: d z / d log sigma_q^2 = g sigma_q eps / 2.
 static __global__ void values_back_kernel(float *dv, float *dhead, const float *dz,
                                           const float *head, const float *gate, const float *noise,
                                           int64_t d)
@@ -41,7 +41,7 @@ static __global__ void values_back_kernel(float *dv, float *dhead, const float *
         if (dhead) dhead[r * (d + 1) + k] += from;
         if (noise) sum += (double)from * (double)noise[r * d + k];
     }
-    if (!dhead || !noise) return; // all threads alike
+    if (!dhead || !noise) return; // uniform across the block
     sum = block_sum(sum);
     const float blur = gate[r] * expf(0.5f * head[r * (d + 1) + d]);
     if (threadIdx.x == 0) dhead[r * (d + 1) + d] += (float)(0.5 * (double)blur * sum);
@@ -59,13 +59,13 @@ int ira_values_backward_cuda(struct tensor *dv, struct tensor *dhead, const stru
 
 // --- divergence ----------------------------------------------------------------------------------
 
-// What all rows are computed from; v is read only with a mean.
+// Inputs of all rows; v is read only if there is a mean.
 struct divergence {
     const float *head, *prior, *v, *mean;
     int64_t heads, d;
 };
 
-// The mean of q about that of the prior at place k of row r: delta, or v + delta - mean.
+// Mean of q minus mean of the prior, element k of row r: delta, or v + delta - mean.
 static __device__ double offset_at(const struct divergence x, int64_t r, int64_t k)
 {
     const double delta = (double)x.head[r * (x.d + 1) + k];
@@ -103,7 +103,7 @@ int ira_kl_cuda(struct tensor *kl, const struct tensor *head, const struct tenso
                   divergence_of(head, prior, v, mean));
 }
 
-// What the rows get: a block a row.
+// Gradients of the rows: one block per row.
 static __global__ void kl_rows_kernel(float *dhead, float *dv, const float *dkl,
                                       const struct divergence x)
 {
@@ -121,7 +121,7 @@ static __global__ void kl_rows_kernel(float *dhead, float *dv, const float *dkl,
     if (dhead && threadIdx.x == 0) dhead[r * (x.d + 1) + x.d] += (float)(0.5 * slope * spread);
 }
 
-// What the prior gets: a thread has one number of it, and takes the tokens in order.
+// Gradients of the prior: one thread per number, tokens in order.
 static __global__ void kl_prior_kernel(float *dprior, float *dmean, const float *dkl,
                                        const struct divergence x, int64_t rows)
 {
@@ -163,8 +163,8 @@ struct looks {
     float scale;
 };
 
-// p[Hkv,T,S] = the mean over the heads of a group of their softmax; a block a query and group.
-// `one` [blocks,S] is room for one head's.
+// p[Hkv,T,S] = the mean softmax over the heads of a group; one block per query and group. `one`
+// [blocks,S] is scratch for one head.
 static __global__ void looks_kernel(float *p, float *one, const struct looks x)
 {
     const int64_t j = blockIdx.x, h = blockIdx.y, group = x.heads / x.kv_heads;
@@ -193,7 +193,7 @@ static __global__ void looks_kernel(float *p, float *one, const struct looks x)
     }
 }
 
-// A thread a key: a[h] = its mean over the queries, e = its entropy over them by log T.
+// One thread per key: a[h] = its mean over the queries, e = its entropy over them divided by log T.
 static __global__ void gate_kernel(float *gate, const float *p, const struct looks x)
 {
     FOR_EACH(i, x.keys)

@@ -1,11 +1,11 @@
-// kernels/layernorm.cu -- layer norm (Ba et al. 2016) with gain and bias, a block a row.
+// kernels/layernorm.cu -- layer norm (Ba et al. 2016) with gain and bias, one block per row.
 #include "kernels/columns_cuda.h"
 #include "kernels/cuda.h"
 
 static constexpr int THREADS = 256;
 
-// Mean and 1 / sqrt(var + eps), for all threads; the variance in a second pass, as the difference
-// of two large sums would lose digits.
+// Mean and 1 / sqrt(var + eps), for all threads; the variance in a second pass, because the
+// difference of two large sums would lose digits.
 static __device__ struct row_stats stats_of(const float *x, int64_t n, float eps)
 {
     float sum = 0, squares = 0;
@@ -41,7 +41,7 @@ static __global__ void layernorm_back_kernel(float *dx, struct row_stats *stats,
     const int64_t row = (int64_t)blockIdx.x * n;
     const struct row_stats s = stats_of(x + row, n, eps);
     if (threadIdx.x == 0) stats[blockIdx.x] = s;
-    if (!dx) return; // all threads alike
+    if (!dx) return; // uniform across the block
     float sum = 0, products = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const float e = dy[row + i] * gain[i];

@@ -1,8 +1,8 @@
-// kernels/lt.cu -- cuBLASLt: products, and which of its algorithms each shape uses. What it
-// refuses, and what its algorithms cannot be trusted with, goes to product.cu.
+// kernels/lt.cu -- products by cuBLASLt, and the algorithm for each shape. product.cu computes
+// those that it refuses or that its algorithms compute unreliably.
 //
-// The step easy to get wrong: cuBLASLt's matrices lie column by column. What is y[n,m] here is its
-// D[m,n]; a side [rows,K] is its [K,rows], so the side that stands first there is b.
+// The step easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is its D[m,n]; an
+// operand [rows,K] is its [K,rows], so its first operand is b.
 #include <cublasLt.h>
 
 #include <string.h>
@@ -12,16 +12,16 @@
 #include "kernels/matmul_cuda.h"
 
 static constexpr int PLANS = 512;
-// What an arena gives is a multiple of ALIGN_MOST: told of more, cuBLASLt might choose another
-// algorithm for a block of a pass that is computed again, elsewhere, and its bits would differ.
+// Arenas align to ALIGN_MOST. With a larger stated alignment cuBLASLt could choose another
+// algorithm when a block is recomputed at another address, and the bits would differ.
 static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 
-// What an algorithm is chosen for.
+// The key of an algorithm's choice.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
     uint32_t align_a, align_b, align_y, align_bias; // of y and addend; align_bias 0: none
-    int32_t gpu;                                    // that it is made for
+    int32_t gpu;                                    // its GPU
 };
 
 struct plan {
@@ -29,7 +29,7 @@ struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
-    bool refused; // cuBLASLt has none
+    bool refused; // cuBLASLt has no algorithm
 };
 
 static struct {
@@ -56,7 +56,7 @@ int matmul_open(void)
     return cuda_fail("out of memory: %d MB for matrix products", CUDA_WORKSPACE >> 20);
 }
 
-// The largest power of two that the address is a multiple of.
+// The largest power of two that divides the address.
 static uint32_t alignment(const void *p)
 {
     const uintptr_t low = (uintptr_t)p & -(uintptr_t)p;
@@ -90,12 +90,13 @@ static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void 
     cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
 }
 
-// The bias is needed here too: cuBLASLt reads from its address how it is aligned.
+// Needs the bias too: cuBLASLt derives its alignment from the address.
 static cublasStatus_t plan_describe(struct plan *p, const float *bias)
 {
     const struct shape_key *k = &p->key;
     const enum dtype dtype = (enum dtype)k->dtype;
-    // K runs down a side that is not turned; the first side must have it across, the second down.
+    // K is the row dimension of an operand that is not transposed; cuBLASLt wants it as the column
+    // dimension of its first operand and as the row dimension of its second.
     const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
@@ -144,14 +145,14 @@ static cublasStatus_t plan_choose(struct plan *p)
     return s;
 }
 
-// Does the status say that this product is not for cuBLASLt?
+// Does the status mean that cuBLASLt cannot compute this product?
 static bool refuses(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// The plan, also of a product that cuBLASLt refuses: it is not asked again.
+// Returns the plan; refusals are kept too, so that cuBLASLt is asked once.
 static struct plan *plan_find(const struct shape_key *key, const float *bias,
                               cublasStatus_t *status)
 {
@@ -162,7 +163,7 @@ static struct plan *plan_find(const struct shape_key *key, const float *bias,
     p->key = *key;
     *status = plan_describe(p, bias);
     if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
-    // Of the bias no preference tells it: an algorithm that reads more at a time would fault.
+    // No preference states the bias's alignment: an algorithm with wider reads would fault.
     p->refused = refuses(*status) || (bias && key->align_bias < ALIGN_BIAS);
     if (*status != CUBLAS_STATUS_SUCCESS && !p->refused) {
         plan_release(p);
@@ -207,8 +208,8 @@ static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, c
                           &plan->algorithm, lt.of[gpu].workspace, CUDA_WORKSPACE, cuda_stream());
 }
 
-// Not every algorithm can read the addend elsewhere than where y is written, and the heuristic sees
-// no addresses: then the addend goes there first.
+// Some algorithms need the addend at the address of y, and the heuristic sees no addresses: copy
+// the addend to y first in that case.
 static cublasStatus_t run_anywhere(const struct plan *plan, const struct lt_product *p)
 {
     const cublasStatus_t status = run(plan, p, p->addend ? p->addend : p->y);

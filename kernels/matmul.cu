@@ -1,12 +1,12 @@
-// kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and back.
+// kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and its gradients.
 //
-// Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows go to cuBLASLt (lt.cu): with
-// MATMUL_BF16 both sides are rounded to bf16, or x to f16 where the weights are that, and summed in
-// f32; with MATMUL_F32 weights are widened, a block of rows at a time, and multiplied as f32. What
-// is rounded or widened lies in scratch. Weights in blocks are widened to either type, a block of
-// rows at a time. What cuBLASLt refuses is still computed (product.cu).
+// Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows use cuBLASLt (lt.cu): with
+// MATMUL_BF16 both operands are rounded to bf16, or x to f16 for f16 weights, and summed in f32;
+// with MATMUL_F32 weights are widened to f32, a block of rows at a time. Weights in blocks are
+// widened to either type, also a block of rows at a time. Rounded and widened operands are in
+// scratch. product.cu computes what cuBLASLt refuses.
 //
-// On the way back f16 weights are rounded to bf16 too: gradients leave the range of f16.
+// In the backward pass f16 weights are rounded to bf16 too: gradients exceed the range of f16.
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -45,13 +45,14 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
     return to == DTYPE_F16 ? narrow<true>(y, x, n, from) : narrow<false>(y, x, n, from);
 }
 
-// The way back. Few rows each have the bits of the row alone, which cuBLASLt does not promise.
+// The backward pass. Each of a few rows has the bits of the row alone, which cuBLASLt does not
+// guarantee.
 static int multiply_back(const struct lt_product *p)
 {
     return p->n <= FEW_ROWS ? product_plain(p) : lt_multiply(p);
 }
 
-// Both sides as `dtype`; b as it lies where it is that already.
+// Both operands as `dtype`; b is not copied if it has that type.
 static int multiply_rounded(struct lt_product p, enum dtype dtype)
 {
     const int64_t a = p.n * p.k, b = p.b.dtype == dtype ? 0 : p.m * p.k;
@@ -69,15 +70,15 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
     return multiply_back(&p); // forward rows are many
 }
 
-// How many rows of k numbers are widened at a time: where there are many a multiple of 64, so that
-// what lies beside them (bias, y) is as aligned in each block as in the first.
+// Rows of k numbers to widen at a time: a multiple of 64 if there are more, so that bias and y are
+// as aligned in each block as in the first.
 static int64_t block_rows(int64_t k)
 {
     const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;
     return rows > 64 ? rows / 64 * 64 : rows;
 }
 
-// A product whose b is widened part by part: a as `dtype`, and room for a part of b.
+// A product whose b is widened part by part: a as `dtype`, and scratch for a part of b.
 struct widened {
     const void *a;
     void *b;
@@ -105,7 +106,7 @@ static int widen_part(const struct widened *w, const struct lt_side *b, int64_t 
                   numbers, n, b->dtype);
 }
 
-// y[n,m] in parts of b's vectors, widened; b is not turned.
+// Computes y[n,m] part by part of b's widened vectors; b is not transposed.
 static int multiply_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->k);
@@ -132,7 +133,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
     const int64_t m = w->shape[0], k = tensor_row(w), n = m ? tensor_count(y) / m : 0;
     if (!n) return 0;
     if (n <= FEW_ROWS) {
-        // x and w may be what the kernel in front writes: none of it is read early.
+        // The previous kernel may write x and w, so nothing is read early.
         const struct few_rows few = { .x = floats(x),
                                       .gain = nullptr,
                                       .eps = 0,
@@ -164,10 +165,10 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// dx[N,K] += dy[N,M] w[M,K] sums over M: w is the side whose vectors lie across. dw[M,K] +=
-// dy[N,M]^T x[N,K] sums over N: both do.
+// dx[N,K] += dy[N,M] w[M,K] sums over M: w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over N:
+// both operands are.
 
-// A part of w's rows at a time: each adds its part of the sum to those before.
+// A part of w's rows at a time; each adds its part of the sum.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);

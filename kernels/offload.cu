@@ -1,9 +1,8 @@
-// kernels/offload.cu -- what waits in pinned memory of the host until the GPU needs it (offload.h).
+// kernels/offload.cu -- tensors in pinned host memory until the GPU needs them (offload.h).
 //
-// That memory is a stack over chunks, so what was put may lie in several. Each GPU has a stream for
-// these copies beside that of its ops. A copy there waits for the ops in front of it, and the ops
-// wait for it where they are told to (settle): streams wait for streams, by events. A pinned chunk
-// takes the system long to lay out, so they are kept from pass to pass.
+// The memory is a stack of chunks, and a tensor may span several. Each GPU has a second stream for
+// these copies. A copy waits for the ops before it, and ops wait for it at `settle`: streams wait
+// for each other by events. Pinning a chunk is slow, so chunks are kept from pass to pass.
 #include <algorithm>
 #include <vector>
 
@@ -18,12 +17,12 @@ struct piece {
     cudaEvent_t done[CUDA_GPUS_MOST];
 };
 
-// To the end of the process: events are used again.
+// Kept until the process ends, so that events are reused.
 static struct shelf {
     std::vector<char *> chunks;
     std::vector<struct piece> pieces;
-    size_t count; // of the pieces that are there
-    bool full;    // the system gave no more memory: it is not asked again in each layer
+    size_t count; // pieces in use
+    bool full;    // allocation failed: do not try again in each layer
 } &shelf = *new struct shelf();
 
 static struct carrier {
@@ -31,7 +30,7 @@ static struct carrier {
     cudaEvent_t asked;
 } carriers[CUDA_GPUS_MOST];
 
-// Can it be had? No op fails if not.
+// Tries to allocate; a failure is no error of an op.
 static bool had(cudaError_t error)
 {
     if (error == cudaSuccess) return true;
@@ -69,7 +68,7 @@ static bool shelf_reach(size_t bytes)
     return true;
 }
 
-// The next piece, with an event of this GPU; NULL: there is none.
+// The next piece, with an event of this GPU; NULL if memory is exhausted.
 static struct piece *shelf_next(void)
 {
     if (shelf.count == shelf.pieces.size()) shelf.pieces.push_back({});
@@ -92,7 +91,7 @@ static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char 
     return error;
 }
 
-// A copy that begins when the ops asked so far have ended.
+// Starts a copy after the ops launched so far.
 static cudaError_t carry(struct piece *p, char *device, cudaMemcpyKind kind)
 {
     struct carrier *c = &carriers[cuda_gpu_now()];
@@ -118,7 +117,7 @@ static int64_t put(const void *device, size_t bytes)
     return (int64_t)shelf.count++;
 }
 
-// What another GPU's stream put there must have arrived.
+// Waits until another GPU's copy to it has arrived.
 static void fetch(int64_t number, void *device)
 {
     struct piece *p = &shelf.pieces[(size_t)number];

@@ -1,16 +1,16 @@
-// kernels/product.cu -- the products that cuBLASLt has no algorithm for: any widths, any alignment,
-// both sides f32, f16 or bf16.
+// kernels/product.cu -- products that cuBLASLt has no algorithm for: any widths, any alignment,
+// both operands f32, f16 or bf16.
 //
-// A block of threads has a tile of y and walks along K; a part of both sides lies in shared memory
-// as f32. Tensor cores are not used: it is there so that odd shapes are computed at all.
+// A block of threads computes a tile of y and walks along K; a part of both operands is in shared
+// memory as f32. A fallback for odd shapes, without tensor cores.
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int TILE = 64, DEEP = 16, OWN = 4, ACROSS = TILE / OWN;
 static constexpr int THREADS = ACROSS * ACROSS;
 
-// DEEP numbers, from K's number `from` on, of the TILE vectors from `first` on; 0 where there are
-// none. Neighbouring threads read what lies side by side.
+// Loads DEEP numbers along K, from `from` on, of the TILE vectors from `first` on; 0 past the ends.
+// Neighbouring threads read neighbouring numbers.
 static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, int64_t first,
                             int64_t rows, int64_t from, int64_t k)
 {
@@ -67,7 +67,7 @@ static struct lt_side with_line(struct lt_side side, int64_t rows, int64_t k)
     return side;
 }
 
-// A grid has at most 65535 blocks downwards: four million rows.
+// A grid has at most 65535 blocks in y: four million rows.
 int product_plain(const struct lt_product *all)
 {
     struct lt_product p = *all;

@@ -1,4 +1,4 @@
-// kernels/put_columns.cu -- columns of a matrix put into another (kernels/put_columns.c).
+// kernels/put_columns.cu -- copies columns of a matrix into another (kernels/put_columns.c).
 #include "kernels/cuda.h"
 
 // The two matrices of a call.
@@ -26,7 +26,7 @@ int put_columns_cuda(struct tensor *y, int64_t to, const struct tensor *x, struc
     return LAUNCH(put_kernel, blocks_for(n, EACH), EACH, 0, floats(y), floats(x), p, n);
 }
 
-// A thread has a number of dx: what rows of y share one meets in no other.
+// One thread per number of dx, which sums over the rows of y that share it.
 static __global__ void put_back_kernel(float *dx, const float *dy, const struct placing p,
                                        int64_t n)
 {

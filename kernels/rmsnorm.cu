@@ -1,4 +1,4 @@
-// kernels/rmsnorm.cu -- root mean square norm (Zhang and Sennrich 2019), a block a row.
+// kernels/rmsnorm.cu -- root mean square norm (Zhang and Sennrich 2019), one block per row.
 #include "kernels/columns_cuda.h"
 #include "kernels/cuda.h"
 
@@ -47,7 +47,7 @@ static __global__ void rmsnorm_back_kernel(float *dx, struct row_stats *stats, c
     const int64_t row = (int64_t)blockIdx.x * n;
     const float s = row_scale<COUNT>(x + row, n, eps);
     if (threadIdx.x == 0) stats[blockIdx.x] = { 0, s };
-    if (!dx) return; // all threads alike
+    if (!dx) return; // uniform across the block
     float products = 0;
     for (int64_t i = threadIdx.x * COUNT; i < n; i += THREADS * COUNT) {
         const struct several<COUNT> d = several_at<COUNT>(dy + row + i);

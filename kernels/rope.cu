@@ -4,7 +4,7 @@
 
 static constexpr int THREADS = 128;
 
-// to[N,H,d] (+)= from turned by the angles times `way`, 1 or -1; a block a row.
+// to[N,H,d] (+)= from rotated by the angles times `way`, 1 or -1; one block per row.
 template <int COUNT, bool ADD>
 static __global__ void rope_kernel(float *to, const float *from, const float *cos, const float *sin,
                                    float way, int heads, int half)
@@ -51,7 +51,7 @@ int rope_cuda(struct tensor *x, const struct tensor *cos, const struct tensor *s
     return run<false>(x, x, cos, sin, 1);
 }
 
-// The inverse of a turn is the turn by the negative angle.
+// The gradient of a rotation is the rotation by the negative angle.
 int rope_backward_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                        const struct tensor *sin)
 {

@@ -1,4 +1,4 @@
-// kernels/scale.cu -- every number times the same one.
+// kernels/scale.cu -- a tensor times one number.
 #include "kernels/cuda.h"
 
 static __global__ void scale_kernel(float *y, const float *x, float value, int64_t n)

@@ -1,4 +1,5 @@
-// kernels/scatter_rows.cu -- rows written to places given by index, f32 into bf16 rounded.
+// kernels/scatter_rows.cu -- writes rows to given indices; rounds f32 to bf16 if the target has
+// that.
 #include "kernels/cuda.h"
 
 template <typename T>

@@ -1,4 +1,4 @@
-// kernels/softmax.cu -- softmax over the last dimension, a block a row.
+// kernels/softmax.cu -- softmax over the last dimension, one block per row.
 #include "kernels/cuda.h"
 
 static constexpr int THREADS = 256;
