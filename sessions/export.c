@@ -87,7 +87,7 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
 {
     char *real = realpath(path, NULL);
     if (!real) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    struct exporting x = { .store = s, .saved = saved, .path = path };
+    struct exporting x = { .store = s, .saved = saved };
     x.folder = xasprintf("%s.files", real);
     int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
     // Sessions of older versions, and paths, may hold bytes that are not UTF-8.

@@ -140,7 +140,6 @@ enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 struct saved_entry {
     enum saved_kind kind;
     struct message message; // its pictures are indices into saved->pictures
-    bool undone;            // of system messages only: those are stored in a row
     bool timed;             // the fields of answer hold
     int64_t began;          // of the answer
     struct event_answer answer;
@@ -178,7 +177,6 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
 struct exporting {
     struct store *store;
     const struct saved *saved;
-    const char *path;
     char *folder; // of files beside the export
     struct buf text;
 };
@@ -195,7 +193,7 @@ int transcript_write(struct exporting *x, struct err *err);
 void script_quote(struct buf *b, const char *text);
 bool script_plain(const char *text); // can be sent as a line to the model, unquoted
 
-// --- results.c -----------------------------------------------------------------------------------
+// --- records.c -----------------------------------------------------------------------------------
 
 // A measurement of a session (0: of none).
 int store_result_keep(struct store *s, int64_t session, int64_t time, const char *name,

@@ -144,14 +144,6 @@ int calibration_of_setting(struct calibration *c, const struct settings *s, cons
     return -1;
 }
 
-static bool has_shape(const struct safetensor *t, int rank, const int64_t *shape)
-{
-    if (t->dtype != DTYPE_F32 || t->rank != rank) return false;
-    for (int i = 0; i < rank; i++)
-        if (t->shape[i] != shape[i]) return false;
-    return true;
-}
-
 static void shape_text(struct buf *b, int rank, const int64_t *shape)
 {
     buf_puts(b, "[");
@@ -167,7 +159,9 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
         err_set(err, "'%s' has no tensor %s", c->file->path, name);
         return NULL;
     }
-    if (!has_shape(t, rank, shape)) {
+    bool same = t->dtype == DTYPE_F32 && t->rank == rank;
+    for (int i = 0; same && i < rank; i++) same = t->shape[i] == shape[i];
+    if (!same) {
         struct buf b = { 0 };
         buf_printf(&b, "%s of '%s' is ", name, c->file->path);
         shape_text(&b, t->rank, t->shape);
@@ -182,37 +176,7 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
     return numbers;
 }
 
-// --- doubles -------------------------------------------------------------------------------------
-
-static int64_t doubles_shape(int rank, const int64_t *shape, int64_t out[SAFETENSORS_MAX_RANK])
-{
-    int64_t count = 1;
-    out[0] = 2;
-    for (int i = 0; i < rank; i++) count *= out[i + 1] = shape[i];
-    return count;
-}
-
-// The same for doubles stored as [2, shape]; `rank` and `shape` are those of the doubles.
-static double *calibration_doubles(const struct calibration *c, const char *name, int rank,
-                                   const int64_t *shape, struct err *err)
-{
-    int64_t both[SAFETENSORS_MAX_RANK];
-    const int64_t count = doubles_shape(rank, shape, both);
-    float *halves = calibration_numbers(c, name, rank + 1, both, err);
-    if (!halves) return NULL;
-    double *numbers = xreallocarray(NULL, (size_t)count + 1, sizeof *numbers);
-    for (int64_t i = 0; i < count; i++) numbers[i] = (double)halves[i] + (double)halves[count + i];
-    free(halves);
-    return numbers;
-}
-
-void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
-                                 const int64_t *shape)
-{
-    int64_t both[SAFETENSORS_MAX_RANK];
-    doubles_shape(rank, shape, both);
-    safetensors_writer_declare(w, name, DTYPE_F32, rank + 1, both);
-}
+// --- writing -------------------------------------------------------------------------------------
 
 int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
                              struct err *err)
@@ -226,8 +190,6 @@ int calibration_give_doubles(struct safetensors_writer *w, const double *numbers
     free(halves);
     return status;
 }
-
-// --- writing -------------------------------------------------------------------------------------
 
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source)
@@ -343,18 +305,19 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
             path);
     for (int i = 0; s->kind->sums[i].name; i++) {
         const struct calibration_tensor *t = &s->kind->sums[i];
-        int64_t shape[4];
+        int64_t halves[5] = { 2 };
         int rank;
-        const int64_t count = shape_of(s, t, &rank, shape);
+        const int64_t count = shape_of(s, t, &rank, halves + 1);
         if (!rank) {
             const int64_t tokens = read_count(c, t->name);
             *s->part[i] = (double)tokens;
             if (tokens >= 0) continue;
             return err_set(err, "'%s' does not say how many tokens it was made from", path);
         }
-        double *numbers = calibration_doubles(c, t->name, rank, shape, err);
+        float *numbers = calibration_numbers(c, t->name, rank + 1, halves, err);
         if (!numbers) return -1;
-        memcpy(s->part[i], numbers, (size_t)count * sizeof *numbers);
+        for (int64_t k = 0; k < count; k++)
+            s->part[i][k] = (double)numbers[k] + (double)numbers[count + k];
         free(numbers);
     }
     if (!s->kind->valid || s->kind->valid(s)) return 0;
@@ -403,8 +366,9 @@ int calibration_write(const struct calibration_sums *s, const struct calibration
         safetensors_writer_declare(w, results[i].name, DTYPE_F32, rank, shape);
     }
     for (int i = 0; sums[i].name; i++) {
-        shape_of(s, &sums[i], &rank, shape);
-        if (sums[i].shape[0]) calibration_declare_doubles(w, sums[i].name, rank, shape);
+        int64_t halves[5] = { 2 };
+        shape_of(s, &sums[i], &rank, halves + 1);
+        if (rank) safetensors_writer_declare(w, sums[i].name, DTYPE_F32, rank + 1, halves);
     }
 
     s->kind->compute(s, numbers);
@@ -451,79 +415,53 @@ void calibration_show(const struct calibration *c, const struct sinks *sinks)
 
 // --- merging -------------------------------------------------------------------------------------
 
-// State of a merge.
 struct merging {
-    const struct calibration_kind *kind;
-    char *form;
-    struct calibration_sums *sums;
-    char *model, *files; // of the first
-    char *data;          // hashes of the data sets, joined by "+"
-    char *arithmetic;    // NULL: missing in one
+    struct calibration_sums *sums; // NULL: none yet
+    char *model, *files;           // of the first file
+    char *data;                    // hashes of the data sets, joined by "+"
+    char *arithmetic;              // NULL: missing in one
     int64_t count;
 };
 
-// Adds one more file to the merge.
-static int merge_file(struct merging *m, const char *path, struct err *err)
+// Adds one more open file to the merge.
+static int merge_file(struct merging *m, const struct calibration *c, struct err *err)
 {
-    struct calibration c;
-    if (calibration_open(&c, path, err) < 0) return -1;
-    const struct calibration_kind *kind = calibration_kind_of(&c);
-    const char *model = c.model ? c.model : "", *data = c.data ? c.data : "?";
-    int status = 0;
-    if (m->kind && kind != m->kind) {
-        status = err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
-                         kind->name, m->kind->name);
-    } else if (m->kind && strcmp(model, m->model) != 0) {
-        char *which = files_in_brackets(m->files, c.files);
-        status =
-            err_set(err, "'%s' was made with a different model than the others%s", path, which);
+    const struct calibration_kind *kind = calibration_kind_of(c);
+    const char *path = c->file->path, *model = c->model ? c->model : "";
+    if (m->sums && kind != m->sums->kind)
+        return err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
+                       kind->name, m->sums->kind->name);
+    if (m->sums && strcmp(model, m->model) != 0) {
+        char *which = files_in_brackets(m->files, c->files);
+        err_set(err, "'%s' was made with a different model than the others%s", path, which);
         free(which);
-    }
-    // Names and shapes of the kind's tensors, which must be equal in files that are merged.
-    struct buf b = { 0 };
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
-    for (int64_t i = 0; i < c.file->count; i++) {
-        const struct safetensor *t = &c.file->tensors[i];
-        if (strncmp(t->name, kind->prefix, strlen(kind->prefix)) != 0) continue;
-        buf_puts(&b, t->name);
-        shape_text(&b, t->rank, t->shape);
-    }
-    char *form = buf_take(&b);
-    if (status == 0 && m->form && strcmp(form, m->form) != 0)
-        status = err_set(
-            err, "'%s' has different tensors than the others: is it from another model?", path);
-    if (m->form)
-        free(form);
-    else
-        m->form = form;
-    struct calibration_sums *sums = status == 0 ? calibration_read(&c, err) : NULL;
-    if (!sums) {
-        calibration_close(&c);
         return -1;
     }
+    struct calibration_sums *sums = calibration_read(c, err);
+    if (!sums) return -1;
+    if (!m->sums) {
+        m->sums = sums;
+        m->model = xstrdup(model);
+        m->files = c->files ? xstrdup(c->files) : NULL;
+        m->arithmetic = c->arithmetic ? xstrdup(c->arithmetic) : NULL;
+    } else {
+        const bool same = sums->layers == m->sums->layers && sums->width == m->sums->width;
+        if (same) calibration_add(m->sums, sums);
+        calibration_free(sums);
+        if (!same)
+            return err_set(
+                err, "'%s' has different tensors than the others: is it from another model?", path);
+        const bool both = m->arithmetic && c->arithmetic;
+        if (!both || strcmp(m->arithmetic, c->arithmetic) != 0) {
+            free(m->arithmetic);
+            m->arithmetic = both ? xstrdup("mixed") : NULL;
+        }
+    }
+    const char *data = c->data ? c->data : "?";
     char *joined = m->data ? xasprintf("%s+%s", m->data, data) : xstrdup(data);
     free(m->data);
     m->data = joined;
-    if (!m->kind) m->model = xstrdup(model);
-    if (!m->kind && c.files) m->files = xstrdup(c.files);
-    if (m->kind && m->arithmetic && c.arithmetic && strcmp(m->arithmetic, c.arithmetic) != 0) {
-        free(m->arithmetic);
-        m->arithmetic = xstrdup("mixed");
-    } else if (m->kind && !c.arithmetic) {
-        free(m->arithmetic);
-        m->arithmetic = NULL;
-    } else if (!m->kind && c.arithmetic) {
-        m->arithmetic = xstrdup(c.arithmetic);
-    }
-    if (m->kind) {
-        calibration_add(m->sums, sums);
-        calibration_free(sums);
-    } else {
-        m->sums = sums;
-    }
-    m->kind = kind;
-    m->count += c.count > 0 ? c.count : 0;
-    calibration_close(&c);
+    m->count += c->count > 0 ? c->count : 0;
     return 0;
 }
 
@@ -531,12 +469,15 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
 {
     struct merging m = { 0 };
     int status = 0;
-    for (size_t i = 0; i < count && status == 0; i++) status = merge_file(&m, paths[i], err);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct calibration c;
+        status = calibration_open(&c, paths[i], err);
+        if (status == 0) status = merge_file(&m, &c, err);
+        calibration_close(&c);
+    }
     const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic, m.files };
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the first file gave it
     if (status == 0) status = calibration_write(m.sums, &source, out, err);
     calibration_free(m.sums);
-    free(m.form);
     free(m.model);
     free(m.files);
     free(m.arithmetic);

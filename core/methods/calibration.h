@@ -134,8 +134,7 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c);
 // A writer with the provenance in its metadata.
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source);
-void calibration_declare_doubles(struct safetensors_writer *w, const char *name, int rank,
-                                 const int64_t *shape);
+// Writes doubles as two halves [2, count], whose sum they are.
 int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
                              struct err *err);
 // Merges the sums of several files of one kind and model into one file.
