@@ -161,9 +161,7 @@ static void add_key(void *self, const struct key_row *row)
     const struct help *h = self;
     if (strcmp(row->context, h->everywhere ? "all" : h->context) != 0) return;
     if (h->everywhere && is_replaced(row, h->context)) return;
-    char *label = xasprintf("%-10s", row->key);
-    list_add(h->list, label, row->note, row->command);
-    free(label);
+    list_add(h->list, row->key, row->note, row->command);
 }
 
 void list_open_help(struct view *v, struct keys *keys, const char *context)
@@ -174,10 +172,10 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
     struct help h = { l, context, false };
     keys_each(keys, add_key, &h);
     if (!strcmp(context, "input")) {
-        list_add(l, "Ctrl-R    ", "search the history", "");
-        list_add(l, "Up Down   ", "previous lines", "");
-        list_add(l, "\"\"\"       ", "start and end a text of several lines", "");
-        list_add(l, "          ", "other keys: readline (~/.inputrc)", "");
+        list_add(l, "Ctrl-R", "search the history", "");
+        list_add(l, "Up Down", "previous lines", "");
+        list_add(l, "\"\"\"", "start and end a text of several lines", "");
+        list_add(l, "", "other keys: readline (~/.inputrc)", "");
     }
     list_add(l, "everywhere:", "", "");
     h.everywhere = true;
@@ -187,6 +185,11 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
 }
 
 // --- drawing -------------------------------------------------------------------------------------
+
+const struct item *list_selected(const struct list_view *l)
+{
+    return l->selected < l->shown_count ? &l->items[l->shown[l->selected]] : NULL;
+}
 
 static struct area list_area(const struct list_view *l, struct area screen)
 {
@@ -258,9 +261,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         if (l->top + (size_t)y == l->selected)
             canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
     }
-    if (below && l->selected < l->shown_count) {
+    if (below && list_selected(l)) {
         const struct area under = { rows.x, rows.y + rows.height, rows.width, 2 };
-        const char *note = l->items[l->shown[l->selected]].note;
+        const char *note = list_selected(l)->note;
         struct wrap w = wrap_begin_marked(note, under.width - 2);
         for (int y = 0; y < under.height && *note && wrap_next(&w); y++)
             canvas_text_n(c, under, 1, y, STYLE_NOTICE, w.line, w.length);
@@ -298,8 +301,8 @@ static void hint_arguments(struct view *v, const struct command *command, const 
 static void choose(struct view *v, const struct shell *shell)
 {
     struct list_view *l = &v->list;
-    if (l->selected >= l->shown_count) return;
-    char *value = xstrdup(l->items[l->shown[l->selected]].value);
+    if (!list_selected(l)) return;
+    char *value = xstrdup(list_selected(l)->value);
     if (l->kind == LIST_PICKER) {
         picker_choose(v, value, shell);
     } else if (l->kind == LIST_PALETTE) {
@@ -312,27 +315,23 @@ static void choose(struct view *v, const struct shell *shell)
             v->insert = xasprintf("%s%s", value, strchr(value, ' ') ? "" : " ");
             hint_arguments(v, command, value);
         }
-        list_release(&v->list);
-    } else {
-        list_release(&v->list);
     }
+    if (l->kind != LIST_PICKER) list_release(l);
     free(value);
 }
 
 void list_act(struct view *v, const char *action, const struct shell *shell)
 {
     struct list_view *l = &v->list;
-    const size_t last = l->shown_count ? l->shown_count - 1 : 0;
-    const size_t page = l->height > 1 ? (size_t)l->height - 1 : 1;
+    const int last = l->shown_count ? (int)l->shown_count - 1 : 0;
     const size_t before = l->selected;
+    int at = (int)l->selected;
     if (!strcmp(action, "up"))
-        l->selected = l->selected ? l->selected - 1 : last;
+        l->selected = (size_t)(at ? at - 1 : last);
     else if (!strcmp(action, "down"))
-        l->selected = l->selected < last ? l->selected + 1 : 0;
-    else if (!strcmp(action, "page-up"))
-        l->selected = l->selected > page ? l->selected - page : 0;
-    else if (!strcmp(action, "page-down"))
-        l->selected = l->selected + page < last ? l->selected + page : last;
+        l->selected = (size_t)(at < last ? at + 1 : 0);
+    else if (position_move(action, &at, last, l->height > 1 ? l->height - 1 : 1))
+        l->selected = (size_t)at;
     else if (!strcmp(action, "choose")) {
         choose(v, shell);
         return;

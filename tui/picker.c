@@ -283,8 +283,8 @@ void picker_look(struct view *v)
 {
     const struct list_view *l = &v->list;
     if (l->kind != LIST_PICKER || strcmp(l->what, "image") != 0) return;
-    if (l->selected >= l->shown_count) return;
-    const char *path = l->items[l->shown[l->selected]].value;
+    if (!list_selected(l)) return;
+    const char *path = list_selected(l)->value;
     free(v->preview);
     v->preview = is_folder(path) ? NULL : xstrdup(path);
 }
@@ -293,8 +293,7 @@ void picker_draw(struct view *v, struct canvas *c, struct area area)
 {
     const struct list_view *l = &v->list;
     const struct preview *p = l->preview;
-    if (l->selected >= l->shown_count || !p) return;
-    if (strcmp(p->path, l->items[l->shown[l->selected]].value) != 0) return;
+    if (!p || !list_selected(l) || strcmp(p->path, list_selected(l)->value) != 0) return;
     if (!p->image.pixels) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "cannot be displayed");
         return;

@@ -15,9 +15,10 @@ char *picker_dropped(const char *text);
 // The path as an argument of a command line.
 char *picker_quote(const char *path);
 
-// From list.c, for filling a list.
+// From list.c.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
 struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value);
 void list_ready(struct view *v);
+const struct item *list_selected(const struct list_view *l); // NULL: none
 
 #endif

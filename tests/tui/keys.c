@@ -341,7 +341,7 @@ static void test_help_rows(void **state)
     list_open_help(v, k, "settings");
     int pages = 0;
     for (size_t i = 0; i < v->list.count; i++)
-        if (!strncmp(v->list.items[i].label, "PageUp ", 7)) {
+        if (!strcmp(v->list.items[i].label, "PageUp")) {
             assert_string_equal(v->list.items[i].note, "one page up");
             pages++;
         }
@@ -352,7 +352,7 @@ static void test_help_rows(void **state)
     list_open_help(v, k, "settings");
     pages = 0;
     for (size_t i = 0; i < v->list.count; i++)
-        pages += !strncmp(v->list.items[i].label, "PageUp ", 7) &&
+        pages += !strcmp(v->list.items[i].label, "PageUp") &&
                  !strncmp(v->list.items[i].note, "bound by /bind", 14);
     assert_int_equal(pages, 1);
     keys_free(k);
