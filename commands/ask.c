@@ -18,13 +18,6 @@ static char *system_text(const struct engine *e)
 
 // --- here ----------------------------------------------------------------------------------------
 
-static bool report_progress(void *self, struct pace *pace, int64_t step, int64_t steps)
-{
-    const struct shell *shell = self;
-    sinks_progress(shell->sinks, pace, "answering", (double)step, (double)steps);
-    return !shell->quit;
-}
-
 static void report_end(const struct shell *shell, const struct ask_report *report, const char *out)
 {
     char *text = ask_report_text(report, out), *beside = ask_temporary(out);
@@ -40,7 +33,7 @@ static void report_end(const struct shell *shell, const struct ask_report *repor
 
 static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct ask_work w = { .progress = report_progress, .self = shell };
+    struct ask_work w = { 0 };
     if (ask_options_read(&w.options, argc, argv, err) < 0) return -1;
     char *system = system_text(shell->engine);
     if (!w.options.system) w.options.system = system;

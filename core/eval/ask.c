@@ -9,7 +9,6 @@
 
 #include "core/adapter/provenance.h"
 #include "core/base/mem.h"
-#include "core/base/pace.h"
 #include "core/base/utf8.h"
 #include "core/data/notices.h"
 #include "core/engine/engine.h"
@@ -20,7 +19,7 @@
 #include "core/talk/conversation.h"
 
 struct asking {
-    const struct ask_work *w;
+    struct grid *grid;
     const struct ask_options *o;
     struct engine *engine;
     struct ranks *ranks;
@@ -194,8 +193,9 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
 static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, struct err *err)
 {
     const int ranks = ranks_count(a->ranks), number = ranks_number(a->ranks);
-    struct pace pace = pace_from(0);
+    struct grid *g = a->grid;
     int status = 0;
+    g->pace = pace_from(0);
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
         const struct ask_question *q = &a->data.list[todo[i]];
         if (asked_stages(a) || grid_deals(i, ranks, number)) {
@@ -210,8 +210,10 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
         if (a->round.length && number == 0)
             status = ask_output_write(&a->output, a->round.data, a->round.length, err);
         buf_clear(&a->round);
-        if (status == 0 && !a->report.stopped)
-            a->report.stopped = !a->w->progress(a->w->self, &pace, i, steps) && i < steps;
+        if (status < 0 || a->report.stopped) continue;
+        grid_progress(g, "answering", (double)i, (double)steps);
+        const bool stop = g->job ? job_agree(g->job) != JOB_GO : grid_stopped(g);
+        a->report.stopped = stop && i < steps;
     }
     return status;
 }
@@ -267,26 +269,10 @@ static int open_outputs(struct asking *a, struct ask_output *former, char **temp
     return ask_output_open(&a->output, *temporary, &a->provenance, err);
 }
 
-// Opens the outputs and marks the samples that they have.
-static int open_files(struct asking *a, struct ask_output *former, char **temporary,
-                      struct err *err)
-{
-    if (open_outputs(a, former, temporary, err) < 0) return -1;
-    if (a->output.earlier)
-        sinks_notice(
-            engine_sinks(a->engine),
-            "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
-            "template and preprocessor: make sure that they are as they were",
-            a->o->out);
-    if ((a->report.there = ask_mark_done(&a->data, &a->output, err)) < 0) return -1;
-    for (size_t i = 0; i < a->output.count; i++) a->report.errors += !a->output.lines[i].pictures;
-    return 0;
-}
-
 static int ask(struct grid *g, size_t cell, struct err *err)
 {
     struct ask_work *w = g->self;
-    struct asking a = { .w = w,
+    struct asking a = { .grid = g,
                         .o = &w->options,
                         .engine = g->engine,
                         .ranks = g->job ? g->job->ranks : NULL,
@@ -302,7 +288,16 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     int status = state_now(&a, &a.provenance, err);
     if (status == 0)
         status = ask_data_read(&a.data, g->cells[cell].set.data, g->cells[cell].set.images, err);
-    if (status == 0 && first) status = open_files(&a, &former, &temporary, err);
+    if (status == 0 && first && (status = open_outputs(&a, &former, &temporary, err)) == 0) {
+        if (a.output.earlier)
+            sinks_notice(
+                engine_sinks(a.engine),
+                "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
+                "template and preprocessor: make sure that they are as they were",
+                a.o->out);
+        if ((r->there = ask_mark_done(&a.data, &a.output, err)) < 0) status = -1;
+        for (size_t i = 0; i < a.output.count; i++) r->errors += !a.output.lines[i].pictures;
+    }
     if (status == 0) {
         // The samples to answer, as rank 0 knows them.
         todo = xcalloc((size_t)a.data.set.count + 1, sizeof *todo);

@@ -2,7 +2,7 @@
 // evaluation without a metric, as a plan of a grid.
 //
 //   struct grid g = grid_of_engine(e);                 // its model and settings; a job sets g.job
-//   struct ask_work w = { .progress = tell, .self = me };
+//   struct ask_work w = { 0 };
 //   if (ask_options_read(&w.options, argc, argv, &err) < 0) ...
 //   g.self = &w;
 //   grid_add(&g, NULL, settings)->set = w.options.set;
@@ -52,15 +52,12 @@ struct ask_report {
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none
-    bool stopped;             // by `progress`, or because the engine was cancelled
+    bool stopped;             // the job was stopped, or the engine cancelled
     bool waits;               // with `again`: `out` is unchanged until all are answered
 };
 
 struct ask_work {
     struct ask_options options;
-    // Called after each sample, with ranks in all of them after each round; false stops.
-    bool (*progress)(void *self, struct pace *pace, int64_t step, int64_t steps);
-    void *self;
     struct ask_report report; // out
 };
 // Also fails if a setting changed during the run, or if every line of --out is an error. Written

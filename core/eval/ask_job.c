@@ -84,13 +84,6 @@ static void settle(struct settings *s, const struct model *model)
 
 // --- the job -------------------------------------------------------------------------------------
 
-static bool report(void *self, struct pace *pace, int64_t step, int64_t steps)
-{
-    struct job *j = self;
-    job_progress(j, pace, (double)step, (double)steps, NAN);
-    return job_agree(j) == JOB_GO;
-}
-
 struct watch {
     struct job *job;
     struct engine *engine;
@@ -106,7 +99,7 @@ static void between(void *self)
 
 static int run(struct job *j, struct err *err)
 {
-    struct ask_work w = { .progress = report, .self = j };
+    struct ask_work w = { 0 };
     struct sinks sinks = { 0 }; // an answer's events are lines of the file
     struct change *changes = NULL;
     const struct setting *row;
@@ -131,6 +124,7 @@ static int run(struct job *j, struct err *err)
 
     struct grid g = grid_of_engine(e);
     g.job = j;
+    g.sinks = j->sinks;
     g.self = &w;
     grid_add(&g, NULL, settings_copy(j->settings))->set = w.options.set;
     if (status == 0) status = grid_run(&g, &ask_plan, err);

@@ -106,24 +106,6 @@ static void note_sample(struct running *r, int64_t index)
     sample_release(&s);
 }
 
-// Checks the data, and the pictures of the samples in the sums, which earlier versions did not
-// record.
-static int check_inputs(struct running *r, const char *data, const char *place, struct err *err)
-{
-    if (!place) return err_set(err, "'%s' is not the state of this job", r->state);
-    char *end, *was_data = xstrndup(data, (size_t)(place - data));
-    r->next = strtoll(place + 1, &end, 10);
-    for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++) note_sample(r, i);
-    char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
-    const struct identity was = { .data = was_data, .pictures = was_pictures }, is = {
-        .data = r->hash, .pictures = r->pictures, .data_path = r->o.set.data
-    };
-    const int status = identity_same(&was, &is, err);
-    free(was_data);
-    free(was_pictures);
-    return status;
-}
-
 // Continues with the sums of an earlier process; without such a file, starts from the beginning.
 static int resume(struct running *r, struct err *err)
 {
@@ -134,7 +116,20 @@ static int resume(struct running *r, struct err *err)
     // "data" is the hash, the index of the next sample, the hash of the pictures before it, and the
     // provenance: "HASH@12:HASH adapter=..."
     const char *place = c.data ? strchr(c.data, '@') : NULL;
-    if (status == 0) status = check_inputs(r, c.data, place, err);
+    if (status == 0 && !place) status = err_set(err, "'%s' is not the state of this job", r->state);
+    if (status == 0) {
+        char *end, *was_data = xstrndup(c.data, (size_t)(place - c.data));
+        r->next = strtoll(place + 1, &end, 10);
+        for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++) note_sample(r, i);
+        // Earlier versions did not record the pictures.
+        char *was_pictures = *end == ':' ? xstrndup(end + 1, strcspn(end + 1, " ")) : NULL;
+        const struct identity was = { .data = was_data, .pictures = was_pictures }, is = {
+            .data = r->hash, .pictures = r->pictures, .data_path = r->o.set.data
+        };
+        status = identity_same(&was, &is, err);
+        free(was_data);
+        free(was_pictures);
+    }
     if (status == 0 && c.arithmetic && strcmp(c.arithmetic, arithmetic_of(r)) != 0)
         status = err_set(
             err,

@@ -73,7 +73,6 @@ struct side {
 
 struct comparing {
     struct grid *g;
-    const struct compare_work *w;
     struct compared_data *d;
     struct dataset data;
     struct side side[2];
@@ -461,35 +460,6 @@ static void sum_up(struct compared_data *d)
     free(distance);
 }
 
-static void open_side(struct comparing *c, int k)
-{
-    struct side *s = &c->side[k];
-    const struct grid *g = c->g;
-    s->comparing = c;
-    s->number = k;
-    s->meter.model = g->model;
-    struct hook hook = compare_meter_hook(&s->meter, g->cells[k].settings);
-    hooks_add(&s->hooks, &hook);
-    hook = step_logits_hook(&s->logits);
-    if (k == 0) hooks_add(&s->hooks, &hook);
-    if (g->job) job_hooks(g->job, &s->hooks);
-    s->request = (struct evaluate_request){
-        .model = g->model,
-        .backend = g->backend,
-        .settings = g->cells[k].settings,
-        .hooks = &s->hooks,
-        .data = &c->data,
-        .first = c->done,
-        .limit = c->w->options.limit,
-        .metric = c->w->options.metric,
-        .notices = &s->notices,
-        .report = report,
-        .answered = answered,
-        .self = s,
-        .cancel = grid_cancel(g),
-    };
-}
-
 // One sample on both sides; *more: there may be others.
 static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
                        struct err *err)
@@ -519,7 +489,7 @@ static int compare(struct grid *g, size_t cell, struct err *err)
 {
     struct compare_work *w = g->self;
     struct compared_data *d = &w->result;
-    struct comparing c = { .g = g, .w = w, .d = d };
+    struct comparing c = { .g = g, .d = d };
     struct evaluating *v[2];
     struct err later;
     bool more = true;
@@ -535,7 +505,28 @@ static int compare(struct grid *g, size_t cell, struct err *err)
     status = grid_keep(g, cell, "compare.jsonl", of, take_sample, &c, err);
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);
     for (int k = 0; k < 2; k++) {
-        open_side(&c, k);
+        struct side *s = &c.side[k];
+        s->comparing = &c;
+        s->number = k;
+        s->meter.model = g->model;
+        struct hook hook = compare_meter_hook(&s->meter, g->cells[k].settings);
+        hooks_add(&s->hooks, &hook);
+        hook = step_logits_hook(&s->logits);
+        if (k == 0) hooks_add(&s->hooks, &hook);
+        if (g->job) job_hooks(g->job, &s->hooks);
+        s->request = (struct evaluate_request){ .model = g->model,
+                                                .backend = g->backend,
+                                                .settings = g->cells[k].settings,
+                                                .hooks = &s->hooks,
+                                                .data = &c.data,
+                                                .first = c.done,
+                                                .limit = w->options.limit,
+                                                .metric = w->options.metric,
+                                                .notices = &s->notices,
+                                                .report = report,
+                                                .answered = answered,
+                                                .self = s,
+                                                .cancel = grid_cancel(g) };
         v[k] = evaluate_open(&c.side[k].request, &d->evaluation[k]);
     }
     g->pace = pace_from((double)c.done);

@@ -32,14 +32,6 @@ static void reader_init(struct reader *r, const struct model *m, const atomic_bo
     r->logits = xreallocarray(NULL, (size_t)(ROWS * m->decoder.config.vocab), sizeof *r->logits);
 }
 
-static int read_piece(struct reader *r, const struct sequence *s)
-{
-    arena_reset(&r->arena, (struct arena_mark){ 0 });
-    model_pass(r->model, true); // as the file was written
-    struct tensor *h = splice(&r->g, &r->model->decoder.embed, s, 0, NULL, NULL, 0);
-    return decoder_forward(&r->g, &r->model->decoder, NULL, s, h, LOGITS_HIDDEN, true, &r->hidden);
-}
-
 // Logits of rows first..first+n of the piece.
 static int read_logits(struct reader *r, int64_t first, int64_t n)
 {
@@ -75,18 +67,6 @@ struct sums {
     int64_t same;
 };
 
-static int check_logits(const struct reader *r, int64_t n, int64_t first, struct err *err)
-{
-    const int64_t vocab = r->model->decoder.config.vocab;
-    for (int64_t k = 0; k < n; k++) {
-        const char *damage = logits_damage(r->logits + k * vocab, vocab);
-        if (damage)
-            return err_set(err, "'%s' computed %s for token %lld of the text: %s", r->model->name,
-                           damage, (long long)(first + k + 1), DAMAGED);
-    }
-    return 0;
-}
-
 static void add_token(struct sums *s, const float *a, const float *b, int64_t vocab, int32_t next)
 {
     int64_t best[2];
@@ -115,7 +95,13 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
     const int64_t vocab = r[0].model->decoder.config.vocab;
     const struct load_progress *p = sums->progress;
     for (int i = 0; i < 2; i++) {
-        if (read_piece(&r[i], s) < 0) return reader_failed(&r[i], err);
+        const struct decoder *d = &r[i].model->decoder;
+        struct graph *g = &r[i].g;
+        arena_reset(&r[i].arena, (struct arena_mark){ 0 });
+        model_pass(r[i].model, true); // with an adapter for pictures, as the file was written
+        struct tensor *h = splice(g, &d->embed, s, 0, NULL, NULL, 0);
+        if (decoder_forward(g, d, NULL, s, h, LOGITS_HIDDEN, true, &r[i].hidden) < 0)
+            return reader_failed(&r[i], err);
         sums->done += (uint64_t)s->n;
         if (p && !p->report(p->self, sums->done, sums->all)) return err_set(err, "cancelled");
     }
@@ -123,33 +109,21 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
         const int64_t n = s->n - 1 - from < ROWS ? s->n - 1 - from : ROWS;
         for (int i = 0; i < 2; i++)
             if (read_logits(&r[i], from, n) < 0) return reader_failed(&r[i], err);
-        for (int i = 0; i < 2; i++)
-            if (check_logits(&r[i], n, from, err) < 0) return -1;
-        for (int64_t k = 0; k < n; k++)
-            add_token(sums, r[0].logits + k * vocab, r[1].logits + k * vocab, vocab,
-                      s->ids[from + k + 1]);
+        for (int64_t k = 0; k < n; k++) {
+            const float *logits[] = { r[0].logits + k * vocab, r[1].logits + k * vocab };
+            for (int i = 0; i < 2; i++) {
+                const char *damage = logits_damage(logits[i], vocab);
+                if (damage)
+                    return err_set(err, "'%s' computed %s for token %lld of the text: %s",
+                                   r[i].model->name, damage, (long long)(from + k + 1), DAMAGED);
+            }
+            add_token(sums, logits[0], logits[1], vocab, s->ids[from + k + 1]);
+        }
     }
     return 0;
 }
 
 // --- the text ------------------------------------------------------------------------------------
-
-static int add_text(struct sums *sums, struct reader r[2], const struct ids *ids, struct err *err)
-{
-    int status = 0;
-    const int64_t window = r[0].model->decoder.config.window;
-    const int64_t piece = window && window < PIECE ? window : PIECE;
-    for (int64_t i = 0, all = (int64_t)ids->count; i < all - 1 && status == 0; i += piece) {
-        const struct model *m = r[0].model;
-        struct sequence s;
-        sequence_init(&s, all - i < piece ? all - i : piece, 1);
-        memcpy(s.ids, ids->data + i, (size_t)s.n * sizeof *s.ids);
-        if (m->family->positions) m->family->positions(m, NULL, &s);
-        status = add_piece(sums, r, &s, err);
-        sequence_release(&s);
-    }
-    return status;
-}
 
 static int read_ids(const struct model *m, const char *text, struct ids *ids, struct err *err)
 {
@@ -179,7 +153,16 @@ static int compare_models(const struct model *a, const struct model *b, const ch
     sums.all = 2 * (uint64_t)ids.count;
     reader_init(&r[0], a, cancel);
     reader_init(&r[1], b, cancel);
-    if (status == 0) status = add_text(&sums, r, &ids, err);
+    const int64_t window = a->decoder.config.window;
+    const int64_t piece = window && window < PIECE ? window : PIECE;
+    for (int64_t i = 0, all = (int64_t)ids.count; i < all - 1 && status == 0; i += piece) {
+        struct sequence s;
+        sequence_init(&s, all - i < piece ? all - i : piece, 1);
+        memcpy(s.ids, ids.data + i, (size_t)s.n * sizeof *s.ids);
+        if (a->family->positions) a->family->positions(a, NULL, &s);
+        status = add_piece(&sums, r, &s, err);
+        sequence_release(&s);
+    }
     for (int i = 0; i < 2; i++) {
         arena_release(&r[i].arena);
         free(r[i].logits);

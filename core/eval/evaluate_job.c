@@ -169,15 +169,6 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the state file ------------------------------------------------------------------------------
 
-// Counts a sample once, however many of its questions could not be scored.
-static void note_skipped(struct evaluate_work *w, const cJSON *line, int64_t done)
-{
-    const cJSON *why = json_get(line, "skipped");
-    if (done != w->marred) w->result.skipped++;
-    w->marred = done;
-    if (!w->result.why && cJSON_IsString(why)) w->result.why = xstrdup(why->valuestring);
-}
-
 // {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
 static bool take_line(void *self, const cJSON *line)
 {
@@ -193,7 +184,11 @@ static bool take_line(void *self, const cJSON *line)
     w->grid->number++;
     if (w->submission && index >= 0) submission_add(w->submission, index, answer);
     if (!(m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))) {
-        note_skipped(w, line, w->first);
+        // Counts a sample once, however many of its questions could not be scored.
+        const char *why = cJSON_GetStringValue(json_get(line, "skipped"));
+        if (w->first != w->marred) e->skipped++;
+        w->marred = w->first;
+        if (!e->why && why) e->why = xstrdup(why);
         return true;
     }
     evaluation_note(e, &(struct evaluated){ .metric = m,
@@ -224,17 +219,6 @@ static bool shows_pictures(const struct evaluate_options *o)
     return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);
 }
 
-// Adds the hash of the sample's pictures to the line of its first question.
-static void put_pictures(struct evaluate_work *w, const struct evaluated *e, cJSON *line)
-{
-    char hex[HASH_HEX] = "";
-    if (!shows_pictures(&w->options) || e->done == w->pictured) return;
-    identity_add_pictures_at(&w->data, e->index, hex, seen(w));
-    cJSON_AddNumberToObject(line, "at", (double)e->index);
-    cJSON_AddStringToObject(line, "pictures", hex);
-    w->pictured = e->done;
-}
-
 static int write_line(struct evaluate_work *w, const struct evaluated *e)
 {
     cJSON *line = cJSON_CreateObject();
@@ -255,7 +239,14 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         // A job that resumes on another machine may group passes differently.
         if (w->result.batch > 1) cJSON_AddNumberToObject(line, "batch", w->result.batch);
     }
-    put_pictures(w, e, line);
+    // The line of a sample's first question has the hash of its pictures.
+    if (shows_pictures(&w->options) && e->done != w->pictured) {
+        char hex[HASH_HEX] = "";
+        identity_add_pictures_at(&w->data, e->index, hex, seen(w));
+        cJSON_AddNumberToObject(line, "at", (double)e->index);
+        cJSON_AddStringToObject(line, "pictures", hex);
+        w->pictured = e->done;
+    }
     const char *answer = evaluated_answer(e);
     if (w->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
     if (w->submission && answer) cJSON_AddStringToObject(line, "answer", answer);

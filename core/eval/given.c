@@ -188,38 +188,18 @@ static char *key_of(const char *prompt, enum pass pass)
     return key;
 }
 
-static bool takes_part(const struct given *g, size_t id, const char *prompt, enum pass pass)
-{
-    return pass == BY_ORDER ? !g->of_id[id].matched : prompt != NULL;
-}
-
-// The candidates are `lines` lines, then `questions` questions, all of one id and key. Equal
-// answers (of a program that was run twice) count as one.
-static void pair(struct given *g, const struct candidate *c, size_t lines, size_t questions,
-                 enum pass pass)
-{
-    bool same = pass != BY_ORDER || questions == 1;
-    for (size_t i = 1; i < lines; i++)
-        same &= !strcmp(g->lines[c[i].at].text, g->lines[c[0].at].text);
-    if (!lines || !questions || (lines != questions && !same)) return;
-    for (size_t i = 0; i < questions; i++)
-        g->questions[c[lines + i].at].line = c[lines == questions ? i : 0].at;
-    for (size_t i = 0; i < lines; i++) g->lines[c[i].at].used = true;
-    g->of_id[c->id].matched = true;
-}
-
 static void match_by(struct given *g, enum pass pass)
 {
     struct candidate *all = xcalloc(g->line_count + g->question_count + 1, sizeof *all);
     size_t count = 0;
     for (size_t i = 0; i < g->line_count; i++) {
         const struct given_line *l = &g->lines[i];
-        if (!l->used && takes_part(g, l->id, l->prompt, pass))
+        if (!l->used && (pass == BY_ORDER ? !g->of_id[l->id].matched : l->prompt != NULL))
             all[count++] = (struct candidate){ l->id, key_of(l->prompt, pass), false, i };
     }
     for (size_t i = 0; i < g->question_count; i++) {
         const struct given_question *q = &g->questions[i];
-        if (q->line == none && takes_part(g, q->id, q->prompt, pass))
+        if (q->line == none && (pass != BY_ORDER || !g->of_id[q->id].matched))
             all[count++] = (struct candidate){ q->id, key_of(q->prompt, pass), true, i };
     }
     if (count) qsort(all, count, sizeof *all, compare);
@@ -228,7 +208,18 @@ static void match_by(struct given *g, enum pass pass)
         for (end = i; end < count && all[end].id == all[i].id && !strcmp(all[end].key, all[i].key);
              end++)
             lines += !all[end].question;
-        pair(g, &all[i], lines, end - i - lines, pass);
+        // Pairs lines and questions of one id and key. Equal answers (of a program that was run
+        // twice) count as one.
+        const struct candidate *c = &all[i];
+        const size_t questions = end - i - lines;
+        bool same = pass != BY_ORDER || questions == 1;
+        for (size_t k = 1; k < lines; k++)
+            same &= !strcmp(g->lines[c[k].at].text, g->lines[c[0].at].text);
+        if (!lines || !questions || (lines != questions && !same)) continue;
+        for (size_t k = 0; k < questions; k++)
+            g->questions[c[lines + k].at].line = c[lines == questions ? k : 0].at;
+        for (size_t k = 0; k < lines; k++) g->lines[c[k].at].used = true;
+        g->of_id[c->id].matched = true;
     }
     for (size_t i = 0; i < count; i++) free(all[i].key);
     free(all);

@@ -34,13 +34,6 @@ struct grid grid_of_engine(struct engine *e)
                           .reported = clock_seconds() };
 }
 
-static bool is_taken(const struct grid *g, const char *name)
-{
-    bool taken = g->reserved && !strcmp(name, g->reserved);
-    for (size_t i = 0; i < g->count; i++) taken |= !strcmp(g->cells[i].name, name);
-    return taken;
-}
-
 // Never a hidden folder. The same cells in the same order get the same names.
 static char *make_name(const struct grid *g, const char *text)
 {
@@ -52,7 +45,10 @@ static char *make_name(const struct grid *g, const char *text)
     }
     if (!b.length) buf_putc(&b, '_');
     char *plain = buf_take(&b), *name = xstrdup(plain);
-    for (int number = 2; is_taken(g, name); number++) {
+    for (int number = 2;; number++) {
+        bool taken = g->reserved && !strcmp(name, g->reserved);
+        for (size_t i = 0; i < g->count; i++) taken |= !strcmp(g->cells[i].name, name);
+        if (!taken) break;
         free(name);
         name = xasprintf("%s-%d", plain, number);
     }
@@ -202,7 +198,7 @@ void grid_progress(struct grid *g, const char *doing, double done, double all)
 {
     const struct job *j = g->job;
     const double now = clock_seconds();
-    if (!j && now - g->reported < 0.2) return;
+    if (!j && done < all && now - g->reported < 0.2) return;
     g->reported = now;
     grid_report(g, (struct event_progress){ .job = j ? j->id : 0,
                                             .what = j && j->kind ? j->kind->name : doing,
@@ -266,20 +262,6 @@ static int run_cells(struct grid *g, const struct grid_plan *plan, const size_t 
     return 0;
 }
 
-// Shares the errors of failed cells, as the first rank of their group knows them.
-static void share_failures(struct grid *g, const size_t *order)
-{
-    const size_t ranks = (size_t)ranks_count(g->job->ranks);
-    for (size_t i = 0; i < g->count; i++) {
-        struct grid_cell *c = &g->cells[order[i]];
-        struct err why = { 0 };
-        const size_t first = (i % g->groups * ranks + g->groups - 1) / g->groups;
-        if (c->why) err_set(&why, "%s", c->why);
-        ranks_share(g->job->ranks, &why, sizeof why, (int)first);
-        if (*why.text && !c->why) c->why = xstrdup(why.text);
-    }
-}
-
 // Runs the groups of a job's ranks side by side.
 static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t *order,
                       struct err *err)
@@ -301,7 +283,16 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     j->ranks = all;
     if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have finished before
     if (any[0] > 0) return JOB_STOPPED;
-    share_failures(g, order);
+    // Shares the errors of failed cells, as the first rank of their group knows them.
+    const size_t ranks = (size_t)ranks_count(all);
+    for (size_t i = 0; i < g->count; i++) {
+        struct grid_cell *c = &g->cells[order[i]];
+        struct err why = { 0 };
+        if (c->why) err_set(&why, "%s", c->why);
+        ranks_share(all, &why, sizeof why,
+                    (int)((i % g->groups * ranks + g->groups - 1) / g->groups));
+        if (*why.text && !c->why) c->why = xstrdup(why.text);
+    }
     if (g->last.steps > 0)
         sinks_emit(g->sinks, &(struct event){ .kind = EVENT_PROGRESS, .progress = &g->last });
     return 0;
