@@ -53,12 +53,6 @@ const char *new_model_shape(int index)
     return s ? s->name : NULL;
 }
 
-const char *new_model_about(int index)
-{
-    const struct shape *s = shape_at(index);
-    return s ? s->about : NULL;
-}
-
 void new_model_add(void *counts, const struct shape_tensor *t)
 {
     struct new_model_counts *n = counts;

@@ -32,9 +32,8 @@ struct new_model_counts {
     uint64_t bytes; // of the weights
 };
 
-// Name and one line of help of each shape; NULL after the last (for completion and help).
+// Name of each shape; NULL after the last.
 const char *new_model_shape(int index);
-const char *new_model_about(int index);
 
 // Counts a tensor.
 void new_model_add(void *counts, const struct shape_tensor *t);

@@ -155,44 +155,33 @@
     "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
     "\"resample\": 3, \"size\": 448}"
 // Shapes of which the published configs are given.
-#define PUBLISHED(id, title, text, pictures, rows, ordinary)                                 \
-    {                                                                                        \
-        .name = id, .about = title, .config = text, .preprocessor = pictures, .vocab = rows, \
-        .words = ordinary, .tokens = TOKENS_LLAMA3, .tower = TOWER_OWN, .spread = 0.02       \
+#define PUBLISHED(id, text, pictures, rows, ordinary)                                           \
+    {                                                                                           \
+        .name = id, .config = text, .preprocessor = pictures, .vocab = rows, .words = ordinary, \
+        .tokens = TOKENS_LLAMA3, .tower = TOWER_OWN, .spread = 0.02                             \
     }
-#define LLAVA(id, title, text, numbers, encoder, projector)                               \
-    {                                                                                     \
-        .name = id, .about = title, text, numbers, encoder, .projector_layers = projector \
+#define LLAVA(id, text, numbers, encoder, projector)                      \
+    {                                                                     \
+        .name = id, text, numbers, encoder, .projector_layers = projector \
     }
 
 static const struct shape shapes[] = {
-    LLAVA("llama-3.2-1b+siglip-so400m", "LLaVA of Llama-3.2-1B and SigLIP-So400M/384", LLAMA_1B,
-          LLAMA_3_2, SIGLIP_SO400M, 2),
-    LLAVA("llama-3.2-3b+siglip-so400m", "LLaVA of Llama-3.2-3B and SigLIP-So400M/384", LLAMA_3B,
-          LLAMA_3_2, SIGLIP_SO400M, 2),
-    PUBLISHED("llama-3.2-1b+moonvit", "LLaVA of Llama-3.2-1B and MoonViT (native resolution)",
+    LLAVA("llama-3.2-1b+siglip-so400m", LLAMA_1B, LLAMA_3_2, SIGLIP_SO400M, 2),
+    LLAVA("llama-3.2-3b+siglip-so400m", LLAMA_3B, LLAMA_3_2, SIGLIP_SO400M, 2),
+    PUBLISHED("llama-3.2-1b+moonvit",
               LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("2048", "16", "32", "64")), MOONVIT_PICTURES,
               128256, 128000),
-    PUBLISHED("llama-3.2-3b+moonvit", "LLaVA of Llama-3.2-3B and MoonViT (native resolution)",
+    PUBLISHED("llama-3.2-3b+moonvit",
               LLAVA_NATIVE(MOONVIT, LLAMA_3_2_TEXT("3072", "28", "24", "128")), MOONVIT_PICTURES,
               128256, 128000),
-    { .name = "llama-3.2-1b", .about = "Llama-3.2-1B, text only", LLAMA_1B, LLAMA_3_2 },
-    { .name = "qwen3-0.6b",
-      .about = "Qwen3-0.6B, text only",
-      DECODER("qwen3", 28, 1024, 16, 8, 128, 3072),
-      QWEN3 },
-    { .name = "qwen3-1.7b",
-      .about = "Qwen3-1.7B, text only",
-      DECODER("qwen3", 28, 2048, 16, 8, 128, 6144),
-      QWEN3 },
-    LLAVA("llava-1.5-7b", "LLaVA-1.5-7B: Vicuna-7B and CLIP ViT-L/336", LLAMA_7B, VICUNA,
-          CLIP_L_336, 2),
-    LLAVA("llava-1.5-13b", "LLaVA-1.5-13B: Vicuna-13B and CLIP ViT-L/336", LLAMA_13B, VICUNA,
-          CLIP_L_336, 2),
+    { .name = "llama-3.2-1b", LLAMA_1B, LLAMA_3_2 },
+    { .name = "qwen3-0.6b", DECODER("qwen3", 28, 1024, 16, 8, 128, 3072), QWEN3 },
+    { .name = "qwen3-1.7b", DECODER("qwen3", 28, 2048, 16, 8, 128, 6144), QWEN3 },
+    LLAVA("llava-1.5-7b", LLAMA_7B, VICUNA, CLIP_L_336, 2),
+    LLAVA("llava-1.5-13b", LLAMA_13B, VICUNA, CLIP_L_336, 2),
     // The conversion to transformers' layout adds rows for <image> and <video> behind Qwen2's, and
     // fills up to 64 (convert_llava_onevision_weights_to_hf.py).
     { .name = "llava-onevision-0.5b",
-      .about = "LLaVA-OneVision-0.5B: Qwen2-0.5B and SigLIP-So400M/384",
       DECODER("qwen2", 24, 896, 14, 2, 64, 4864),
       .vocab = 152000,
       .tied = true,
@@ -201,7 +190,6 @@ static const struct shape shapes[] = {
       ONEVISION,
       .projector_layers = 2 },
     { .name = "llava-onevision-7b",
-      .about = "LLaVA-OneVision-7B: Qwen2-7B and SigLIP-So400M/384",
       DECODER("qwen2", 28, 3584, 28, 4, 128, 18944),
       .vocab = 152128,
       QWEN2,
@@ -209,20 +197,17 @@ static const struct shape shapes[] = {
       ONEVISION,
       .projector_layers = 2 },
     { .name = "llava-next-7b",
-      .about = "LLaVA-Next-7B (LLaVA-1.6): Vicuna-7B and CLIP ViT-L/336",
       LLAMA_7B,
       VICUNA,
       CLIP_L_336,
       .family = "llava-next",
       .tiles = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]",
       .projector_layers = 2 },
-    PUBLISHED("qwen2.5-vl-3b", "Qwen2.5-VL-3B",
-              QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"), QWEN2_5_VL_PICTURES,
-              151936, 151643),
-    PUBLISHED("qwen2.5-vl-7b", "Qwen2.5-VL-7B",
-              QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"), QWEN2_5_VL_PICTURES,
-              152064, 151643),
-    PUBLISHED("glm-4.1v-9b", "GLM-4.1V-9B",
+    PUBLISHED("qwen2.5-vl-3b", QWEN2_5_VL("2048", "11008", "36", "16", "2", "151936", "true"),
+              QWEN2_5_VL_PICTURES, 151936, 151643),
+    PUBLISHED("qwen2.5-vl-7b", QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
+              QWEN2_5_VL_PICTURES, 152064, 151643),
+    PUBLISHED("glm-4.1v-9b",
               "{\"architectures\": [\"Glm4vForConditionalGeneration\"], \"model_type\": \"glm4v\", "
               "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "
               "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "
@@ -244,7 +229,7 @@ static const struct shape shapes[] = {
               "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "
               "\"image_processor_type\": \"Glm4vImageProcessor\"}",
               151552, 151200),
-    PUBLISHED("kimi-vl-a3b", "Kimi-VL-A3B",
+    PUBLISHED("kimi-vl-a3b",
               "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
               "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
               "\"media_placeholder_token_id\": 0, \"torch_dtype\": \"bfloat16\", "
@@ -263,28 +248,27 @@ static const struct shape shapes[] = {
               "\"rope_theta\": 800000.0, \"attention_bias\": false, "
               "\"tie_word_embeddings\": false}}",
               MOONVIT_PICTURES, 163840, 163584),
-    PUBLISHED("internvl3-1b", "InternVL3-1B: Qwen2.5-0.5B and InternViT-300M",
-              INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674, 151643),
-    PUBLISHED("internvl3-2b", "InternVL3-2B: Qwen2.5-1.5B and InternViT-300M",
-              INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES, 151674, 151643),
-    PUBLISHED("internvl3-8b", "InternVL3-8B: Qwen2.5-7B and InternViT-300M",
-              INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES, 151674, 151643),
-    PUBLISHED("internvl3.5-1b", "InternVL3.5-1B: Qwen3-0.6B and InternViT-300M",
-              INTERNVL3_5("1024", "3072", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
-    PUBLISHED("internvl3.5-2b", "InternVL3.5-2B: Qwen3-1.7B and InternViT-300M",
-              INTERNVL3_5("2048", "6144", "28", "16"), INTERNVL3_PICTURES, 151936, 151643),
-    PUBLISHED("internvl3.5-8b", "InternVL3.5-8B: Qwen3-8B and InternViT-300M",
-              INTERNVL3_5("4096", "12288", "36", "32"), INTERNVL3_PICTURES, 151936, 151643),
-    PUBLISHED("internvl2-2b", "InternVL2-2B: InternLM2-1.8B and InternViT-300M",
-              INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553, 92397),
-    PUBLISHED("internvl2-8b", "InternVL2-8B: InternLM2-7B and InternViT-300M",
-              INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553, 92397),
-    LLAVA("mm-llama2-7b", "Llama-2-7B and CLIP ViT-L/336 with one linear projector", LLAMA_7B,
-          LLAMA_2, CLIP_L_336, 1),
-    LLAVA("mm-llama2-13b", "Llama-2-13B and CLIP ViT-L/336 with one linear projector", LLAMA_13B,
-          LLAMA_2, CLIP_L_336, 1),
+    PUBLISHED("internvl3-1b", INTERNVL3("896", "4864", "24", "14", "2"), INTERNVL3_PICTURES, 151674,
+              151643),
+    PUBLISHED("internvl3-2b", INTERNVL3("1536", "8960", "28", "12", "2"), INTERNVL3_PICTURES,
+              151674, 151643),
+    PUBLISHED("internvl3-8b", INTERNVL3("3584", "18944", "28", "28", "4"), INTERNVL3_PICTURES,
+              151674, 151643),
+    PUBLISHED("internvl3.5-1b", INTERNVL3_5("1024", "3072", "28", "16"), INTERNVL3_PICTURES, 151936,
+              151643),
+    PUBLISHED("internvl3.5-2b", INTERNVL3_5("2048", "6144", "28", "16"), INTERNVL3_PICTURES, 151936,
+              151643),
+    PUBLISHED("internvl3.5-8b", INTERNVL3_5("4096", "12288", "36", "32"), INTERNVL3_PICTURES,
+              151936, 151643),
+    PUBLISHED("internvl2-2b", INTERNVL2("2048", "8192", "24", "16"), INTERNVL2_PICTURES, 92553,
+              92397),
+    PUBLISHED("internvl2-8b", INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553,
+              92397),
+    // Llama-2 and CLIP ViT-L/336 with one linear projector.
+    LLAVA("mm-llama2-7b", LLAMA_7B, LLAMA_2, CLIP_L_336, 1),
+    LLAVA("mm-llama2-13b", LLAMA_13B, LLAMA_2, CLIP_L_336, 1),
+    // Less than 2 MB, opens instantly, for trying the shell.
     { .name = "tiny",
-      .about = "LLaVA of less than 2 MB that opens instantly, for trying the shell",
       DECODER("llama", 4, 96, 6, 2, 16, 256),
       .context = 4096,
       .vocab = 512,
@@ -294,8 +278,8 @@ static const struct shape shapes[] = {
       ENCODER(TOWER_SIGLIP, 4, 64, 4, 160, 96, 12),
       .projector_layers = 2,
       .spread = 0.1 },
+    // The same with pictures of native resolution.
     { .name = "tiny-moonvit",
-      .about = "LLaVA of less than 2 MB with pictures of native resolution (MoonViT)",
       .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
                              "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
                              "\"intermediate_size\": 160, \"patch_size\": 12, "
@@ -312,8 +296,8 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.1 },
+    // Less than 10 MB, to train in the demo world (demo/make.vlmsh).
     { .name = "demo",
-      .about = "LLaVA of less than 10 MB to train in the demo world (demo/make.vlmsh)",
       DECODER("llama", 8, 192, 6, 3, 32, 448),
       .context = 2048,
       .vocab = 1024,

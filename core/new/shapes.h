@@ -18,7 +18,7 @@ enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP, TOWER_OWN };
 enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 
 struct shape {
-    const char *name, *about;
+    const char *name;
     const char *decoder; // the family of the language model, as its config says (model_type)
     // Its sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;

@@ -68,37 +68,14 @@ static bool has_raw(const struct message *messages, size_t count)
     return false;
 }
 
-// `answers`: locates the given ones.
-static int render(struct rendering *r, const struct message *messages, size_t count, bool answers,
-                  struct err *err)
+int render_messages(struct rendering *r, const struct message *messages, size_t count, bool answers,
+                    struct err *err)
 {
     buf_puts(&r->text, "");
     if (r->options->template && count && !has_raw(messages, count))
         return render_template(r, messages, count, answers, err);
     render_layout(r, messages, count);
     return 0;
-}
-
-char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o,
-                  struct err *err)
-{
-    struct rendering r = { .options = o };
-    struct buf out = { 0 };
-    size_t done = 0;
-    if (render(&r, messages, count, false, err) < 0) {
-        rendering_release(&r);
-        return NULL;
-    }
-    for (size_t i = 0; i < r.hole_count; i++) {
-        buf_add(&out, r.text.data + done, r.holes[i].at - done);
-        done = r.holes[i].at;
-        char *text = r.fillings[i].message ? message_text(r.fillings[i].message) : NULL;
-        buf_puts(&out, text ? text : "<image>");
-        free(text);
-    }
-    buf_add(&out, r.text.data + done, r.text.length - done);
-    rendering_release(&r);
-    return buf_take(&out);
 }
 
 // --- ids ---------------------------------------------------------------------------------------
@@ -359,7 +336,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
     *s = (struct sequence){ 0 };
     if (answers) *answers = NULL;
     if (answers) *answer_count = 0;
-    int status = render(&r, messages, count, answers, err);
+    int status = render_messages(&r, messages, count, answers, err);
     if (status < 0) goto out;
     const struct marked_text text = marked(&r);
     status = tokenizer_encode_marked(t, &text, 0, &ids, err);

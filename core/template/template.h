@@ -59,9 +59,6 @@ struct prompt_options {
     bool generation_prompt; // end with the start of the assistant's answer
 };
 
-// The rendered text with one "<image>" per picture (tests); the caller frees it. NULL: an error.
-char *prompt_text(const struct message *messages, size_t count, const struct prompt_options *o,
-                  struct err *err);
 // Token ids of the whole conversation, pictures expanded to pictures[i].tokens placeholders each:
 // fills ids, picture and cell of `s` (positions are the family's).
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,

@@ -74,6 +74,9 @@ void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 // Do the messages begin with raw ids? Nothing is written before those.
 bool begins_raw(const struct message *messages, size_t count);
 
+// By the template or the layout. `answers`: locates the given ones.
+int render_messages(struct rendering *r, const struct message *messages, size_t count, bool answers,
+                    struct err *err);
 void render_layout(struct rendering *r, const struct message *messages, size_t count);
 int render_template(struct rendering *r, const struct message *messages, size_t count, bool answers,
                     struct err *err);

@@ -16,6 +16,7 @@
 #include "core/base/json.h"
 #include "core/template/message.h"
 #include "core/template/sequence.h"
+#include "core/template/template_parts.h"
 #include "core/tokenizer/tokenizer.h"
 
 enum { PICTURES = 4 };
@@ -30,6 +31,29 @@ struct folder {
     bool by_layout;                    // the layout renders, not the folder's template
     const char *word, *before, *after; // of the placeholder, around a picture
 };
+
+// The rendered text with one "<image>" per picture; the caller frees it. NULL: an error.
+static char *prompt_text(const struct message *messages, size_t count,
+                         const struct prompt_options *o, struct err *err)
+{
+    struct rendering r = { .options = o };
+    struct buf out = { 0 };
+    size_t done = 0;
+    if (render_messages(&r, messages, count, false, err) < 0) {
+        rendering_release(&r);
+        return NULL;
+    }
+    for (size_t i = 0; i < r.hole_count; i++) {
+        buf_add(&out, r.text.data + done, r.holes[i].at - done);
+        done = r.holes[i].at;
+        char *text = r.fillings[i].message ? message_text(r.fillings[i].message) : NULL;
+        buf_puts(&out, text ? text : "<image>");
+        free(text);
+    }
+    buf_add(&out, r.text.data + done, r.text.length - done);
+    rendering_release(&r);
+    return buf_take(&out);
+}
 
 static cJSON *read_json(const char *tree, const char *folder, const char *name)
 {
