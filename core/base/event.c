@@ -120,7 +120,7 @@ void table_row(struct table_builder *t, const char *format, ...)
         const char *kind = p + 1 + strspn(p + 1, "+-0123456789.");
         char *form = xstrndup(p, (size_t)(kind - p) + strspn(kind, "lz") + 1);
         p += strlen(form);
-        // NOLINTNEXTLINE(bugprone-branch-clone): the types of va_arg differ
+        // NOLINTBEGIN(bugprone-branch-clone): the types of va_arg differ
         if (*kind == '%')
             buf_putc(&cell, '%');
         else if (*kind == 's')
@@ -131,6 +131,7 @@ void table_row(struct table_builder *t, const char *format, ...)
             buf_printf(&cell, form, va_arg(args, int64_t));
         else
             buf_printf(&cell, form, va_arg(args, int));
+        // NOLINTEND(bugprone-branch-clone)
         free(form);
     }
     va_end(args);
