@@ -135,10 +135,9 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     table_begin(&t, "adapters", "name|active|holds|parameters#|folder");
     for (size_t i = 0; i < s->count; i++) {
         const struct adapter *a = s->list[i];
-        char *kinds = adapter_kinds(a);
-        table_row(&t, "%s|%s|%s|%" PRId64 "|%s", a->name, a == s->active ? "yes" : "no", kinds,
-                  adapter_parameters(a), a->folder);
-        free(kinds);
+        table_row(&t, "%s|%s", a->name, a == s->active ? "yes" : "no");
+        table_take(&t, adapter_kinds(a));
+        table_row(&t, "%" PRId64 "|%s", adapter_parameters(a), a->folder);
     }
     table_emit(&t, shell->sinks);
     return 0;

@@ -60,56 +60,34 @@ static int64_t count_selected(const struct changed *c, const char *which)
     return n;
 }
 
-// Returns the number-th changed question, counted from 1; the caller has checked that it exists.
-static const struct compared_question *find(const struct changed *c, const char *which,
-                                            int64_t number)
-{
-    const struct compared_question *q = c->questions.list;
-    for (;; q++)
-        if (is_selected(q, which) && --number == 0) return q;
-}
-
-// --- pictures ------------------------------------------------------------------------------------
-
-struct pictures {
-    struct picture *list;
-    size_t count;
-};
-
-static void release_pictures(struct pictures *p)
-{
-    for (size_t i = 0; i < p->count; i++) picture_release(&p->list[i]);
-    free(p->list);
-}
-
-// Reads the pictures of a sample. The data may have changed since the comparison.
-static int read_pictures(const struct changed *c, int64_t index, struct pictures *p,
-                         struct err *err)
-{
-    struct dataset data;
-    struct sample s = { 0 };
-    if (grid_set_open(&c->set, &data, err) < 0) return -1;
-    int status = index < data.count ? dataset_read(&data, index, &s, err)
-                                    : err_set(err, "'%s' is shorter now", c->data);
-    p->list = xcalloc(s.dialogue.path_count + 1, sizeof *p->list);
-    while (status == 0 && p->count < s.dialogue.path_count) {
-        status = evaluate_picture(&data, NULL, s.dialogue.paths[p->count], &p->list[p->count], err);
-        p->count += status == 0;
-    }
-    sample_release(&s);
-    dataset_close(&data);
-    return status;
-}
-
 // --- one question --------------------------------------------------------------------------------
 
+// Shows the number-th of these questions, counted from 1; the caller has checked that it exists.
 static void show(struct shell *shell, const char *which, int64_t number)
 {
     const struct changed *c = shell->changed;
-    const struct compared_question *q = find(c, which, number);
-    struct pictures p = { 0 };
+    const struct compared_question *q = c->questions.list;
+    for (int64_t n = number; !is_selected(q, which) || --n > 0;) q++;
+
+    // The data may have changed since the comparison.
+    struct dataset data;
+    struct sample s = { 0 };
+    struct picture *pictures = NULL;
+    size_t count = 0;
     struct err err;
-    if (read_pictures(c, q->index, &p, &err) < 0) sinks_notice(shell->sinks, "%s", err.text);
+    int status = grid_set_open(&c->set, &data, &err);
+    if (status == 0) {
+        status = q->index < data.count ? dataset_read(&data, q->index, &s, &err)
+                                       : err_set(&err, "'%s' is shorter now", c->data);
+        pictures = xcalloc(s.dialogue.path_count + 1, sizeof *pictures);
+        while (status == 0 && count < s.dialogue.path_count) {
+            status = evaluate_picture(&data, NULL, s.dialogue.paths[count], &pictures[count], &err);
+            count += status == 0;
+        }
+        sample_release(&s);
+        dataset_close(&data);
+    }
+    if (status < 0) sinks_notice(shell->sinks, "%s", err.text);
     const struct event_changed changed = {
         .number = number,
         .count = count_selected(c, which),
@@ -123,11 +101,12 @@ static void show(struct shell *shell, const char *which, int64_t number)
         .answer = { q->answer[0], q->answer[1] },
         .score = { q->score[0], q->score[1] },
         .better = { is_better(q, 0), is_better(q, 1) },
-        .picture_count = p.count,
+        .picture_count = count,
     };
     sinks_emit(shell->sinks,
-               &(struct event){ .kind = EVENT_CHANGED, .changed = &changed, .pictures = p.list });
-    release_pictures(&p);
+               &(struct event){ .kind = EVENT_CHANGED, .changed = &changed, .pictures = pictures });
+    for (size_t i = 0; i < count; i++) picture_release(&pictures[i]);
+    free(pictures);
 }
 
 static void keep(struct shell *shell, const struct changed_source *source, struct compared_data *d)

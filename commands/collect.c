@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "commands/parse.h"
 #include "core/adapter/provenance.h"
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
@@ -323,10 +324,9 @@ static int run_command(struct shell *shell, int argc, char **argv, struct err *e
     if (!command) return err_set(err, "unknown command '%s': /help lists the commands", argv[0]);
     if (!command->rest || (argc > 1 && command->split && !strncmp(argv[1], "--", 2)))
         return command_execute(command, shell, argc - 1, argv + 1, err);
-    struct buf rest = { 0 };
-    for (int i = 1; i < argc; i++) buf_printf(&rest, "%s%s", i > 1 ? " " : "", argv[i]);
-    const int status = command_execute(command, shell, argc > 1, &rest.data, err);
-    buf_release(&rest);
+    char *rest = words_join(argc - 1, argv + 1);
+    const int status = command_execute(command, shell, argc > 1, &rest, err);
+    free(rest);
     return status;
 }
 

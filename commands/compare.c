@@ -9,6 +9,7 @@
 
 #include "commands/changed.h"
 #include "commands/jobs.h"
+#include "commands/parse.h"
 #include "commands/presets.h"
 #include "core/base/file_out.h"
 #include "core/data/dataset.h"
@@ -80,22 +81,20 @@ static const struct option_row options[] = {
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
     struct preset_values *v = &a->values[side];
-    struct buf title = { 0 };
     const int used = preset_words(a->shell, *argc, argv, v, err);
     if (used < 0) return -1;
     struct settings *s = engine_propose(a->shell->engine, v->list, v->count, err);
     if (!s) return err_in(err, "side %c", 'A' + side);
-    for (int i = 0; i < used; i++) buf_printf(&title, "%s%s", i ? " " : "", argv[i]);
+    char *title = words_join(used, argv);
     grid_add(&a->grid, side ? "B" : "A", s);
-    a->title[side] = compare_title(used > 0 ? title.data : "now", v, s);
+    a->title[side] = compare_title(used > 0 ? title : "now", v, s);
     *argc = used;
-    buf_release(&title);
+    free(title);
     return 0;
 }
 
 static int read_question(struct asking *a, int argc, char **argv, struct err *err)
 {
-    struct buf text = { 0 };
     struct grid_set *set = &a->data.set;
     int at = options_parse(options, a, argc, argv, err);
     if (at < 0) return -1;
@@ -104,9 +103,11 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         sinks_notice(a->shell->sinks,
                      "'%s' is taken as the start of the question; for the preset write @%s",
                      argv[at], argv[at]);
-    for (int i = at; i < argc; i++) buf_printf(&text, "%s%s", i > at ? " " : "", argv[i]);
-    if (text.length) a->question = buf_take(&text);
-    buf_release(&text);
+    char *text = words_join(argc - at, argv + at);
+    if (*text)
+        a->question = text;
+    else
+        free(text);
     if (a->data.set.data && a->question)
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!a->data.set.data && (a->data.metric || a->data.limit || a->data.set.images || a->job))
@@ -173,11 +174,7 @@ static void show_steps(const struct asking *a, const struct comparison *c)
     table_begin(&t, "compare.steps", "step#|hellinger#|A|B");
     for (; step < c->steps && (a->all_steps || step < SHOWN); step++) {
         table_row(&t, "%" PRId64 "|%.6f", step, c->hellinger[step]);
-        for (int k = 0; k < 2; k++) {
-            char *text = token_text(a, c->best[k][step]);
-            table_add(&t, "%s", text);
-            free(text);
-        }
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->best[k][step]));
     }
     table_emit(&t, a->shell->sinks);
     if (step < c->steps)
@@ -190,10 +187,9 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
     struct table_builder t;
     table_begin(&t, "steps", "step#|hellinger#|a#|b#|token_a|token_b");
     for (int64_t i = 0; i < c->steps; i++) {
-        char *text[] = { token_text(a, c->best[0][i]), token_text(a, c->best[1][i]) };
-        table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64 "|%s|%s", i, c->hellinger[i],
-                  (int64_t)c->best[0][i], (int64_t)c->best[1][i], text[0], text[1]);
-        for (int k = 0; k < 2; k++) free(text[k]);
+        table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64, i, c->hellinger[i],
+                  (int64_t)c->best[0][i], (int64_t)c->best[1][i]);
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->best[k][i]));
     }
     return table_write(&t, a->csv, a->shell->sinks, err);
 }

@@ -137,9 +137,8 @@ static void topic_metrics(const struct shell *shell)
 {
     struct table_builder t;
     table_begin(&t, "metrics", "metric|score|how");
-    for (int i = 0; metrics[i]; i++) {
+    for (int i = 0; metrics[i]; i++)
         table_row(&t, "%s|%s|%s", metrics[i]->name, metrics[i]->help, metrics[i]->rule);
-    }
     table_emit(&t, shell->sinks);
 }
 
@@ -154,10 +153,9 @@ static void topic_sets(const struct shell *shell)
     sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
     table_begin(&t, "sets", "set|as|prompt|tokens|rule|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
-        for (const struct set_way *w = s->ways; w->ask; w++) {
+        for (const struct set_way *w = s->ways; w->ask; w++)
             table_row(&t, "%s|%s|%s|%d|%s|%s|%s", s->name, w->suite, w->prompt, w->max_tokens,
                       w->metric, w->total ? w->total->name : "", w->source);
-        }
     table_emit(&t, shell->sinks);
 }
 

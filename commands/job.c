@@ -8,18 +8,12 @@
 
 #include "commands/job_parts.h"
 #include "commands/jobs.h"
+#include "commands/parse.h"
 #include "core/base/pace.h"
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 
 // Texts of table cells, which the caller frees; "" if unknown.
-static char *text_arguments(const struct job_row *row)
-{
-    struct buf b = { 0 };
-    for (int i = 0; i < row->argc; i++) buf_printf(&b, "%s%s", i ? " " : "", row->argv[i]);
-    return buf_take(&b);
-}
-
 static char *text_real(double value, const char *format)
 {
     if (isnan(value)) return xstrdup("");
@@ -84,13 +78,6 @@ char *job_text_end(const struct shell *shell, const struct job_row *row, struct 
 
 // --- /jobs ---------------------------------------------------------------------------------------
 
-// Takes ownership of the text.
-static void cell(struct table_builder *t, char *text)
-{
-    table_add(t, "%s", text);
-    free(text);
-}
-
 static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct job_row *rows;
@@ -101,11 +88,11 @@ static int jobs_run(struct shell *shell, int argc, char **argv, struct err *err)
     for (size_t i = 0; i < count; i++) {
         const struct job_row *row = &rows[i];
         table_row(&t, "%" PRId64 "|%s|%s", row->id, row->kind, job_state_name(row->state));
-        cell(&t, text_steps(row));
-        cell(&t, text_real(row->loss, "%.4f"));
-        cell(&t, text_left(row));
-        cell(&t, text_moment(row->created));
-        cell(&t, text_arguments(row));
+        table_take(&t, text_steps(row));
+        table_take(&t, text_real(row->loss, "%.4f"));
+        table_take(&t, text_left(row));
+        table_take(&t, text_moment(row->created));
+        table_take(&t, words_join(row->argc, row->argv));
     }
     table_emit(&t, shell->sinks);
     for (size_t i = 0; i < count; i++) job_emit(shell, &rows[i], "listed");
@@ -204,7 +191,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     pair(&t, "kind", xstrdup(row->kind));
     pair(&t, "state", xstrdup(job_state_name(row->state)));
     pair(&t, "why", xstrdup(row->message));
-    pair(&t, "arguments", text_arguments(row));
+    pair(&t, "arguments", words_join(row->argc, row->argv));
     pair(&t, "folder", xstrdup(row->folder));
     pair(&t, "model", xstrdup(row->model));
     pair(&t, "settings", settings_changes(row->settings));

@@ -36,6 +36,13 @@ void words_release(struct words *w)
     *w = (struct words){ 0 };
 }
 
+char *words_join(int count, char *const *words)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < count; i++) buf_printf(&b, "%s%s", i ? " " : "", words[i]);
+    return b.data ? buf_take(&b) : xstrdup("");
+}
+
 // Adds the finished word, or drops it if reading it failed.
 static int words_take(struct words *w, struct buf *word, int status)
 {

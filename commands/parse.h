@@ -34,6 +34,8 @@ void words_release(struct words *w);
 // May ${NAME} have this name?
 bool parse_is_name(const char *text, size_t length);
 
+// Joins words by blanks; the caller frees the text.
+char *words_join(int count, char *const *words);
 // Skips leading blanks.
 const char *skip_blanks(const char *text);
 // The end of a command's name ("/name|").

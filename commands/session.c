@@ -73,13 +73,6 @@ static void emit_row(const struct shell *shell, const struct session_row *row)
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SESSION, .session = &session });
 }
 
-static void add_time(struct table_builder *t, int64_t seconds)
-{
-    char *text = time_text(seconds, "%Y-%m-%d %H:%M");
-    table_add(t, "%s", text);
-    free(text);
-}
-
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct session_row *rows = NULL;
@@ -89,8 +82,8 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     table_begin(&t, "sessions", "name|model|began|ended|turns#|pictures#|title");
     for (size_t i = 0; i < count; i++) {
         table_row(&t, "%s|%s", text_or_empty(rows[i].name), text_or_empty(rows[i].model));
-        add_time(&t, rows[i].began);
-        add_time(&t, rows[i].ended);
+        table_take(&t, time_text(rows[i].began, "%Y-%m-%d %H:%M"));
+        table_take(&t, time_text(rows[i].ended, "%Y-%m-%d %H:%M"));
         table_row(&t, "%" PRId64 "|%" PRId64 "|%s", rows[i].turns, rows[i].pictures,
                   text_or_empty(rows[i].title));
     }
@@ -142,15 +135,6 @@ static int delete_session(struct shell *shell, int argc, char **argv, struct err
     return 0;
 }
 
-// Only an empty file (mktemp) may be overwritten.
-static int check_free(const char *path, struct err *err)
-{
-    struct stat st;
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-        return err_set(err, "'%s' already exists: choose another name", path);
-    return 0;
-}
-
 static bool is_session(const struct shell *shell, const char *name)
 {
     struct session_row *rows;
@@ -167,7 +151,10 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const bool swapped = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);
     const char *file = argv[swapped], *name = argc > 1 ? argv[!swapped] : current(shell, err);
-    if (!name || check_free(file, err) < 0) return -1;
+    struct stat st;
+    if (!name) return -1;
+    if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) // mktemp's file is empty
+        return err_set(err, "'%s' already exists: choose another name", file);
     if (store_export(shell->store, name, file, err) < 0) return -1;
     emit_session(shell, "exported", name, file);
     sinks_notice(shell->sinks, "session '%s' written to '%s'", name, file);

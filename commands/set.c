@@ -230,10 +230,9 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
     table_begin(&t, "settings", "key|value|default|allowed|help");
     for (int i = 0; (row = settings_row(i)); i++) {
         if (argc && !setting_in(row, group) && strcmp(row->key, group) != 0) continue;
-        char *allowed = setting_allowed(row);
-        table_row(&t, "%s|%s|%s|%s|%s", row->key, settings_text(s, row->key), row->def, allowed,
-                  row->help);
-        free(allowed);
+        table_row(&t, "%s|%s|%s", row->key, settings_text(s, row->key), row->def);
+        table_take(&t, setting_allowed(row));
+        table_add(&t, "%s", row->help);
     }
     free(group);
     if (argc && !t.count) return settings_unknown(argv[0], err);

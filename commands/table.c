@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "commands/parse.h"
 #include "commands/probe.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
@@ -271,11 +272,11 @@ static int execute(const struct command *command, struct shell *shell, int argc,
     const struct command *outer = shell->running; // of /run
     shell->running = command;
     if (command->page) {
-        struct buf title = { 0 };
-        buf_printf(&title, "/%s", command->name);
-        for (int i = 0; i < argc; i++) buf_printf(&title, " %s", argv[i]);
-        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE, .text = title.data });
-        buf_release(&title);
+        char *words = words_join(argc, argv);
+        char *title = xasprintf("/%s%s%s", command->name, argc ? " " : "", words);
+        sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE, .text = title });
+        free(title);
+        free(words);
     }
     const int status = (a ? a->run : command->run)(shell, argc, argv, err);
     if (command->page) sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_PAGE });

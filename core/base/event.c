@@ -80,7 +80,7 @@ void table_begin(struct table_builder *t, const char *name, const char *columns)
             t->column_count++;
 }
 
-static void add_cell(struct table_builder *t, char *text)
+void table_take(struct table_builder *t, char *text)
 {
     if (t->count == t->capacity) {
         t->capacity = t->capacity ? t->capacity * 2 : 32;
@@ -96,7 +96,7 @@ void table_add(struct table_builder *t, const char *format, ...)
     va_start(args, format);
     buf_vprintf(&b, format, args);
     va_end(args);
-    add_cell(t, buf_take(&b));
+    table_take(t, buf_take(&b));
 }
 
 #pragma GCC diagnostic push
@@ -108,7 +108,7 @@ void table_row(struct table_builder *t, const char *format, ...)
     va_start(args, format);
     for (const char *p = format;;) {
         if (!*p || *p == '|') {
-            add_cell(t, cell.data ? buf_take(&cell) : xstrdup(""));
+            table_take(t, cell.data ? buf_take(&cell) : xstrdup(""));
             if (!*p++) break;
             continue;
         }

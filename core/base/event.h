@@ -232,6 +232,7 @@ struct table_builder {
 void table_begin(struct table_builder *t, const char *name, const char *columns);
 void table_add(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void table_take(struct table_builder *t, char *text); // adds a cell and frees it later
 // Adds the cells between the | of the format.
 void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

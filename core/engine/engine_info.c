@@ -47,13 +47,6 @@ void engine_info(const struct engine *e, struct event_info *info)
     }
 }
 
-// Takes ownership of the value.
-static void add_taken(struct table_builder *t, const char *name, char *value)
-{
-    table_row(t, "%s|%s", name, value);
-    free(value);
-}
-
 static void add_vision(struct table_builder *t, const struct model *m)
 {
     const struct vision_config *c = &m->vision.config;
@@ -104,12 +97,17 @@ static void show_model(const struct engine *e, const char *unknown)
     table_row(&t, "vocabulary|%" PRId64, (int64_t)d->vocab);
     table_row(&t, "positions|%" PRId64, (int64_t)d->max_positions);
     if (d->window) table_row(&t, "sliding window|%" PRId64, (int64_t)d->window);
-    add_taken(&t, "chat template", companions_template(m));
-    add_taken(&t, "end of answers", companions_ends(m));
+    table_add(&t, "chat template");
+    table_take(&t, companions_template(m));
+    table_add(&t, "end of answers");
+    table_take(&t, companions_ends(m));
     char *sampling = unused_generation(m);
     if (sampling) table_row(&t, "sampling, not used|%s", sampling);
     free(sampling);
-    if (model_sees(m)) add_taken(&t, "preprocessor", companions_preprocessor(m));
+    if (model_sees(m)) {
+        table_add(&t, "preprocessor");
+        table_take(&t, companions_preprocessor(m));
+    }
     table_row(&t, "device|%s", device_text(e->backend));
     table_row(&t, "arithmetic|%s (compute.matmul %s)", engine_arithmetic(e),
               settings_text(e->settings, "compute.matmul"));
