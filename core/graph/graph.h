@@ -13,7 +13,7 @@
 // With a tape (core/graph/tape.h) each op also records its backward step if an input has a
 // gradient. What forward code must know about it:
 //  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
-//  - the result of an op is what it returns, also where it writes over its input without a tape;
+//  - the result of an op is its return value, also if it overwrites its input without a tape;
 //  - blocks that can be computed again (a layer) are run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the

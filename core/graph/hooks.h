@@ -1,5 +1,4 @@
-// core/graph/hooks.h -- sites of the forward pass: what methods may change and probes may read, and
-// in which order.
+// core/graph/hooks.h -- sites of the forward pass, where methods change it and probes read it.
 //
 // The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where something may
 // be read or changed. A method (core/methods/) may change it; a probe (core/probes/) only reads and
@@ -16,16 +15,16 @@
 
 struct graph;
 
-// What a method may replace at a site; probes replace nothing.
+// The arguments that a method may replace at a site; probes replace nothing.
 enum {
     MAY_NOT = 0,
     MAY_X = 1,
-    MAY_SEEN = 2, // what rows see
+    MAY_SEEN = 2, // the keys that rows see
     MAY_ONLY = 4, // rows for which the FFN is computed
     MAY_ROWS = 8  // rows that remain
 };
 
-// What a site has besides x and `picture` or `layer`. Anything else is NULL there.
+// The arguments of a site besides x and `picture` or `layer`. All others are NULL.
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
@@ -33,7 +32,7 @@ enum {
     IN_STEP = 4   // runs inside the part of a decode step that a GPU replays as a whole
 };
 
-// X(name, what it has, what a method may change, content of site_args.x).
+// X(name, its arguments, changes that a method may make, content of site_args.x).
 #define SITES(X)                                                                                   \
     X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                  \
     X(VISION_LAYER, HAS_NONE, MAY_NOT,                                                             \
@@ -62,7 +61,7 @@ enum {
     X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                             \
     X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")
 
-// A site. Its name in the code is an array of one, which stands for its address: SITE_VALUES. A
+// A site. Its name in the code, such as SITE_VALUES, is an array of one, so that it is a pointer. A
 // method defines sites of its own in its file, for probes and other methods (core/methods/ira.h).
 struct site {
     const char *name;
@@ -99,7 +98,7 @@ struct site_args {
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
-    void *own;                       // of a site that another file defines: it says what
+    void *own;                       // of a site of another file, which defines it
 };
 
 // The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.
@@ -128,16 +127,15 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
     return site_sequence(args)->picture[site_row(args, i)] >= 0;
 }
 
-// What looks at the numbers of a site (core/graph/look.h). `args` are those of the site, except
-// that x holds the requested numbers (floats in f32, on the host until it returns) and q, k and v
-// are NULL. 0 or -1 with a message.
+// Reads the numbers of a site (core/graph/look.h). `args` are the site's, except that x holds the
+// requested numbers (floats in f32, on the host until it returns) and q, k and v are NULL. 0 or -1
+// with a message.
 typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
                        struct err *err);
 
-// The rows of a pass of n rows that are visual tokens, or those that are text: [*count]; the caller
-// frees them.
+// The rows of a pass of n rows that are visual tokens, or text: [*count]; the caller frees them.
 int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
-// The same rows of a site that HAS_KEYS, as keys: their places in k and v, behind the cached ones.
+// The same rows as keys, of a site that HAS_KEYS: their indices in k and v, after the cached ones.
 int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count);
 
 struct hook {
@@ -149,7 +147,7 @@ struct hook {
     void *self;
     bool changes; // a method: may make the changes that the site allows
     bool values;  // ... and changes values: layers where it listens cache them as changed
-    bool drafts;  // a probe that knows that a pass may compute rows which are taken back
+    bool drafts;  // a probe that allows passes with rows that are taken back later
 };
 
 enum { HOOKS_MAX = 16 };
@@ -162,10 +160,10 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
-// Does a method listen, which may change what passes there? Does one change the layer's values?
+// Does a method listen, which may change x? Does a method change the layer's values?
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
-// May passes have rows that are taken back (drafted tokens)? Not if a probe takes each row for one
+// May passes have rows that are taken back (drafted tokens)? Not if a probe counts each row as part
 // of the answer.
 bool hooks_allow_drafts(const struct graph *g);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the site

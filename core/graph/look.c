@@ -1,4 +1,4 @@
-// core/graph/look.c -- pending looks: what probes requested, until the copies arrive.
+// core/graph/look.c -- keeps the looks that probes requested until the copies arrive.
 #include "core/graph/look.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void take_oldest(struct graph *g)
         graph_fail(g, "%s", g->backend->failure());
 }
 
-// False: there is no room, even with all others taken.
+// Queues a look. False: its copy does not fit, even after all others were taken.
 static bool ask(struct graph *g, const struct asked *a)
 {
     struct looks *l = g->looks;

@@ -7,9 +7,9 @@
 //       const float *h = args->x->data;            // later: they are in the host's memory
 //
 // On a GPU the copy is queued with the current numbers and the pass continues. Looks are taken in
-// the order of the requests: when further ones need the room, else when the pass through the
+// the order of the requests: when further ones need the memory, else when the pass through the
 // decoder ends. On the CPU, and outside the decoder (at a picture's sites), they are taken at once.
-// Code whose result decides what is computed next must wait: backend->download.
+// Code whose result decides the next step must wait: backend->download.
 //
 // A pass that fails or is cancelled takes no further looks.
 #ifndef CORE_GRAPH_LOOK_H
@@ -21,7 +21,7 @@
 int look(struct graph *g, const struct tensor *x, const struct site *site,
          const struct site_args *args, look_fn take, void *self);
 
-// Requested and not yet taken.
+// Looks that are requested and not yet taken.
 struct looks {
     struct asked *list;
     size_t next, count, capacity;

@@ -21,7 +21,7 @@ struct replay {
     struct tensor *in, *h, *out; // in the arena: numbers of the step, its embedding, its result
 };
 
-// Was the last step the same, and can it be recorded? Discards what belongs to another key.
+// Did the last step have the same key, and can it be recorded? Discards a recording of another key.
 bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
 void replay_forget(struct replay *r);
 

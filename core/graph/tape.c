@@ -259,7 +259,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     *s = *step;
     s->out = y;
     s->gpu = backend_enter(g->backend, -1);
-    if (!y->grad) { // else a result written in several places
+    if (!y->grad) { // else several ops write the result
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
         *y->grad = (struct grad){ .count = tensor_count(y) };

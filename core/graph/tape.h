@@ -7,7 +7,7 @@
 //   struct graph g = { .backend = ..., .arena = &step, .tape = &tape };
 //   ... forward, ending with op_cross_entropy ...
 //   tape_backward(&g);                        // d->data += the gradient
-//   arena_reset(&step, mark);                 // what the forward pass saved is gone
+//   arena_reset(&step, mark);                 // frees what the forward pass saved
 //
 // A tensor has a gradient if tensor->grad is set: the caller sets it on the trained weights,
 // results of ops inherit it from their inputs, views share that of the whole. Ops without such an
@@ -16,12 +16,12 @@
 // pool at the first addition and returned after the op that made the result has used it, or becomes
 // that of the op's input, which a sum passes on unchanged.
 //
-// With the tape on, graph_scratch_end keeps what it would free, and no op writes over an input. To
-// save little, blocks of the pass are run through graph_block (core/graph/graph.h): with
-// `recompute` only the block's input is saved, and the block is computed again when its gradients
-// are due. `keep` says how much memory may be used to avoid that: the first blocks are saved until
-// the step arena holds so much. With `offloads.on` the inputs are offloaded to the host
-// (core/graph/offload.h). The gradients are the same to the bit in every case.
+// With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
+// blocks of the pass are run through graph_block (core/graph/graph.h): with `recompute` only the
+// block's input is saved, and the block is computed again when its gradients are due. `keep` says
+// how much memory may be used to avoid that: the first blocks are saved until the step arena holds
+// so much. With `offloads.on` the inputs are offloaded to the host (core/graph/offload.h). The
+// gradients are the same to the bit in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
@@ -51,7 +51,7 @@ typedef int (*tape_backward_fn)(struct graph *g, const struct tape_step *s);
 // One recorded op. Tensors are in the step arena or belong to the model.
 struct tape_step {
     tape_backward_fn backward;
-    struct tensor *in[TAPE_INPUTS]; // inputs that may have a gradient, and what backward reads
+    struct tensor *in[TAPE_INPUTS]; // inputs that may have a gradient or that backward reads
     struct tensor *out;
     float real;           // eps, scale
     int64_t integer;      // form, patch, first row
@@ -123,7 +123,7 @@ bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, 
 // t's may reuse that memory.
 bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
                     struct tensor *d);
-// Has anything been added to the gradient of t? A tensor that does not reach the loss has none.
+// Has the gradient of t been added to? That of a tensor that does not reach the loss never is.
 bool tape_has_grad(const struct tensor *t);
 
 // Is the pass being recorded?

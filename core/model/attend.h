@@ -10,7 +10,7 @@
 float attend_scale(const struct tensor *q);
 
 // q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..end[i]-1 (first
-// NULL: from 0), or those that `seen` lists for it. probs [H,n,P] or NULL. [n,H,dv].
+// NULL: from 0), or the keys that `seen` lists for it. probs [H,n,P] or NULL. [n,H,dv].
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);
@@ -24,11 +24,11 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
 // Attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to the query row
-// with these probabilities [H,1,P]: the norm of what token i alone adds to the residual stream
-// there. `o` is the layer's output projection; v[P,Hkv,d]. [n].
+// with these probabilities [H,1,P]: the norm of the part that token i alone adds to the residual
+// stream there. `o` is the layer's output projection; v[P,Hkv,d]. [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
-// Columns first.. of x[n,K] as a matrix [n,count]: what one head reads.
+// Columns first.. of x[n,K] as a matrix [n,count]: the input of one head.
 struct tensor *attend_columns(struct graph *g, struct tensor *x, int64_t first, int64_t count);
 
 #endif

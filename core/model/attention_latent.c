@@ -3,8 +3,8 @@
 //
 //   x = before(h)
 //   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part rotated
-//   (c, r) = Wkva x;  c = norm(c), r rotated        [n, R], [n, rope]: what the cache holds
-//   (k, v) of a head = Wkvb c, r behind each k      [P, H, nope + rope], [P, H, v]
+//   (c, r) = Wkva x;  c = norm(c), r rotated        [n, R], [n, rope]: the cache holds these
+//   (k, v) of a head = Wkvb c, r after each k       [P, H, nope + rope], [P, H, v]
 //   h += o(attention(q, k, v))
 //
 // Where many keys meet few rows (an answer's tokens), k and v are not computed: Wkvb goes to the
@@ -33,7 +33,7 @@
 // [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb [H*d,Rq].
 enum { DOWN, DOWN_NORM, UP, Q, Q_NORM, Q_UP };
 
-// Of the norms inside, whatever rms_norm_eps says.
+// Of the norms between projections, whatever the value of rms_norm_eps.
 static const float latent_eps = 1e-6F;
 
 static int latent_read(struct decoder_config *c, const cJSON *json, struct err *err)

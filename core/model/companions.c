@@ -1,7 +1,7 @@
 // core/model/companions.c -- missing files beside the weights, in words.
 //
 // A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
-// refuses such a folder; here it can be used, but nothing is replaced without a word.
+// refuses such a folder; here it can be used, with a notice of each replacement.
 #include "core/model/companions.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static char *missing_template(const struct model *m)
     return text;
 }
 
-// Sizes and colours that pictures get by the defaults.
+// The sizes and colours of pictures by the defaults.
 static char *defaults_text(const struct model *m)
 {
     const struct picture_config *p = &m->picture;

@@ -1,5 +1,5 @@
-// core/model/companions.h -- the files beside a model's weights that prompts and pictures depend
-// on: which of them is missing, and what takes its place.
+// core/model/companions.h -- names missing files beside a model's weights that prompts and pictures
+// depend on, and their replacements.
 //
 //   char *list[COMPANIONS_MOST];
 //   const int n = companions_missing(m, list);      // notices at load; free() each
@@ -14,6 +14,6 @@ enum { COMPANIONS_MOST = 5 };
 int companions_missing(const struct model *m, char *list[COMPANIONS_MOST]);
 char *companions_template(const struct model *m);
 char *companions_preprocessor(const struct model *m); // of a model that sees
-char *companions_ends(const struct model *m);         // which tokens end an answer, and who says so
+char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
 #endif

@@ -41,8 +41,8 @@ struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
     int64_t head_size; // 0: hidden / heads
     double eps, theta; // 0: 1e-6 and 10000
-    bool windowed; // "sliding_window" counts unless it is null, without a key that switches it on
-    bool qkv_bias; // q, k and v have biases and nothing else does, whatever the config says
+    bool windowed;     // "sliding_window" applies unless it is null, without a key that enables it
+    bool qkv_bias;     // only q, k and v have biases, whatever the config says
     bool qkv_bias_unless;                   // the same, unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
     // The kind of a layer where layers differ; NULL: `attention` in all.
@@ -51,18 +51,18 @@ struct decoder_kind {
     const struct norm_names *norms;
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
-    const char *gguf;                // its architecture in GGUF files; NULL: it has none
+    const char *gguf;                // its architecture in GGUF files; NULL: none
     const char *llava_layout;        // the prompt layout of LLaVA-1.5 folders with it; NULL: none
-    const char *const *keys; // those of core/model/config_keys.c that it computes; NULL: none
-    // What it does with h [n, D] behind a layer (rows added, a scale): the next layer's input.
-    // NULL: nothing.
+    const char *const *keys; // keys of core/model/config_keys.c that it computes; NULL: none
+    // Turns the output h [n, D] of a layer into the next layer's input (adds rows, scales); NULL:
+    // they are the same.
     struct tensor *(*after_layer)(struct graph *g, const struct layer *layer, struct tensor *h);
 };
 
 // Of latent attention (core/model/attention_latent.c).
 struct latent_config {
     int64_t q_rank, rank; // R of queries (0: not compressed), and of keys and values
-    int64_t nope, rope;   // numbers of a head that stay, and that turn; d = nope + rope
+    int64_t nope, rope;   // numbers of a head that are not rotated, and that are; d = nope + rope
     bool bias;
 };
 
@@ -81,12 +81,12 @@ struct decoder_config {
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t value_dim;                    // numbers of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
-    int64_t window; // a layer attends to so many tokens only, its own included; 0: to all
+    int64_t window; // number of tokens that a layer attends to, its own included; 0: all
     double eps;
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;
     bool untied; // the config ties the head, but the file has a different one
-    // What only the kind of attention, or of FFN, reads.
+    // Fields that only the kind of attention, or of FFN, reads.
     union {
         struct latent_config latent;
     };
@@ -125,9 +125,9 @@ struct decoder {
 
 struct pass;
 
-// Of a model whose layers are dealt to several processes (core/stages/stages.h): those of this one,
-// and what it does at their borders. All processes make every call for every pass, also after a
-// failure, which the others take over.
+// The layers of this process, if a model is dealt to several (core/stages/stages.h), and calls at
+// their borders. All processes make every call for every pass, also after a failure, which becomes
+// the failure of all.
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
     bool first, last;           // it has the embedding and the encoder; the final norm and the head
@@ -139,8 +139,7 @@ struct decoder_part {
     // failure.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
-    // What the last process has computed, [rows, columns] f32, in all; columns 0: only whether it
-    // failed.
+    // The last process's x [rows, columns] f32, in all processes; columns 0: only its failure.
     struct tensor *(*broadcast)(const struct decoder_part *part, struct graph *g, struct tensor *x,
                                 int64_t columns);
     void (*release)(struct decoder_part *part);
@@ -181,9 +180,9 @@ void decoder_release(struct decoder *d); // not the weights: checkpoint and aren
 const char *decoder_name(const struct decoder_kind *kind, const char *ours);
 // The inverse: Llama's name of a weight, "layers.3.self_attn.q_proj.weight". The caller frees it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
-// The vectors that are no weights (the biases of routers), one after the other; begins at { 0 }.
+// Iterates over vectors that are no weights (the biases of routers); starts at { 0 }.
 struct decoder_constant {
-    int layer, i;                // of its FFN's list; the next one
+    int layer, i;                // the next one, in the list of its FFN
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };
@@ -226,8 +225,8 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // layers without some of the past rows must replace rows in this way.
 //
 // With layers in several processes (d->part) each calls it with the same rows. h is the first
-// one's; others give memory for it. All get the logits; LOGITS_HIDDEN is the last one's, NULL in
-// the others.
+// process's; the others pass memory for it. All get the logits; LOGITS_HIDDEN only the last one,
+// NULL the others.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

@@ -1,4 +1,4 @@
-// core/model/flops.c -- the formulas of what a pass costs.
+// core/model/flops.c -- the cost of a pass, in FLOPs and bytes.
 #include "core/model/flops.h"
 
 #include "core/model/layer.h"
@@ -14,7 +14,8 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
 }
 
-// 2 a multiply-add, of a row; gains are left out, and an expert counts for the rows that reach it.
+// FLOPs of a row: 2 per multiply-add; without gains, and an expert by the share of rows that reach
+// it.
 static double linear(const struct linear *w)
 {
     if (w->weight.rank != 2) return 0;

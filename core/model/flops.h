@@ -5,7 +5,7 @@
 //   flops += flops_projections(layer, n) + flops_ffn(layer, computed);       at SITE_FFN
 //   flops += flops_head(config);                                             a row of logits
 //
-// Methods report what they add, or what replaces an FFN, themselves (methods_flops).
+// Methods count their own operations, also in place of an FFN (methods_flops).
 //
 // With LoRA on a linear layer its two thin products count too: 2 r (in + out) per row.
 #ifndef CORE_MODEL_FLOPS_H
@@ -26,8 +26,8 @@ double flops_attention(const struct decoder_config *c, int layer, double pairs);
 double flops_ffn(const struct decoder_layer *w, double rows);
 // LoRA's part of both, per row.
 double flops_lora(const struct decoder_layer *w);
-// Bytes that a row alone reads: the matrices of a layer (an expert's with the share of rows that
-// reach it), and what the cache holds of a key in a layer.
+// Bytes that a single row reads: the matrices of a layer (an expert's by the share of rows that
+// reach it), and the cached key and value of a token in a layer.
 double flops_weight_bytes(const struct decoder_layer *w);
 double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype);
 // One row of logits.

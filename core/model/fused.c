@@ -2,8 +2,7 @@
 //
 // With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
 // the ops are used instead. With a tape a part is one step with a fused backward form, which saves
-// only its input and the results of the FFN's products, in bf16; and where a norm is behind a
-// product, or heads are normed, that product.
+// only its input, the results of the FFN's products, in bf16, and products that are normalised.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
@@ -294,7 +293,7 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-// in: h, gain, gate, up, the gain behind; self: the form.
+// in: h, gain, gate, up, the gain after; self: the form.
 static int ffn_backward(struct graph *g, const struct tape_step *s)
 {
     const struct fused_ffn *w = s->self;

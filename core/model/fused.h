@@ -1,12 +1,12 @@
-// core/model/fused.h -- fused parts of a layer: false or NULL if the device has no such form, or
-// intermediate results are wanted.
+// core/model/fused.h -- fused parts of a layer: false or NULL if the device has no such form, or a
+// listener needs intermediate results.
 #ifndef CORE_MODEL_FUSED_H
 #define CORE_MODEL_FUSED_H
 
 #include "core/model/decoder.h"
 
-// The forms are those of kernels/fused.h, filled in but for the results that are made here and the
-// mode; `w` are the `count` weights that they multiply.
+// Callers fill the forms of kernels/fused.h, except for results allocated here and the mode; `w`
+// are the `count` weights that they multiply.
 
 // A weight whose rows are all multiplied.
 struct fused_linear fused_whole(const struct linear *w);

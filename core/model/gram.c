@@ -1,4 +1,4 @@
-// core/model/gram.c -- inner products of what the heads add for single tokens.
+// core/model/gram.c -- inner products of the heads' outputs for single tokens.
 //
 // W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are laid out one after the other,
 // [H,D,d], so that each head's values pass through its own block alone and the heads of a key/value
@@ -35,7 +35,7 @@ static struct tensor *lora_product(struct graph *g, const struct lora *lora)
     return op_scale(g, op_matmul(g, (struct tensor *)&lora->b, t, NULL), lora->scale);
 }
 
-// The blocks [H*D, d] of the projection, with what LoRA adds to it.
+// The blocks [H*D, d] of the projection, with LoRA added.
 static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_t heads, int64_t d)
 {
     const int64_t out = o->weight.shape[0], width = heads * d;

@@ -15,8 +15,7 @@
 struct settings;
 
 struct kv_layer {
-    struct tensor k, v; // [capacity, Hkv, d] (kv_row, or what kv_layer_shape said); shape[0] is the
-                        // capacity
+    struct tensor k, v; // [capacity, Hkv, d] (kv_layer_shape)
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
     int64_t coming;     // rows in use after the current pass

@@ -191,7 +191,7 @@ struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h)
     graph_scratch_end(g, scratch);
     h = site_run(g, SITE_FFN_IN, layer_site(layer, h)); // [n, D] = x
 
-    // The FFN: of all rows, or of those that no method has computed at SITE_FFN.
+    // The FFN: of all rows, or of the rows that no method has computed at SITE_FFN.
     scratch = graph_scratch_begin(g);
     struct site_args args = layer_site(layer, h);
     hooks_run(g, SITE_FFN, &args);

@@ -5,7 +5,7 @@
 //
 // A kind of attention or FFN is one file with one constant struct (attention_grouped.c,
 // ffn_gated.c), named in a family's decoder_kind. It lists its weights; binding, models made by
-// `vlmsh new`, FLOPs and recordings follow that list. layer.c holds what all kinds share.
+// `vlmsh new`, FLOPs and recordings follow that list. layer.c has the code that all kinds share.
 #ifndef CORE_MODEL_LAYER_H
 #define CORE_MODEL_LAYER_H
 
@@ -18,8 +18,8 @@ struct layer_weight {
     int64_t out, in;
     bool bias;
     bool constant; // [out], never trained, under the whole name
-    // Of one of several experts: which, and the share of the rows that reach it. `stack` is the
-    // name in files that have all in one tensor [count, rows, in]: this one is rows row.. of its
+    // Of an expert: its number, and the share of the rows that reach it. `stack` is the name in
+    // files that have all experts in one tensor [count, rows, in]: this weight is rows row.. of its
     // part.
     int expert;
     double share; // 0: all rows

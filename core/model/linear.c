@@ -1,4 +1,4 @@
-// core/model/linear.c -- a linear layer: weight, bias, and what LoRA adds to it.
+// core/model/linear.c -- a linear layer: weight, bias, LoRA.
 #include "core/model/linear.h"
 
 #include "core/ops/ops.h"

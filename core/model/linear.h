@@ -1,4 +1,4 @@
-// core/model/linear.h -- a linear layer: weight, bias, and what LoRA adds to it.
+// core/model/linear.h -- a linear layer: weight, bias, LoRA.
 //
 //   struct tensor *q = linear_forward(g, x, &w->q);   // [N,in] -> [N,out]
 #ifndef CORE_MODEL_LINEAR_H
@@ -17,7 +17,7 @@ struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
     struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
-    double share;         // of the decoder's rows that it is computed for
+    double share;         // of the decoder's rows, for which it is computed
 };
 
 // y = x W^T + bias + scale (x A^T) B^T.
@@ -27,10 +27,10 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
 // gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
-// The parts of x W^T + bias, of `parts` equal ones side by side, as matrices of their own.
+// Splits x W^T + bias into `parts` equal matrices, which are side by side.
 void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
                   struct tensor **part);
-// Part `part` of the columns of y[N, parts*M], which one matrix gave: [N, M].
+// Part `part` of the columns of y[N, parts*M]: [N, M].
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
 
 #endif

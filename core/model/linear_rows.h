@@ -1,15 +1,15 @@
 // core/model/linear_rows.h -- rows that only linear layers read. A device with products of packed
-// rows (kernels/products.h) rounds and packs them once, and goes on in the same pass with what
-// follows a product; elsewhere, and with a tape, they are computed by the ops one after the other.
+// rows (kernels/products.h) rounds and packs them once, and fuses the step after a product;
+// elsewhere, and with a tape, the ops compute them one after the other.
 //
 //   const struct linear *const read_by[] = { &w->fc1, NULL };
 //   struct linear_rows x = linear_rows_norm(g, h, &w->norm, eps, read_by); // norm(h)
 //   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);                   // gelu(fc1 x) for fc2
 //   h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);                  // h + scale fc2 x
 //
-// What attention of whole encoders gives is packed in the same way, where linear_rows_attends.
+// The output of an encoder's attention is packed in the same way, if linear_rows_attends.
 //
-// After a failure they give nothing, as all of the graph.
+// After a failure they return nothing, as all of the graph.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
 #define CORE_MODEL_LINEAR_ROWS_H
 
@@ -21,7 +21,7 @@ struct linear_rows {
     struct packed_rows packed; // data NULL: plain
 };
 
-// norm(x[N,K]), of a norm without gain x itself, for these layers: up to a NULL.
+// norm(x[N,K]) for these layers, NULL-terminated; x itself if the norm has no gain.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
 // W x + bias -> [N,M]; of packed rows f32, or rounded to bf16.
@@ -39,10 +39,10 @@ struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *
                                      const struct linear *next);
 // Can the device compute attention of `rows` rows for the layer `next` alone?
 bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linear *next);
-// It does: p is without `to`. q, k and v may be missing after a failure.
+// Computes it; p->to is not set. q, k and v may be NULL after a failure.
 struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p);
-// h, to whose rows from.. scale[M] * (W x + bias) is added (where it lies, without a tape); a scale
-// without data is 1.
+// Adds scale[M] * (W x + bias) to rows from.. of h (in place without a tape); a scale without data
+// is 1.
 struct tensor *linear_rows_add(struct graph *g, struct tensor *h, int64_t from,
                                const struct linear_rows *x, const struct linear *w,
                                const struct tensor *scale);

@@ -1,5 +1,5 @@
-// core/model/pass.h -- the state of a pass through the decoder: which rows of the sequence a layer
-// computes, where their keys and values go, and which keys each row sees.
+// core/model/pass.h -- the state of a pass through the decoder: the rows of the sequence that a
+// layer computes, their rows of the cache, and the keys that each row sees.
 #ifndef CORE_MODEL_PASS_H
 #define CORE_MODEL_PASS_H
 
@@ -34,13 +34,13 @@ struct layer {
     struct kv_layer *cache; // NULL: none
 };
 
-// Starts a layer: reserves space in its cache for the new rows, behind the cached ones, records
-// which rows of the sequence they are, and sets layer->pass to the pass for that cache. 0 or -1.
+// Starts a layer: reserves memory in its cache for the new rows, after the cached ones, records
+// their rows of the sequence, and sets layer->pass to the pass for that cache. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
 // Fails for a sequence that a sliding window would cut: no mask by layer is computed yet.
 void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
-// The pass for those rows of the sequence that a method has kept, in ascending order (copied).
-// NULL after a failure.
+// The pass for the rows of the sequence that a method has kept, in ascending order (copied). NULL
+// after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
                                 int64_t n);
 
@@ -51,8 +51,8 @@ struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.
 struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
-// The same at a site where a method may drop rows: *p becomes the pass for those that are left,
-// NULL after a failure.
+// The same at a site where a method may drop rows: *p becomes the pass for the remaining rows, NULL
+// after a failure.
 struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct site_args args,
                               const struct pass **p);
 

@@ -145,7 +145,7 @@ static size_t shared_levels(const struct checkpoint *c, const char *plain, int64
     return shared;
 }
 
-// --- what a tensor is ----------------------------------------------------------------------------
+// --- classes of tensors --------------------------------------------------------------------------
 
 // A bias of zeros changes nothing.
 static bool is_zero_bias(const struct safetensor *t)
@@ -235,8 +235,8 @@ static void sort_out(const struct model *m, struct report *inside, struct report
     }
 }
 
-// Notes what --ignore-weights lets pass, and adds the option to the name under which sessions and
-// jobs open the model again.
+// Notes weights or keys that --ignore-weights allows, and adds the option to the name by which
+// sessions and jobs open the model again.
 static void note_ignored(struct model *m, char *text)
 {
     char *name = m->checkpoint->name;

@@ -6,9 +6,9 @@
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
 // A tensor that no part of the model binds is known to be harmless (rotary tables, pooling heads,
-// layers for speculation), or belongs to no part that is computed, which m->unread says, or lies
-// inside one: answers would be wrong without it, and the model is refused. So it is where
-// config.json has keys that change the result and no family reads.
+// layers for speculation), or belongs to no computed part (m->unread names it), or belongs inside a
+// computed part: answers would be wrong without it, and the model is refused. Keys of config.json
+// that change the result and that no family reads are refused, too.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -18,19 +18,19 @@
 
 struct model;
 
-// "MODEL::ignore-weights" names a model that is to be opened all the same: *ignore, and the name
-// without it. The caller frees it.
+// "MODEL::ignore-weights" opens a model nevertheless: sets *ignore, and returns the name without
+// the option. The caller frees it.
 char *unread_split(const char *name, bool *ignore);
 char *unread_join(const char *name); // the inverse
 
 // Both add to m->unread. -1: a tensor inside a computed part is not read, or a key changes the
-// result, and m->ignore does not say that this is wanted.
+// result, and m->ignore is false.
 int unread_check(struct model *m, struct err *err);
 
-// Metadata of a GGUF file of a model whose weights or keys were ignored: which.
+// Metadata of a GGUF file that names weights or keys of its model that were ignored.
 #define UNREAD_IGNORED "vlmsh.ignored"
 int unread_keys(struct model *m, struct err *err);
-// Names keys of a GGUF file that nobody knows in m->unread.
+// Adds unknown keys of a GGUF file to m->unread.
 void unread_metadata(struct model *m);
 
 // Does the config have a key that changes the result and no family reads?

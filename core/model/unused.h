@@ -11,8 +11,8 @@ struct model;
 enum { UNUSED_MOST = 3 };
 
 int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
-// "temperature 0.6, top_p 0.9": sampling that the files recommend, a row of /info; NULL: none. The
-// caller frees it.
+// The sampling that the files recommend, "temperature 0.6, top_p 0.9", a row of /info; NULL: none.
+// The caller frees it.
 char *unused_generation(const struct model *m);
 
 #endif

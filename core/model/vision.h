@@ -1,11 +1,11 @@
-// core/model/vision.h -- vision transformers: pictures to features, and the projector behind them.
+// core/model/vision.h -- vision transformers: pictures to features, and the projector after them.
 //
 //   struct vision_picture p = { .pixels = pixels, .tiles = 1, .rows = 24, .cols = 24 };
 //   features = vision_forward(g, &m->vision, &p, 1);   // [S, Dv]
 //   x = projector_forward(g, &m->projector, features);  // [S', D]
 //
 // A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
-// its weights by the file's names, which rows see which, and what the projector reads. All kinds
+// its weights by the file's names, its masks, and the input of the projector. All kinds
 // share one pass (vision.c), whose steps are taken where the kind bound their weights: class token,
 // learned positions, norms, layer scale, a gated FFN, queries, keys and values in one matrix.
 #ifndef CORE_MODEL_VISION_H
@@ -34,7 +34,7 @@ struct vision_config {
     bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
     int64_t merge; // patches a side that become one feature or visual token; the family's
     // Of native resolution:
-    int64_t out;                    // width of what leaves the encoder, where the config says it
+    int64_t out;                    // width of the output, if the config has it
     int64_t times;                  // pictures that a patch of video spans; all show the same
     int64_t window;                 // side of a window in visual tokens
     uint64_t whole[16];             // bit l: block l attends to whole pictures
@@ -43,7 +43,7 @@ struct vision_config {
     bool drop_class;                // strategy "default"
 };
 
-// Weights of a block; what the kind does not bind is not computed.
+// Weights of a block; steps without bound weights are not computed.
 struct vision_layer {
     struct norm norm1, norm2;
     struct linear q, k, v;        // [Dv,Dv], or
@@ -68,7 +68,7 @@ struct vision {
 
 // A picture as the encoder reads it.
 struct vision_picture {
-    struct tensor *pixels; // as the kind says: [3,H,W], [T,3,H,W] or patches [S', numbers]
+    struct tensor *pixels; // by kind: [3,H,W], [T,3,H,W] or patches [S', numbers]
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // of the picture, for listeners
@@ -90,7 +90,7 @@ struct vision_batch {
 // A kind of encoder. `b->vision` has its config and weights.
 struct vision_kind {
     const char *const *model_types; // of a vision_config that names it, NULL-terminated
-    const char *const *keys; // those of core/model/config_keys.c that it computes; NULL: none
+    const char *const *keys;        // keys of core/model/config_keys.c that it computes; NULL: none
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
@@ -101,7 +101,7 @@ struct vision_kind {
     const char *const *picture_processors; // beginnings of their names
     const char
         *patch_weight; // name of the patch embedding, by which the encoder is found in a file
-    // Binds what the file has; v->layer is there.
+    // Binds the file's weights; v->layer is allocated.
     void (*bind)(struct vision *v, struct binder *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
@@ -115,9 +115,9 @@ struct vision_kind {
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
-    // Features are taken behind v->post; else it is only measured, if the file has it (SigLIP).
+    // Features are taken after v->post; else it is only measured, if the file has it (SigLIP).
     bool post_norm;
-    // The stream after the last block that counts to what the projector reads [S, Dv']. NULL: its
+    // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
     // rows as they are.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // S of a picture and Dv'. NULL: a row for each patch, as wide as the stream.
@@ -214,7 +214,7 @@ struct projector_kind {
     // NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
-    bool wide; // between the two: as wide as what enters; else as the visual tokens
+    bool wide; // the inner width is that of the input; else that of the visual tokens
     // For kinds with other parts; NULL: those above.
     void (*bind)(struct projector *p, struct binder *b, int64_t in, int64_t out);
     struct tensor *(*forward)(struct graph *g, const struct projector *p, struct tensor *x);

@@ -2,13 +2,13 @@
 #include "core/model/fused.h"
 #include "core/model/vision.h"
 
-// Can a device's fused forms compute a sublayer behind this norm (RMSNorm), without a layer scale?
+// Can a device's fused forms compute a sublayer with this norm (RMSNorm), without a layer scale?
 static bool fusible(const struct graph *g, const struct norm *norm, const struct tensor *scale)
 {
     return g->backend->fused && !g->tape && norm->gain.data && !norm->bias.data && !scale->data;
 }
 
-// In one call for queries, keys and values, and one behind them.
+// One call for queries, keys and values, and one for the rest.
 bool vision_attention_fused(struct graph *g, const struct vision_block *block, struct tensor *h)
 {
     const struct vision_layer *w = block->w;

@@ -7,8 +7,8 @@
 
 // Pixels to visual tokens [S,D] in sequence order, of one picture or of several in one pass:
 // tokens[i] of pictures[i], whose index is number[i]. SITE_PIXELS .. SITE_PROJECTED run inside.
-// NULL or -1: g->err. Where something listens at SITE_FOCUS, focus[i] becomes that of pictures[i],
-// [S] in the arena's host memory, else NULL; `focus` NULL: not wanted.
+// NULL or -1: g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's attention to
+// pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
 struct tensor *visual_encode(struct graph *g, const struct model *m, const struct picture *picture,
                              int number, float **focus);
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
@@ -20,8 +20,8 @@ void visual_free(const struct backend *b, struct tensor *kept); // NULL is fine
 
 // Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], a visual row
 // is row cell[i] of visual[picture[i]] ([S,D], one tensor per picture; NULL if no row needs it).
-// focus[p] [S] is what the encoder attends to in picture p (visual_encode), which SITE_FOCUS needs
-// where something listens; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows
+// focus[p] [S] is the encoder's attention to each token of picture p (visual_encode), for listeners
+// at SITE_FOCUS; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows
 // here, before copying them, and SITE_EMBED on the result. Returns h[0] [s->n
 // - from, D].
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,

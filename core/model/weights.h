@@ -17,11 +17,11 @@
 
 struct weight {
     char *name;            // as the file spells it
-    char *common;          // as Llama's files spell it: rules mean weights of any family by it
+    char *common;          // as Llama's files spell it, by which rules name weights of any family
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int gpu;      // that it lies on (backend_enter)
+    int gpu;      // that holds it (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
     int rank;     // shape as in the file: the convolution over patches has rank 4, of video 5
     int64_t shape[WEIGHT_MAX_RANK];
@@ -36,11 +36,10 @@ struct weights {
 struct weight *weights_add(struct weights *w, const char *name);
 void weights_release(struct weights *w);
 
-// Finds a weight by the file's name, or another spelling of it: the levels "model",
-// "language_model" and "vision_model", which library versions place differently, are ignored. NULL:
-// none.
+// Finds a weight by the file's name, or another spelling of it: ignores the levels "model",
+// "language_model" and "vision_model", which differ between library versions. NULL: none.
 const struct weight *weights_find(const struct weights *w, const char *name);
-// The first of a part; NULL: none.
+// The first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
 // The name without those levels: "layers.3.mlp.up_proj.weight". The caller frees it.
 char *weight_plain_name(const char *name);

@@ -1,5 +1,4 @@
-// core/ops/columns.c -- columns of several matrices side by side: heads taken apart and put
-// together.
+// core/ops/columns.c -- puts columns of several matrices side by side: splits and joins heads.
 #include <string.h>
 
 #include "core/ops/check.h"

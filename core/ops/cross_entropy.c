@@ -1,5 +1,5 @@
-// core/ops/cross_entropy.c -- the loss of rows whose next tokens are known, and its gradient while
-// the logits are there.
+// core/ops/cross_entropy.c -- the loss of rows whose next tokens are known, and its gradient from
+// the same logits.
 //
 // Rows go through head and softmax a few at a time: for a vocabulary of 128k and a thousand answer
 // tokens the logits alone would be 0.5 GB, their gradient as much again.

@@ -1,4 +1,4 @@
-// core/ops/experts.c -- a mixture of experts: weights of the chosen ones, and what each adds.
+// core/ops/experts.c -- a mixture of experts: weights of the chosen ones, and their weighted sum.
 #include "core/ops/check.h"
 
 // in: logits, index; integer: normalise; real: scale.
@@ -29,7 +29,7 @@ struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const i
                                           .real = scale });
 }
 
-// in: x, weight, index, into. What was added to stays in the sum: its gradient is that of the sum.
+// in: x, weight, index, into. The gradient of `into` is that of the sum.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dweight, dy;

@@ -1,4 +1,4 @@
-// core/ops/lora.c -- what LoRA adds to a product (Hu et al. 2021, arXiv 2106.09685, equation 3):
+// core/ops/lora.c -- adds LoRA to a product (Hu et al. 2021, arXiv 2106.09685, equation 3):
 //
 //   low = scale x a^T [N,r];  y += low b^T [N,M]
 //

@@ -13,7 +13,7 @@
 
 // x[N,K] w[M,K] bias[M] or NULL -> [N,M].
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
-// Only carries gradients back: returns zeros, as nobody reads the product.
+// Returns zeros that only carry gradients back, if nothing reads the product.
 struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
                                 struct tensor *bias);
 // The two thin matrices of LoRA: a[r,K], b[M,r].
@@ -21,8 +21,8 @@ struct lora_sides {
     struct tensor *a, *b;
     float scale;
 };
-// Adds scale (x a^T) b^T to y[N,M] where it lies, a product of x[N,K] that nothing has read;
-// returns y. Without `read` only carries gradients back.
+// Adds scale (x a^T) b^T in place to y[N,M], a product of x[N,K] that nothing has read; returns y.
+// Without `read` it only carries gradients back.
 struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
                        const struct lora_sides *w, bool read);
 // table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
@@ -32,13 +32,13 @@ struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *ga
                             struct tensor *bias, float eps);
 // x[N,H,d] rotated by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
-// q[N,H,d] k[P,Hkv,d] v[P,Hkv,dv] -> [N,H,dv], dv <= d; row i sees keys first[i]..last[i]-1. first,
-// last: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a
+// q[N,H,d] k[P,Hkv,d] v[P,Hkv,dv] -> [N,H,dv], dv <= d; row i sees keys first[i]..end[i]-1. first,
+// end: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a
 // tape).
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *end, float scale,
                             struct tensor *probs);
-// silu(gate) * up; in the place of gate without a tape. Use the returned tensor.
+// silu(gate) * up; overwrites gate without a tape. Use the returned tensor.
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 // a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.

@@ -1,4 +1,5 @@
-// core/ops/rows.c -- rows picked, blended, put back, and copied into memory that outlives the step.
+// core/ops/rows.c -- gathers, blends and scatters rows, and copies them into memory that outlives
+// the step.
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
                      &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
 }
 
-// Do the rows of x have the size of those of into, and its dtype or one that is rounded to it?
+// Have the rows of x the size of those of `into`, and its dtype or one that is rounded to it?
 static bool want_rows(struct graph *g, const char *op, const struct tensor *into,
                       const struct tensor *x)
 {

@@ -75,7 +75,7 @@ static int agree(struct ranks *r, int status, struct err *err)
     return 0;
 }
 
-// The identifier by which ranks find one another is rank 0's, and comes over MPI.
+// The ranks find each other by rank 0's identifier, which MPI shares.
 static int connect_ranks(struct ranks *r, struct ranks_gpu *gpu, struct err *err)
 {
     struct nccl_id id = { { 0 } };

@@ -158,7 +158,7 @@ struct plan {
     struct stage_note note;
 };
 
-// Rows ascend and are rows of q; what follows them is the note.
+// Reads ascending rows of q, then the note.
 static int read_plan(struct plan *plan, const struct sequence *q, const char *data, size_t size)
 {
     int64_t n;

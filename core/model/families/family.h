@@ -30,7 +30,8 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
-    // Architectures with similar names that compute otherwise: refused by name. NULL: none known.
+    // Architectures with similar names that compute something else: refused by name. NULL: none
+    // known.
     const char *const *relatives;
     // For language models, which others may use as their decoder (text_config); else NULL.
     const struct decoder_kind *decoder;
@@ -48,11 +49,11 @@ struct family {
     // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
     const char *picture_before, *picture_after;
     bool templates_write_marks; // chat templates of its folders have these texts themselves
-    // A picture is encoded otherwise where its prompt shows others too (picture_shape.several).
+    // A picture is encoded in another way if its prompt shows several (picture_shape.several).
     bool several_differ;
     // Number of visual tokens of a picture of that shape, defined only here. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, struct picture_shape shape);
-    // Sets the places of its newlines among them (p->newline, p->newline_step). NULL: it has none.
+    // Sets the indices of its newlines among them (p->newline, p->newline_step). NULL: none.
     void (*picture_newlines)(const struct model *m, struct picture *p);
     // Keys of preprocessor_config.json that it reads, NULL-terminated; its encoder's, if that has a
     // list (vision.h). NULL: text only.
@@ -67,7 +68,7 @@ struct family {
     // A picture as the encoder reads it; its number is set later. Fails through g (pixels NULL).
     struct vision_picture (*picture_read)(struct graph *g, const struct model *m,
                                           const struct picture *picture);
-    // Visual tokens [S,D] from what the projector gives of the picture. NULL: they are the same.
+    // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: they are the same.
     struct tensor *(*picture_pack)(struct graph *g, const struct model *m,
                                    const struct picture *picture, struct tensor *x);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
@@ -75,8 +76,8 @@ struct family {
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
-// Where a file has the parts of a model that sees: before the decoder's names, the head's, the
-// encoder's and the projector's.
+// Prefixes of a model that sees: before the names of the decoder, the head, the encoder and the
+// projector.
 struct family_prefixes {
     const char *text, *head, *vision, *projector;
 };

@@ -1,8 +1,7 @@
 // core/model/families/internlm2.c -- InternLM2: text only; queries, keys and values in one weight,
 // tensors with Llama 1's names.
 //
-// The hub's files come with code of their own (configuration_internlm2.py gives the class
-// defaults).
+// The hub's folders have code of their own; its configuration_internlm2.py has the class defaults.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

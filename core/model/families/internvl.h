@@ -1,5 +1,5 @@
-// core/model/families/internvl.h -- what InternVL's two layouts of folders share: pictures of
-// several tiles, InternViT, a projector behind pixel shuffle.
+// core/model/families/internvl.h -- shared by InternVL's two layouts of folders: pictures of
+// several tiles, InternViT, pixel shuffle and a projector.
 #ifndef CORE_MODEL_FAMILIES_INTERNVL_H
 #define CORE_MODEL_FAMILIES_INTERNVL_H
 

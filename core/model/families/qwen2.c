@@ -1,5 +1,4 @@
-// core/model/families/qwen2.c -- Qwen2, Qwen2.5: text only; biases on q, k, v come with the
-// decoder.
+// core/model/families/qwen2.c -- Qwen2, Qwen2.5: text only; q, k and v have biases.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

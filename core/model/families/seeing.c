@@ -1,5 +1,5 @@
-// core/model/families/seeing.c -- what the families of an encoder, a projector and a language model
-// share.
+// core/model/families/seeing.c -- shared by the families of an encoder, a projector and a language
+// model.
 #include "core/model/families/seeing.h"
 
 #include <string.h>

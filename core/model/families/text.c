@@ -1,4 +1,4 @@
-// core/model/families/text.c -- what the text-only families share.
+// core/model/families/text.c -- shared by the text-only families.
 #include "core/model/families/text.h"
 
 #include <string.h>
