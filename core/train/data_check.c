@@ -64,19 +64,6 @@ static void find(struct data_check *c, enum data_problem problem, const struct s
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static void note_content(struct picture_file *f, struct checking *k, const void *bytes, size_t size)
-{
-    char hex[HASH_HEX];
-    bool known;
-    hash_add(&k->bytes, &size, sizeof size);
-    hash_add(&k->bytes, bytes, size);
-    hash_hex(bytes, size, hex);
-    f->content = names_add(&k->c->contents, hex, &known);
-    if (known) return;
-    k->shown = xreallocarray(k->shown, k->c->contents.capacity, sizeof *k->shown);
-    k->shown[f->content] = -1;
-}
-
 static void look_at_file(struct picture_file *f, struct checking *k, const char *path, size_t shown)
 {
     struct stat st;
@@ -97,7 +84,16 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     struct image image;
     char *title = picture_source_title(path);
     f->problem = DATA_PICTURE_BROKEN;
-    note_content(f, k, bytes, size);
+    char hex[HASH_HEX];
+    bool known;
+    hash_add(&k->bytes, &size, sizeof size);
+    hash_add(&k->bytes, bytes, size);
+    hash_hex(bytes, size, hex);
+    f->content = names_add(&k->c->contents, hex, &known);
+    if (!known) {
+        k->shown = xreallocarray(k->shown, k->c->contents.capacity, sizeof *k->shown);
+        k->shown[f->content] = -1;
+    }
     data_notices_picture(&k->c->notices, path, bytes, size);
     if (image_size(bytes, size, title, &f->width, &f->height, &err) < 0 ||
         (k->o->decode && image_decoder_run(k->decoder, &image, bytes, size, title, &err) < 0))
@@ -129,17 +125,6 @@ static int64_t group_of(struct data_check *c, int64_t index)
     struct data_sample *s = c->samples;
     while (s[index].group != index) index = s[index].group = s[s[index].group].group;
     return index;
-}
-
-static void join(struct checking *k, int64_t index, size_t content)
-{
-    struct data_check *c = k->c;
-    int64_t *shown = &k->shown[content];
-    if (*shown >= 0) {
-        const int64_t a = group_of(c, *shown), b = group_of(c, index), first = a < b ? a : b;
-        c->samples[a].group = c->samples[b].group = first;
-    }
-    *shown = c->samples[index].group = group_of(c, index);
 }
 
 // Places the sample's pictures; -1 if one of them cannot be read (already reported).
@@ -225,8 +210,16 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
         to->usable = check_rows(k, s, pictures, to);
     free(pictures);
     // An excluded sample does not link others.
-    for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++)
-        join(k, s->index, look_at(k, d->paths[i], d->path_count)->content);
+    struct data_sample *samples = k->c->samples;
+    for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++) {
+        int64_t *shown = &k->shown[look_at(k, d->paths[i], d->path_count)->content];
+        const int64_t own = group_of(k->c, s->index);
+        if (*shown >= 0) {
+            const int64_t other = group_of(k->c, *shown), first = other < own ? other : own;
+            samples[other].group = samples[own].group = first;
+        }
+        *shown = samples[s->index].group = group_of(k->c, s->index);
+    }
 }
 
 static void check_index(struct checking *k, int64_t index)

@@ -18,7 +18,7 @@ static char *key_of(const struct feed *f, const char *path, size_t shown)
     return xasprintf("%s%s", several ? "several " : "", path);
 }
 
-static void place(const struct feed *f, struct picture *p, size_t shown)
+static void set_tokens(const struct feed *f, struct picture *p, size_t shown)
 {
     model_size_picture(f->model, p, p->image.width, p->image.height, shown,
                        preprocess_limit(f->settings));
@@ -41,7 +41,7 @@ static int decode(struct feed *f, const char *path, size_t shown, struct picture
     if (!f->decoder) f->decoder = image_decoder_new();
     char *title = picture_source_title(path);
     int status = image_decoder_run(f->decoder, &p->image, bytes, size, title, err);
-    if (status == 0) place(f, p, shown);
+    if (status == 0) set_tokens(f, p, shown);
     free(title);
     free(bytes);
     return status;
@@ -115,7 +115,7 @@ void feed_keep(struct feed *f, const char *path, size_t shown, struct image *ima
     char *key = key_of(f, path, shown);
     size_t known;
     bool ours;
-    place(f, &p, shown);
+    set_tokens(f, &p, shown);
     if (!names_find(&f->keys, key, &known)) {
         keep(f, key, &p, &ours);
         if (!ours) *image = (struct image){ 0 };

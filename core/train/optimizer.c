@@ -129,26 +129,22 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
-// Shares the masters in GPU memory from GPU to GPU.
-static int share_between_gpus(const struct params *p, struct err *err)
-{
-    int status = ranks_gpu_begin(p->ranks, err);
-    for (size_t i = 0; i < p->count && status == 0; i++) {
-        const struct param *one = &p->list[i];
-        const size_t bytes = (size_t)one->count * sizeof(float);
-        if (one->where->own_memory)
-            status = ranks_gpu_share(p->ranks, one->tensor->data, bytes, one->owner, err);
-    }
-    return status == 0 ? ranks_gpu_end(p->ranks, err) : -1;
-}
-
 // Gets the masters that other ranks have updated.
 static int share_masters(const struct params *p, struct err *err)
 {
     enum { PIECE = 1 << 20 }; // numbers
     if (!p->shared_out) return 0;
     const bool gpus = ranks_between_gpus(p->ranks);
-    if (gpus && share_between_gpus(p, err) < 0) return -1;
+    if (gpus) { // masters in GPU memory, from GPU to GPU
+        int status = ranks_gpu_begin(p->ranks, err);
+        for (size_t i = 0; i < p->count && status == 0; i++) {
+            const struct param *one = &p->list[i];
+            const size_t bytes = (size_t)one->count * sizeof(float);
+            if (one->where->own_memory)
+                status = ranks_gpu_share(p->ranks, one->tensor->data, bytes, one->owner, err);
+        }
+        if (status < 0 || ranks_gpu_end(p->ranks, err) < 0) return -1;
+    }
     float *host = xreallocarray(NULL, PIECE, sizeof *host);
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
@@ -167,21 +163,21 @@ static int share_masters(const struct params *p, struct err *err)
     return 0;
 }
 
-static int take_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
-                     struct err *err)
+int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
+                   struct err *err)
 {
     const double share = schedule_share(o->schedule, o->step, o->steps, o->warmup);
     taken->rate = share * o->rate[GROUP_BACKBONE];
-    if (gradient_norm(p, &taken->norm, err) < 0) return -1;
-    if (!isfinite(taken->norm))
-        return err_set(err,
-                       "the gradient of step %lld is not finite: lower train.lr, or check the "
-                       "weights for damage",
-                       (long long)o->step);
+    int status = gradient_norm(p, &taken->norm, err);
+    if (status == 0 && !isfinite(taken->norm))
+        status = err_set(err,
+                         "the gradient of step %lld is not finite: lower train.lr, or check the "
+                         "weights for damage",
+                         (long long)o->step);
     // As in torch's clip_grad_norm_.
     const double clip = o->clip > 0 ? o->clip / (taken->norm + 1e-6) : 1;
-    o->step++;
-    for (size_t i = 0; i < p->count; i++) {
+    o->step += status == 0;
+    for (size_t i = 0; i < p->count && status == 0; i++) {
         const struct param *one = &p->list[i];
         const struct adamw_step step = { .lr = share * o->rate[one->group],
                                          .beta1 = o->beta1,
@@ -190,17 +186,10 @@ static int take_step(struct optimizer *o, struct params *p, struct optimizer_tak
                                          .decay = one->decay ? o->decay[one->group] : 0,
                                          .scale = clip < 1 ? clip : 1,
                                          .step = o->step };
-        if (params_own(p, one) && update(p, one, &step, err) < 0) return -1;
+        if (params_own(p, one)) status = update(p, one, &step, err);
     }
-    if (share_masters(p, err) < 0) return -1;
-    model_weights_changed(p->model);
-    return 0;
-}
-
-int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
-                   struct err *err)
-{
-    const int status = take_step(o, p, taken, err);
+    if (status == 0) status = share_masters(p, err);
+    if (status == 0) model_weights_changed(p->model);
     backend_enter(p->backend, 0);
     return status;
 }

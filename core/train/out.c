@@ -42,18 +42,6 @@ static char *read_state(const char *path, int64_t *keep)
     return copy;
 }
 
-// Is the folder empty, apart from the remains of an unfinished record?
-static bool is_empty(const char *path)
-{
-    bool empty = true;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-                 !strcmp(e->d_name, "training.json.part");
-    if (d) closedir(d);
-    return empty;
-}
-
 // Can a folder of that name be created?
 static int check_above(const char *path, struct err *err)
 {
@@ -84,7 +72,13 @@ static int look(const char *path, bool resume, struct out *o, struct err *err)
     int status = 0;
     o->begun = state != NULL;
     o->done = state && !strcmp(state, "done");
-    if (!state && !is_empty(path))
+    bool empty = true; // apart from the remains of an unfinished record
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+                 !strcmp(e->d_name, "training.json.part");
+    if (d) closedir(d);
+    if (!state && !empty)
         status = err_set(err, "'%s' holds other files: choose a new folder", path);
     else if (o->done && !resume)
         status = err_set(err, "'%s' holds a finished training: choose a new folder", path);

@@ -135,19 +135,6 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     return 0;
 }
 
-// Uniform in +-1/sqrt(in), as PEFT draws A (kaiming_uniform with a = sqrt 5).
-static void draw(const struct params *p, struct tensor *a, uint64_t seed, uint64_t place)
-{
-    const int64_t count = tensor_count(a);
-    const double bound = 1 / sqrt((double)a->shape[1]);
-    float *host = xreallocarray(NULL, (size_t)count, sizeof *host);
-    for (int64_t i = 0; i < count; i++)
-        host[i] =
-            (float)(bound * (2 * random_unit(seed, RANDOM_LORA, (place << 40) + (uint64_t)i) - 1));
-    p->backend->upload(a->data, host, (size_t)count * sizeof *host);
-    free(host);
-}
-
 static char *lora_name(const struct weight *w, const char *which)
 {
     const size_t n = strlen(w->name), tail = strlen(".weight");
@@ -158,7 +145,7 @@ static char *lora_name(const struct weight *w, const char *which)
 // The thin matrices start as PEFT draws them, or as those of the adapter that is trained on, whose
 // scale stays.
 static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
-                    uint64_t seed, uint64_t place, struct err *err)
+                    uint64_t seed, uint64_t number, struct err *err)
 {
     struct lora *former = w->linear->lora, *lora = xcalloc(1, sizeof *lora);
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
@@ -173,7 +160,13 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     p->list[a].former = former;
     if (status == 0) status = add(p, lora_name(w, "B"), PARAM_LORA_B, group, w, &lora->b, err);
     if (status < 0 || former) return status;
-    draw(p, &lora->a, seed, place);
+    // Uniform in +-1/sqrt(in), as PEFT draws A (kaiming_uniform with a = sqrt 5).
+    const double bound = 1 / sqrt((double)in);
+    float *host = xreallocarray(NULL, (size_t)(r * in), sizeof *host);
+    for (uint64_t i = 0; i < (uint64_t)(r * in); i++)
+        host[i] = (float)(bound * (2 * random_unit(seed, RANDOM_LORA, (number << 40) + i) - 1));
+    p->backend->upload(lora->a.data, host, (size_t)(r * in) * sizeof *host);
+    free(host);
     if (p->backend->fill(&lora->b, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
     return 0;
 }

@@ -229,6 +229,7 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
     return status;
 }
 
+// PATTERN, @..., or lora:...
 static int apply(struct selecting *k, const char *rule, struct err *err)
 {
     bool found = false;

@@ -276,29 +276,6 @@ static int save(struct sft *t, struct err *err)
     return 0;
 }
 
-// Every train.save_every steps, or by default every SAVE_SECONDS.
-static bool save_due(const struct sft *t)
-{
-    const struct settings *s = t->job->settings;
-    if (settings_is(s, "train.save_every", "auto")) {
-        bool due = clock_seconds() - t->state.saved >= SAVE_SECONDS; // by the clock of rank 0
-        ranks_share(t->job->ranks, &due, sizeof due, 0);
-        return due;
-    }
-    return t->state.point.step % settings_integer(s, "train.save_every") == 0;
-}
-
-static bool validation_due(const struct sft *t)
-{
-    const struct settings *s = t->job->settings;
-    if (!t->held.count) return false;
-    if (t->state.point.step == t->plan.steps) return true;
-    const int64_t every = settings_is(s, "train.eval_every", "auto")
-                              ? (t->plan.steps + 9) / 10
-                              : settings_integer(s, "train.eval_every");
-    return t->state.point.step % every == 0;
-}
-
 static int validate(struct sft *t, struct err *err)
 {
     double loss, score = NAN;
@@ -374,37 +351,29 @@ static int one_step(struct sft *t, struct err *err)
     sft_report_norms(t, step);
     job_progress(j, &t->report.pace, (double)state->point.step, (double)plan->steps, state->loss);
 
-    // Validation and checkpoint, when due.
-    if (validation_due(t) && validate(t, err) < 0) {
+    // Validation every train.eval_every steps, and after the last.
+    const int64_t now = state->point.step;
+    const int64_t every = settings_is(j->settings, "train.eval_every", "auto")
+                              ? (plan->steps + 9) / 10
+                              : settings_integer(j->settings, "train.eval_every");
+    if (t->held.count && (now == plan->steps || now % every == 0) && validate(t, err) < 0) {
         state->torn = true;
         return -1;
     }
     job_step(j, step);
-    return save_due(t) && state->point.step < plan->steps ? save(t, err) : 0;
-}
 
-// 0, JOB_STOPPED or -1.
-static int steps(struct sft *t, struct err *err)
-{
-    while (t->state.point.step < t->plan.steps) {
-        if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
-        const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
-        if (!stop && !t->graph.cancelled) continue;
-        // A cancelled step has not changed the parameters.
-        if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
-        return JOB_STOPPED;
+    // A checkpoint every train.save_every steps, or by default every SAVE_SECONDS.
+    bool due;
+    if (settings_is(j->settings, "train.save_every", "auto")) {
+        due = clock_seconds() - state->saved >= SAVE_SECONDS; // by the clock of rank 0
+        ranks_share(j->ranks, &due, sizeof due, 0);
+    } else {
+        due = now % settings_integer(j->settings, "train.save_every") == 0;
     }
-    return 0;
+    return due && now < plan->steps ? save(t, err) : 0;
 }
 
 // --- the end -------------------------------------------------------------------------------------
-
-static void report_skipped(const struct sft *t, const char *key, const struct sft_set *set)
-{
-    if (set->skipped)
-        job_result(t->job, key, "%lld of %lld samples, the first: %.200s", (long long)set->skipped,
-                   (long long)set->chosen, set->why ? set->why : "no trained token");
-}
 
 // Reports the share of the steps' time that each rank has waited for others; then the bytes that a
 // step sums and shares, next to the formula, and the time it takes. Each number counts once: a rank
@@ -472,8 +441,13 @@ static int finish(struct sft *t, struct err *err)
                                (double)took.of[i] / 1e6,
                                (double)t->plan.forecast.parts.of[i] / 1e6);
         }
-        report_skipped(t, "skipped", &t->train);
-        report_skipped(t, "skipped in validation", &t->held);
+        for (int k = 0; k < 2; k++) {
+            const struct sft_set *set = k ? &t->held : &t->train;
+            if (set->skipped)
+                job_result(j, k ? "skipped in validation" : "skipped",
+                           "%lld of %lld samples, the first: %.200s", (long long)set->skipped,
+                           (long long)set->chosen, set->why ? set->why : "no trained token");
+        }
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
         if (best >= 0) {
             job_result(j, "best step", "%lld", (long long)best);
@@ -501,11 +475,19 @@ static int check_finished(struct sft *t, struct err *err)
     return status < 0 ? sft_break(t) : 0;
 }
 
+// 0, JOB_STOPPED or -1.
 static int train(struct sft *t, struct err *err)
 {
-    int status = begin(t, err);
-    if (status == 0) status = steps(t, err);
+    const int status = begin(t, err);
     if (status != 0) return status;
+    while (t->state.point.step < t->plan.steps) {
+        if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
+        const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
+        if (!stop && !t->graph.cancelled) continue;
+        // A cancelled step has not changed the parameters.
+        if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
+        return JOB_STOPPED;
+    }
     // A checkpoint first: if the result cannot be written, no step is computed twice.
     if (save(t, err) < 0) return -1;
     report_sums(t);

@@ -51,6 +51,7 @@ static const char **read_filter(const struct settings *s, char **words, size_t *
     return kinds;
 }
 
+// Logs the first problems, remarks on the data, and the number of usable samples.
 static void report_findings(struct job *j, const struct data_check *c, const char *path)
 {
     size_t logged = 0;
@@ -183,21 +184,6 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// Opens a separate data file for validation.
-static int open_held_file(struct sft *t, const char *file, struct err *err)
-{
-    size_t both = 0, which;
-    const int status = open_set(t, &t->held, file, t->options.images, err);
-    for (size_t i = 0; status == 0 && i < t->held.contents.count; i++)
-        both += names_find(&t->train.contents, t->held.contents.list[i], &which);
-    if (both)
-        job_log(t->job,
-                "%zu of the %zu pictures in '%s' are also used for training: validation is less "
-                "reliable",
-                both, t->held.contents.count, file);
-    return status;
-}
-
 // The file of train.validation; NULL: it is none, or a share of the samples.
 static const char *held_file(const struct settings *s, double *share)
 {
@@ -222,7 +208,18 @@ static int open_held(struct sft *t, struct err *err)
     double share;
     const char *file = held_file(s, &share);
     t->validation_file = file != NULL;
-    if (file) return open_held_file(t, file, err);
+    if (file) { // a separate data file
+        size_t both = 0, which;
+        const int status = open_set(t, &t->held, file, t->options.images, err);
+        for (size_t i = 0; status == 0 && i < t->held.contents.count; i++)
+            both += names_find(&t->train.contents, t->held.contents.list[i], &which);
+        if (both)
+            job_log(t->job,
+                    "%zu of the %zu pictures in '%s' are also used for training: validation is "
+                    "less reliable",
+                    both, t->held.contents.count, file);
+        return status;
+    }
     if (settings_is(s, "train.validation", "none")) return 0;
     if (!(share >= 0 && share < 1))
         return err_set(err, "train.validation %s: a fraction must be at least 0 and below 1", text);
@@ -259,39 +256,19 @@ static char *list_settings(const struct job *j, const char *but)
     return buf_take(&b);
 }
 
-static void hash_samples(struct sft *t)
-{
-    struct hash h;
-    hash_start(&h);
-    const struct sft_set *sets[] = { &t->train, &t->held };
-    for (size_t k = 0; k < 2; k++) {
-        hash_add(&h, &sets[k]->count, sizeof sets[k]->count);
-        hash_add(&h, sets[k]->item, (size_t)sets[k]->count * sizeof *sets[k]->item);
-    }
-    hash_add(&h, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
-    hash_end(&h, t->plan.hashes.samples);
-    hash_start(&h);
-    for (size_t k = 0; k < 2; k++) hash_add(&h, sets[k]->pictures, sizeof sets[k]->pictures);
-    hash_end(&h, t->plan.hashes.pictures);
-}
-
-static const char *known(const char *hash)
-{
-    return *hash ? hash : NULL;
-}
-
 struct identity sft_identity(const struct sft *t)
 {
     struct checkpoint *c = t->job->model->checkpoint;
+    const struct sft_hashes *h = &t->plan.hashes;
     return (struct identity){ .settings = t->plan.settings,
                               .model = c->fingerprint,
                               .files = c->files,
                               .checkpoint = c,
-                              .data = t->plan.hashes.data,
-                              .held = t->plan.hashes.held,
-                              .adapter = t->plan.hashes.adapter,
-                              .pictures = known(t->plan.hashes.pictures),
-                              .samples = known(t->plan.hashes.samples) };
+                              .data = h->data,
+                              .held = h->held,
+                              .adapter = h->adapter,
+                              .pictures = *h->pictures ? h->pictures : NULL,
+                              .samples = *h->samples ? h->samples : NULL };
 }
 
 // SHA-256 over the hashes of an adapter's files.
@@ -347,8 +324,22 @@ int sft_data_open(struct sft *t, struct err *err)
         status = sft_break(t);
     }
     if (status == 0) status = open_held(t, err);
-    if (status == 0) hash_samples(t);
-    return status;
+    if (status != 0) return status;
+
+    // The rest of the identity.
+    const struct sft_set *sets[] = { &t->train, &t->held };
+    struct hash samples, pictures;
+    hash_start(&samples);
+    hash_start(&pictures);
+    for (size_t k = 0; k < 2; k++) {
+        hash_add(&samples, &sets[k]->count, sizeof sets[k]->count);
+        hash_add(&samples, sets[k]->item, (size_t)sets[k]->count * sizeof *sets[k]->item);
+        hash_add(&pictures, sets[k]->pictures, sizeof sets[k]->pictures);
+    }
+    hash_add(&samples, t->train.length, (size_t)t->train.count * sizeof *t->train.length);
+    hash_end(&samples, t->plan.hashes.samples);
+    hash_end(&pictures, t->plan.hashes.pictures);
+    return 0;
 }
 
 static void close_set(struct sft_set *set)

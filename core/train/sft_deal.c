@@ -164,33 +164,10 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
     }
 }
 
-// Large gradients in host memory are summed where they are.
-static void sum_one(struct bucket *b, const struct sft *t, const struct param *one)
-{
-    if (!one->where->own_memory && one->count >= IN_PLACE)
-        ranks_sum_floats(t->job->ranks, one->grad->data, (size_t)one->count, b->to);
-    else
-        fill_bucket(b, t, one);
-}
-
 // Gradients in a GPU's memory go from GPU to GPU.
 static bool is_between_gpus(const struct sft *t, const struct param *one)
 {
     return ranks_between_gpus(t->job->ranks) && one->where->own_memory;
-}
-
-static int sum_between_gpus(struct sft *t, struct err *err)
-{
-    struct ranks *r = t->job->ranks;
-    if (!ranks_between_gpus(r)) return 0;
-    int status = ranks_gpu_begin(r, err);
-    for (size_t i = 0; i < t->params.count && status == 0; i++) {
-        const struct param *one = &t->params.list[i];
-        const int to = params_sum_to(&t->params, one);
-        if (!is_between_gpus(t, one)) continue;
-        status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, to, err);
-    }
-    return status == 0 ? ranks_gpu_end(r, err) : -1;
 }
 
 int64_t sft_step_bytes(const struct sft *t, int64_t samples)
@@ -212,20 +189,33 @@ int64_t sft_step_bytes(const struct sft *t, int64_t samples)
 
 int sft_sum_gradients(struct sft *t, struct err *err)
 {
-    if (!t->job->ranks) return 0;
-    if (sum_between_gpus(t, err) < 0) return -1;
+    struct ranks *r = t->job->ranks;
+    if (!r) return 0;
+    if (ranks_between_gpus(r)) {
+        int status = ranks_gpu_begin(r, err);
+        for (size_t i = 0; i < t->params.count && status == 0; i++) {
+            const struct param *one = &t->params.list[i];
+            const int to = params_sum_to(&t->params, one);
+            if (!is_between_gpus(t, one)) continue;
+            status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, to, err);
+        }
+        if (status < 0 || ranks_gpu_end(r, err) < 0) return -1;
+    }
     struct bucket *b = t->sums.bucket;
     if (!b) {
         b = t->sums.bucket = xcalloc(1, sizeof *b);
         b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
     }
     for (size_t i = 0; i < t->params.count; i++) sum_reached(t, &t->params.list[i]);
-    const int ranks = t->params.shared_out ? ranks_count(t->job->ranks) : 0;
+    const int ranks = t->params.shared_out ? ranks_count(r) : 0;
     for (b->to = -1; b->to < ranks; b->to++) {
         for (size_t i = 0; i < t->params.count; i++) {
             const struct param *one = &t->params.list[i];
-            if (!is_between_gpus(t, one) && params_sum_to(&t->params, one) == b->to)
-                sum_one(b, t, one);
+            if (is_between_gpus(t, one) || params_sum_to(&t->params, one) != b->to) continue;
+            if (!one->where->own_memory && one->count >= IN_PLACE)
+                ranks_sum_floats(r, one->grad->data, (size_t)one->count, b->to);
+            else
+                fill_bucket(b, t, one);
         }
         empty_bucket(b, t);
     }
@@ -240,20 +230,15 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 
 // --- exact sums ----------------------------------------------------------------------------------
 
-// sft_memory counts it as gradients.
-static void exact_open(struct sft *t)
-{
-    if (t->sums.exact) return;
-    t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
-    t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
-    for (size_t i = 0; i < t->params.count; i++)
-        t->sums.exact[i] =
-            xreallocarray(NULL, (size_t)t->params.list[i].count, sizeof **t->sums.exact);
-}
-
 void sft_exact_begin(struct sft *t)
 {
-    exact_open(t);
+    if (!t->sums.exact) { // sft_memory counts it as gradients
+        t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
+        t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
+        for (size_t i = 0; i < t->params.count; i++)
+            t->sums.exact[i] =
+                xreallocarray(NULL, (size_t)t->params.list[i].count, sizeof **t->sums.exact);
+    }
     for (size_t i = 0; i < t->params.count; i++)
         memset(t->sums.exact[i], 0, (size_t)t->params.list[i].count * sizeof **t->sums.exact);
 }

@@ -67,7 +67,7 @@ struct sft_plan {
     struct forecast forecast;                    // free memory before anything was allocated
     // A resumed run must have the same.
     char *settings; // those that training depends on, "key=value" lines
-    struct {
+    struct sft_hashes {
         char data[HASH_HEX], samples[HASH_HEX], held[HASH_HEX], adapter[HASH_HEX];
         char pictures[HASH_HEX]; // of both sets
     } hashes;                    // SHA-256; "": none
