@@ -10,8 +10,8 @@
 #include "tui/maps.h"
 #include "tui/panel.h"
 
-const char *const map_mode_names[] = { "over the picture", "beside the picture", "map alone",
-                                       "picture alone", NULL };
+static const char *const mode_names[] = { "over the picture", "beside the picture", "map alone",
+                                          "picture alone" };
 
 void picture_draw(const struct preview *p, struct canvas *c, struct area area)
 {
@@ -332,7 +332,7 @@ static unsigned act(struct view *v, const char *action)
         i->mode = i->mode == MAP_NONE ? MAP_OVER : MAP_NONE;
     else if (!strcmp(action, "mode")) {
         i->mode = (i->mode + 1) % MAP_MODES;
-        view_hint(v, "%s", map_mode_names[i->mode]);
+        view_hint(v, "%s", mode_names[i->mode]);
     } else if (!strcmp(action, "play"))
         play(v);
     else if (!strcmp(action, "smooth"))

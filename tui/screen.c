@@ -93,7 +93,7 @@ static void take_draft(struct screen *s, const struct draft *d)
 // Says once, with the first map, how the terminal shows more colours.
 static void tell_colours(struct screen *s)
 {
-    const char *term = getenv("TERM") ? getenv("TERM") : "";
+    const char *term = getenv("TERM");
     const int colours = s->canvas.colours;
     const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
     if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
@@ -102,6 +102,7 @@ static void tell_colours(struct screen *s)
         view_add(s->view, ENTRY_NOTICE,
                  "the map has 256 colours here; if your terminal has more, restart with "
                  "COLORTERM=truecolor");
+    if (!term) term = "";
     if (colours >= 256 || colours < 8 || !strncmp(term, "linux", 5)) return; // a console has eight
     const char *better = !strncmp(term, "screen", 6) ? "screen-256color" : "xterm-256color";
     char *text =

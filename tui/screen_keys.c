@@ -261,12 +261,11 @@ static void run_action(struct screen *s, const char *action)
         terminal_redraw(s->terminal);
     } else if (!strcmp(action, "page-up") || !strcmp(action, "page-down")) {
         panel_at(PANEL_chat)->act(s->view, action);
-    } else if (!strcmp(action, "focus-next")) {
+    } else if (!strcmp(action, "focus-next") ||
+               (!strcmp(action, "complete") && !*prompt_typed(s->prompt))) {
         move_focus(s, 1);
     } else if (!strcmp(action, "focus-back")) {
         move_focus(s, -1);
-    } else if (!strcmp(action, "complete") && !*prompt_typed(s->prompt)) {
-        move_focus(s, 1);
     } else if (!strcmp(action, "complete")) {
         prompt_feed(s->prompt, "\t", 1);
     } else if (!strcmp(action, "newline")) {
@@ -489,7 +488,7 @@ static void take_named(struct screen *s, const struct key *key)
     free(command);
 }
 
-void screen_key(struct screen *s, struct key *key)
+static void take_key(struct screen *s, struct key *key)
 {
     if (key->kind == KEY_REPLY) {
         terminal_reply(s->terminal, key->bytes, key->length);
@@ -515,5 +514,5 @@ void screen_key(struct screen *s, struct key *key)
 void screen_bytes(struct screen *s, bool flush)
 {
     struct key key;
-    while (!s->leave && key_reader_next(&s->reader, flush, &key)) screen_key(s, &key);
+    while (!s->leave && key_reader_next(&s->reader, flush, &key)) take_key(s, &key);
 }

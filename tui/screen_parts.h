@@ -77,7 +77,6 @@ void screen_tour_ran(struct screen *s, const char *line); // advances if the lin
 bool screen_tour_end(struct screen *s);                   // false: there was none
 
 // screen_keys.c
-void screen_key(struct screen *s, struct key *key);
 void screen_bytes(struct screen *s, bool flush);
 void screen_apply(struct screen *s);                // serves the requests of panels
 bool screen_shows_compared(const struct screen *s); // in a layout of comparisons

@@ -91,7 +91,7 @@ static uint64_t image_key(const struct image *image)
     return key;
 }
 
-struct preview *preview_picture(int index, const struct picture *p)
+static struct preview *preview_picture(int index, const struct picture *p)
 {
     struct preview *preview = xcalloc(1, sizeof *preview);
     preview->index = index;

@@ -35,7 +35,6 @@ struct snapshot *snapshot_make(const struct shell *shell);
 void snapshot_free(void *snapshot);
 void preview_free(void *preview);
 struct picture;
-struct preview *preview_picture(int index, const struct picture *p);
 // Several, for one piece of news.
 struct previews {
     struct preview **list; // [count]

@@ -36,13 +36,6 @@ static void entry_release(struct entry *e)
     free(e->tokens);
 }
 
-void chat_release(struct chat_view *c)
-{
-    for (size_t i = 0; i < c->count; i++) entry_release(&c->entries[i]);
-    free(c->entries);
-    buf_release(&c->search);
-}
-
 void jobs_news_free(void *news)
 {
     struct jobs_news *n = news;
@@ -58,7 +51,9 @@ void view_free(struct view *v)
     if (!v) return;
     snapshot_free(v->snapshot);
     settings_free(v->settings);
-    chat_release(&v->chat);
+    for (size_t i = 0; i < v->chat.count; i++) entry_release(&v->chat.entries[i]);
+    free(v->chat.entries);
+    buf_release(&v->chat.search);
     image_view_release(&v->image);
     compare_release(&v->compare);
     changed_release(&v->changed);

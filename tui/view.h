@@ -65,7 +65,6 @@ struct chat_view {
 enum { MAPS_MAX = 4096 };
 
 enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
-extern const char *const map_mode_names[];
 
 // Identifies a map of the last answer.
 struct map_wish {
@@ -264,7 +263,6 @@ const struct preview *view_picture(const struct view *v); // the shown one; NULL
 // The map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);
 
-void chat_release(struct chat_view *c);
 void image_view_release(struct image_view *i);
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
