@@ -65,7 +65,7 @@ static inline int shell_columns(const struct shell *shell)
     return shell->screen ? shell->screen->columns(shell->screen->self) : 0;
 }
 
-enum command_needs { NEEDS_NOTHING = 0, NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
+enum command_needs { NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
 
 // What Tab offers for an argument.
 enum completion {
@@ -74,8 +74,6 @@ enum completion {
     COMPLETE_MODEL, // a folder or GGUF file, or a name in the hub cache
     COMPLETE_COMMAND,
     COMPLETE_SETTING,
-    COMPLETE_VALUE,
-    COMPLETE_SESSION,
     COMPLETE_JOB,    // a job number, then `words` if there are any
     COMPLETE_PRESET, // `words`, then a preset
     COMPLETE_WORDS
@@ -152,6 +150,12 @@ int command_execute(const struct command *command, struct shell *shell, int argc
 // Reports notices about the adapter in use, once per adapter (commands/adapter.c).
 void adapter_report(const struct shell *shell);
 
+// The command of a probe: usage and help come from the probe's file (commands/probe.c).
+struct command probe_command(const struct probe *probe);
+
+// Reads the arguments of /set (commands/set.c), also for keys that act during an answer: returns
+// the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for values.
+char *set_read(int argc, char **argv);
 // Returns the value after `now` among the `count` given values, else among those of a flag or
 // choice; NULL: none.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/numbers.h"
+#include "commands/parse.h"
 
 static int forward_run(struct shell *shell, int argc, char **argv, struct err *err)
 {

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "commands/job_parts.h"
 #include "commands/jobs.h"
 #include "commands/parse.h"
 #include "core/base/pace.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands/job_parts.h"
 #include "commands/jobs.h"
 #include "core/engine/device.h"
 #include "core/files/checkpoint.h"

@@ -1,10 +1,12 @@
-// commands/parse.c -- arguments of a line: blanks, quotes with JSON escapes, variables, """.
+// commands/parse.c -- arguments of a line: blanks, quotes with JSON escapes, variables, """; lists
+// of token ids.
 //
 // Variables are replaced while the line is read, character by character: their values never turn
 // into blanks, quotes or commands.
 #include "commands/parse.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,5 +267,33 @@ int words_parse(struct words *w, const char *text, const struct shell *shell, st
         if (quoted && *p && !is_blank(*p))
             return err_set(err, "a blank is missing after the closing quote (before '%.20s')", p);
     }
+    return 0;
+}
+
+// --- token ids -----------------------------------------------------------------------------------
+
+static const char between[] = " \t\r\n,[]";
+
+static int read_list(struct ids *ids, const char *text, int64_t limit, struct err *err)
+{
+    for (const char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
+        char *end;
+        errno = 0;
+        const long long id = strtoll(p, &end, 10);
+        if (!isdigit((unsigned char)*p) || (*end && !strchr(between, *end)))
+            return err_set(err, "'%.*s' is not a token id", (int)strcspn(p, between), p);
+        if (errno || id >= limit)
+            return err_set(err, "token id %.*s is not in the vocabulary (0 to %lld)",
+                           (int)(end - p), p, (long long)limit - 1);
+        ids_add(ids, (int32_t)id);
+        p = end;
+    }
+    return 0;
+}
+
+int numbers_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err)
+{
+    for (int i = 0; i < argc; i++)
+        if (read_list(ids, argv[i], limit, err) < 0) return -1;
     return 0;
 }

@@ -13,8 +13,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/mem.h"
 
 struct shell;
 
@@ -45,5 +47,9 @@ const char *name_end(const char *text);
 const char *triple_start(const char *line);
 // Does the text (since triple_start) end with the closing """?
 bool triple_closed(const char *text, size_t length);
+
+// Appends the ids in all arguments: numbers 0..limit-1, separated by blanks or commas; the brackets
+// of a JSON list are allowed.
+int numbers_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err);
 
 #endif

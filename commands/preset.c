@@ -9,8 +9,8 @@
 #include "core/settings/changes.h"
 #include "sessions/records.h"
 
-int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
-                 struct err *err)
+static int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
+                        struct err *err)
 {
     const struct preset *p = preset_find(name);
     if (p) return preset_read(v, p, engine_model(shell->engine), err);

@@ -5,9 +5,6 @@
 #include "commands/command.h"
 #include "core/engine/presets.h"
 
-// Adds the values of a built-in or saved preset.
-int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
-                 struct err *err);
 // Adds the settings named by the leading words: KEY=VALUE, @PRESET, and as the first word `off`
 // (every method off) or `now` (no change). Stops at the first other word. Returns the number of
 // words used, or -1.

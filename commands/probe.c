@@ -3,8 +3,6 @@
 // A probe (core/probes/probe.h) looks at one pass over the current conversation, or over the
 // samples of a data set; tables and maps are shown, kept in the session database and written to
 // files.
-#include "commands/probe.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

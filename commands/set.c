@@ -4,7 +4,6 @@
 
 #include "commands/command.h"
 #include "commands/reference.h"
-#include "commands/set.h"
 #include "core/engine/presets.h"
 #include "core/probes/taps.h"
 #include "core/settings/changes.h"

@@ -6,10 +6,10 @@
 
 #include "commands/command.h"
 #include "commands/parse.h"
-#include "commands/probe.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
 #include "core/lists.h"
+#include "core/probes/probe.h"
 
 #define X(name) extern const struct command command_##name;
 #define MEASURING()

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "commands/command.h"
-#include "commands/numbers.h"
+#include "commands/parse.h"
 #include "core/tokenizer/tokenizer.h"
 
 static int tokenizer_run(struct shell *shell, int argc, char **argv, struct err *err)

@@ -125,13 +125,11 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         add_settings(c);
         break;
     case COMPLETE_SETTING:
-    case COMPLETE_VALUE:
         if (index == 0)
             add_settings(c);
         else
             add_values(c, first);
         break;
-    case COMPLETE_SESSION: add_sessions(shell, c); break;
     case COMPLETE_JOB: // its number and what to do with it, in either order
         if (index > 1) break;
         add_jobs(shell, c);

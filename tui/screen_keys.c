@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "commands/parse.h"
-#include "commands/set.h"
+#include "commands/command.h"
 #include "core/base/base64.h"
 #include "core/base/clock.h"
 #include "core/base/file_out.h"

@@ -1,5 +1,5 @@
 // tests/commands/numbers.c -- commands/numbers.c: token ids as a person types them.
-#include "commands/numbers.h"
+#include "commands/parse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
