@@ -84,14 +84,6 @@ struct show_options {
     bool wrong;
 };
 
-// "job 3", or "/eval --here".
-static const char *job_words(int64_t job, char words[32])
-{
-    if (job == JOB_HERE) return "/eval --here";
-    snprintf(words, 32, "job %" PRId64, job);
-    return words;
-}
-
 static int take_show_job(void *self, const char *value, struct err *err)
 {
     return job_number(value, &((struct show_options *)self)->job, err);
@@ -114,88 +106,61 @@ static const struct option_row show_options[] = {
     { 0 },
 };
 
-// Only a metric where higher is better has wrong answers: those with score 0.
-static int check_wrong(const struct shell *shell, int64_t job, struct err *err)
-{
-    struct job_result *results;
-    const struct metric *m = NULL;
-    char words[32];
-    size_t count;
-    if (store_job_results(shell->store, job, &results, &count, err) < 0) return -1;
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(results[i].key, "metric")) m = metric_find(results[i].value);
-    job_results_free(results, count);
-    if (!m || !m->smaller) return 0;
-    return err_set(err, "--wrong does not apply to %s: %s does not score answers as right or wrong",
-                   job_words(job, words), m->name);
-}
-
-// Shows the totals of a finished evaluation.
-static int show_totals(const struct shell *shell, const struct show_options *o, bool *partial,
-                       struct err *err)
-{
-    struct job_result *results;
-    char words[32];
-    size_t count;
-    if (store_job_results(shell->store, o->job, &results, &count, err) < 0) return -1;
-    *partial = !count;
-    show_results(shell, results, count);
-    if (!count)
-        sinks_notice(shell->sinks, "%s has no totals (yet): showing the answers so far",
-                     job_words(o->job, words));
-    job_results_free(results, count);
-    return 0;
-}
-
-static int show_table(const struct shell *shell, const struct show_options *o, struct err *err)
-{
-    struct answers a = { .wrong = o->wrong };
-    bool partial;
-    if (show_totals(shell, o, &partial, err) < 0) return -1;
-    begin_answers(&a);
-    const int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
-    end_answers(&a, shell);
-    if (partial && a.scores.count)
-        sinks_notice(shell->sinks, "mean score so far: %.4f over %" PRId64 " questions",
-                     tally_mean(&a.scores), a.scores.count);
-    return status;
-}
-
-static int write_csv(const struct shell *shell, const struct show_options *o, struct err *err)
-{
-    FILE *csv = file_out_open(o->csv, err);
-    struct answers a = { .wrong = o->wrong, .csv = csv };
-    char words[32];
-    if (!csv) return -1;
-    fputs("number,id,kind,score,answer,reference,question\n", csv);
-    int status = store_job_scores(shell->store, o->job, add_answer, &a, err);
-    if (status < 0)
-        file_out_abandon(csv, o->csv);
-    else
-        status = file_out_close(csv, o->csv, err);
-    if (status == 0) sinks_written(shell->sinks, "csv", o->csv, NULL);
-    if (status == 0)
-        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of %s", o->csv, a.chosen,
-                     job_words(o->job, words));
-    return status;
-}
-
+// Shows the totals and answers of an evaluation, or writes the answers to a CSV file.
 static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct show_options o = { .job = -1 };
     struct job_row row;
+    struct job_result *results;
+    size_t count;
     if (options_parse(show_options, &o, argc, argv, err) < 0) return -1;
     if (o.job < 0 && store_job_last_ended(shell->store, "evaluate", &o.job, err) < 0) return -1;
     if (o.job < 0) return err_set(err, "nothing has been evaluated yet: /eval DATA");
     if (store_job_read(shell->store, o.job, &row, err) < 0) return -1;
-    const bool evaluation = !strcmp(row.kind, "evaluate");
-    int status = evaluation
-                     ? 0
-                     : err_set(err, "job %" PRId64 " is not an evaluation (%s): /job %" PRId64,
-                               o.job, row.kind, o.job);
+    int status = 0;
+    if (strcmp(row.kind, "evaluate") != 0)
+        status = err_set(err, "job %" PRId64 " is not an evaluation (%s): /job %" PRId64, o.job,
+                         row.kind, o.job);
     job_row_release(&row);
-    if (status < 0 || (o.wrong && check_wrong(shell, o.job, err) < 0)) return -1;
-    return o.csv ? write_csv(shell, &o, err) : show_table(shell, &o, err);
+    if (status < 0 || store_job_results(shell->store, o.job, &results, &count, err) < 0) return -1;
+
+    char *title = o.job == JOB_HERE ? xstrdup("/eval --here") : xasprintf("job %" PRId64, o.job);
+    struct answers a = { .wrong = o.wrong };
+    const struct metric *m = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(results[i].key, "metric")) m = metric_find(results[i].value);
+    // Only a metric where higher is better has wrong answers: those with score 0.
+    if (o.wrong && m && m->smaller)
+        status = err_set(
+            err, "--wrong does not apply to %s: %s does not score answers as right or wrong", title,
+            m->name);
+    else if (o.csv && !(a.csv = file_out_open(o.csv, err)))
+        status = -1;
+    if (status < 0) goto out;
+    if (a.csv) {
+        fputs("number,id,kind,score,answer,reference,question\n", a.csv);
+    } else {
+        show_results(shell, results, count);
+        if (!count)
+            sinks_notice(shell->sinks, "%s has no totals (yet): showing the answers so far", title);
+        begin_answers(&a);
+    }
+    status = store_job_scores(shell->store, o.job, add_answer, &a, err);
+    if (a.csv && status < 0) {
+        file_out_abandon(a.csv, o.csv);
+    } else if (a.csv && (status = file_out_close(a.csv, o.csv, err)) == 0) {
+        sinks_written(shell->sinks, "csv", o.csv, NULL);
+        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of %s", o.csv, a.chosen, title);
+    } else if (!a.csv) {
+        end_answers(&a, shell);
+        if (!count && a.scores.count)
+            sinks_notice(shell->sinks, "mean score so far: %.4f over %" PRId64 " questions",
+                         tally_mean(&a.scores), a.scores.count);
+    }
+out:
+    job_results_free(results, count);
+    free(title);
+    return status;
 }
 
 // --- /eval --here --------------------------------------------------------------------------------

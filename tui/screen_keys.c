@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/parse.h"
 #include "commands/command.h"
+#include "commands/parse.h"
 #include "core/base/base64.h"
 #include "core/base/clock.h"
 #include "core/base/file_out.h"
