@@ -23,12 +23,12 @@ struct asking {
     const struct ask_options *o;
     struct engine *engine;
     struct ranks *ranks;
-    bool resumed; // a job that ran before: with --again, its lines may be in --out
+    bool resumed; // a resumed job: with --again, its lines may be in --out
     struct provenance provenance;
     struct ask_data data;
     struct ask_output output;
-    struct sinks said; // where events went before
-    struct buf round;  // lines of this rank that are not written yet
+    struct sinks said; // the sinks before the run
+    struct buf round;  // this rank's lines that are not written yet
     struct data_notices notices;
     struct ask_report report;
 };
@@ -204,7 +204,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
             note_index(a, q->index);
         }
         const bool ends = ++i == steps || !a->ranks || grid_ends_round(i, ranks);
-        // A cancelled job of several ranks ends them all: nobody waits for its lines.
+        // Cancelling a job ends all its ranks: none waits for these lines.
         if (status < 0 || !ends || (a->report.stopped && a->ranks)) continue;
         grid_gather(a->ranks, &a->round);
         if (a->round.length && number == 0)
@@ -224,7 +224,7 @@ static void add_up(struct asking *a)
     struct ask_report *r = &a->report;
     struct names *own = &a->notices.animations;
     struct buf all = { 0 };
-    if (asked_stages(a)) return; // of all
+    if (asked_stages(a)) return; // each rank has counted all
     double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
     for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
     ranks_sum_doubles(a->ranks, sums, 2 + CUTS);

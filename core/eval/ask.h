@@ -9,13 +9,13 @@
 //   int status = grid_run(&g, &ask_plan, &err);        // w.report
 //
 // Appends one JSON line per sample to `out`, durable once written, and skips samples that are
-// already there (core/eval/ask_file.h). A broken sample becomes a line with "error". Each line
+// already there (core/eval/ask_file.h). An unreadable sample becomes a line with "error". Each line
 // records the model, adapter and settings (core/adapter/provenance.h) and the SHA-256 of its
 // pictures. The engine's conversation is stashed meanwhile; front end and session database receive
 // no events of the answers.
 //
-// Several ranks answer a few samples each, again and again; rank 0 writes the lines in the order of
-// the samples, and has all of a report.
+// Several ranks answer a few samples each, in rounds; rank 0 writes the lines in the order of the
+// samples, and has the complete report.
 #ifndef CORE_EVAL_ASK_H
 #define CORE_EVAL_ASK_H
 
@@ -64,9 +64,9 @@ struct ask_work {
 // lines stay.
 extern const struct grid_plan ask_plan;
 void ask_report_release(struct ask_report *report);
-// The name of the file that --again writes first; belongs to the caller.
+// The name of the file that --again writes first; the caller frees it.
 char *ask_temporary(const char *out);
-// "3 answered, 0 with errors, 2 already there: 'out'"; belongs to the caller.
+// "3 answered, 0 with errors, 2 already there: 'out'"; the caller frees it.
 char *ask_report_text(const struct ask_report *report, const char *out);
 
 #endif

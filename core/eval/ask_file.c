@@ -1,4 +1,4 @@
-// core/eval/ask_file.c -- reads the questions and the lines that are there, and appends lines.
+// core/eval/ask_file.c -- reads the questions and the existing lines, and appends lines.
 #include "core/eval/ask_file.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ void ask_data_release(struct ask_data *d)
     d->list = NULL;
 }
 
-// The id as it is written in the output: "question_id" is LLaVA's name for it in evaluation files.
+// The id as in the output; LLaVA's evaluation files call it "question_id".
 static char *sample_key(const cJSON *json, int64_t index)
 {
     const cJSON *id = json_get(json, "id");
@@ -76,7 +76,7 @@ static int not_results(const struct ask_output *o, struct err *err)
     return err_set(err, "'%s' is not an output file of /ask: choose another --out", o->path);
 }
 
-// Does the line come from the same model, adapter and settings as those to be written?
+// Does the line have the same model, adapter and settings as new lines?
 static int check_provenance(struct ask_output *o, const cJSON *json, struct err *err)
 {
     struct provenance there;

@@ -9,9 +9,9 @@
 //   ask_output_release(&out);
 //   ask_data_release(&data);
 //
-// A sample is identified by its id and the number of earlier samples with that id, so that repeated
-// ids lose nothing. A file whose lines have another or no provenance, other questions or other
-// pictures is refused. A line that a crash cut off is removed.
+// A sample is identified by its id and the number of earlier samples with that id, so that samples
+// with the same id are kept apart. Refuses a file whose lines have another or no provenance, other
+// questions or other pictures. Removes a line that a crash has cut off.
 #ifndef CORE_EVAL_ASK_FILE_H
 #define CORE_EVAL_ASK_FILE_H
 
@@ -21,7 +21,7 @@
 struct ask_question {
     char *key;     // id as JSON
     int64_t index; // in the data
-    bool done;     // stands in the output
+    bool done;     // the output has it
 };
 
 struct ask_data {
@@ -29,18 +29,18 @@ struct ask_data {
     struct ask_question *list; // [set.count]
 };
 
-// A line that the output already has.
+// A line of the existing output.
 struct ask_line {
     char *key;      // id
     char *question; // NULL: a sample that could not be read
-    char *pictures; // SHA-256 of each, with a blank behind; NULL: nothing was answered
+    char *pictures; // SHA-256 of each, followed by a blank; NULL: an error line
     size_t number;  // of the line, from 1
 };
 
 struct ask_output {
     int file; // locked while open; -1: none
     const char *path;
-    const struct provenance *now; // what new lines come from; NULL: those that are there go anyway
+    const struct provenance *now; // of new lines; NULL: existing lines will be replaced
     bool earlier;                 // some lines are an earlier version's (provenance_earlier)
     bool temporary;               // written by --again until it replaces --out
     struct ask_line *lines;       // sorted by id
@@ -50,14 +50,14 @@ struct ask_output {
 int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err);
 void ask_data_release(struct ask_data *d);
 
-// `now` NULL: only what is no file of answers is refused. Both texts must outlive *o.
+// `now` NULL: rejects only files that are not answer files. path and now must outlive *o.
 int ask_output_open(struct ask_output *o, const char *path, const struct provenance *now,
                     struct err *err);
 void ask_output_release(struct ask_output *o);
-// Appends whole lines: all of them reach the disk, or they are cut off again.
+// Appends whole lines: either all reach the disk, or they are cut off again.
 int ask_output_write(const struct ask_output *o, const char *text, size_t length, struct err *err);
 
-// Marks, of every id, as many samples as the output has lines of it. Returns how many, or -1.
+// Marks as many samples of each id as the output has lines of it. Returns their number, or -1.
 int64_t ask_mark_done(struct ask_data *d, const struct ask_output *o, struct err *err);
 
 #endif

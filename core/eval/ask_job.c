@@ -1,6 +1,6 @@
 // core/eval/ask_job.c -- the job `ask`: answers every question of a data file.
 //
-// The lines of --out are its state: a resumed job skips the samples that are there.
+// The lines of --out are its state: a resumed job skips the samples in it.
 #include "core/eval/ask.h"
 
 #include <errno.h>
@@ -110,9 +110,9 @@ static int run(struct job *j, struct err *err)
     // An engine with the job's model and settings.
     struct engine *e = engine_new(j->backend, &sinks);
     struct watch watch = { j, e };
-    job_watch(j); // the engine's flag is set between tokens only
+    job_watch(j); // while files are read; the engine's flag is set between tokens only
     engine_adopt(e, j->model);
-    j->model = NULL; // the engine's
+    j->model = NULL; // the engine owns it
     engine_between(e, between, &watch);
     for (int i = 0; (row = settings_row(i)); i++) {
         if (!settings_changed(j->settings, row->key)) continue;

@@ -160,7 +160,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
     l->meter = &meter;
     l->length = 0;
     sinks_add(&sinks, (struct sink){ listen, l });
-    conversation_stale(c, STALE_VISUAL); // each side pays for all of it
+    conversation_stale(c, STALE_VISUAL); // each side computes everything
     const int status = answer_run(c, settings_of(r, side), &hooks, grid_cancel(r->grid), &options,
                                   &sinks, &answered, err);
     live_free(live);
@@ -216,7 +216,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     struct hooks hooks = *methods;
     char steps[24], raise[80];
     bool answered, cancelled = false;
-    // As many steps as there are rows: the last token is chosen and not computed.
+    // As many steps as rows: the last token is chosen without another pass.
     snprintf(steps, sizeof steps, "%lld", (long long)(full->steps > 0 ? full->steps : 1));
     settings_set(s, "sample.max_tokens", steps, NULL);
     settings_set(s, "sample.ignore_eos", "on", NULL);
@@ -252,7 +252,7 @@ static int measure_distance(const struct compare_request *r, struct conversation
     for (int k = 0; k < 2; k++)
         out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
     if (attach(r, c, 1, &hooks, err) < 0) return -1;
-    conversation_stale(c, STALE_KV); // the whole prompt in one pass, as the first side had it
+    conversation_stale(c, STALE_KV); // the whole prompt in one pass, as for the first side
     if (compare_forced(c, settings_of(r, 1), &hooks, grid_cancel(r->grid), full, &out->side[0].ids,
                        out->hellinger, out->best[1], err) < 0)
         return -1;

@@ -1,5 +1,5 @@
-// core/eval/compare.h -- one question under two sets of settings: where the answers differ, the
-// distance of their distributions, and the cost of each.
+// core/eval/compare.h -- one question under two sets of settings: the first difference of the
+// answers, the distance of their distributions, and the cost of each.
 //
 //   struct grid g = grid_of_engine(e);                       // two cells: the sides
 //   grid_add(&g, "A", a), grid_add(&g, "B", b);
@@ -26,7 +26,7 @@ struct event_answer;
 struct hooks;
 struct step_logits;
 
-// Cost of one side's answer, in the order in which a job's file has the numbers.
+// Cost of one side's answer, in the order of the numbers in a job's state.
 enum compare_cost_number {
     COST_PROMPT_TOKENS,
     COST_VISUAL_TOKENS,
@@ -61,7 +61,7 @@ struct comparison {
     int64_t first;     // index of the first token that differs; -1: the answers are identical
     double *hellinger; // [steps]
     int64_t *best[2];  // [steps] most likely token of each side after the same tokens
-    int64_t steps;     // tokens of the first side, with the end token if there was one
+    int64_t steps;     // tokens of the first side, with its end token, if any
     int64_t agreed;    // steps with the same most likely token
     double mean, most; // of hellinger
 };
@@ -69,7 +69,7 @@ struct comparison {
 struct compare_request {
     struct grid *grid;
     const struct conversation *from; // its first `messages` messages, and its pictures
-    size_t messages;                 // without a question, the last of them is still unanswered
+    size_t messages;                 // without a question, the last one is unanswered
     const char *question;            // asked with the pending pictures of `from`; NULL: none
     // Receives the attention map of each token of both answers: "compare.A" and "compare.B". NULL:
     // none.
@@ -85,7 +85,7 @@ void comparison_release(struct comparison *c);
 // Index of the first token that differs; -1: the same tokens.
 int64_t compare_first(const struct ids *a, const struct ids *b);
 
-// Counts the cost of an answer: a hook besides the methods.
+// A hook that counts the cost of an answer.
 struct compare_meter {
     const struct model *model;
     struct compare_cost cost;

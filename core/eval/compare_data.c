@@ -30,7 +30,7 @@ struct asked {
     const struct metric *metric;
     double score;
     char *id, *kind, *prompt, *reference, *answer;
-    char *skipped; // why it could not be scored; NULL: it was scored
+    char *skipped; // reason why it was not scored; NULL: scored
     struct ids ids;
     struct step_logits full; // of the first side
     struct compare_cost cost;
@@ -66,9 +66,9 @@ struct side {
     struct step_logits logits;
     struct hooks hooks;
     struct data_notices notices;
-    struct asked *list; // of the sample at hand
+    struct asked *list; // of the current sample
     size_t count;
-    bool open; // the last of the list was answered and is not scored yet
+    bool open; // the last one of the list is answered, but not scored
 };
 
 struct comparing {
@@ -402,7 +402,7 @@ static bool take_sample(void *self, const cJSON *line)
         bool skipped = false;
         for (size_t i = 0; i < count[k]; i++) {
             struct asked *q = &list[k][i];
-            q->index = c->done - 1; // no sample is left out
+            q->index = c->done - 1; // comparisons leave out no sample
             if (q->scored)
                 evaluation_note(e, &(struct evaluated){ .metric = q->metric,
                                                         .kind = q->kind,
@@ -460,7 +460,7 @@ static void sum_up(struct compared_data *d)
     free(distance);
 }
 
-// One sample on both sides; *more: there may be others.
+// Evaluates one sample on both sides; *more: continue.
 static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
                        struct err *err)
 {
@@ -476,7 +476,7 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
     c->d->stopped = cancelled;
-    if (!cancelled && c->g->job && c->all) { // 0: none was processed in this process yet
+    if (!cancelled && c->g->job && c->all) { // 0: this process has evaluated none yet
         grid_progress(c->g, NULL, (double)c->done, (double)c->all);
         job_step(c->g->job, c->done);
         c->d->stopped = grid_stopped(c->g);

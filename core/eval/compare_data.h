@@ -29,7 +29,7 @@ struct compared_question {
     const struct metric *metric;
     char *answer[2];
     double score[2];
-    bool generated; // what follows holds
+    bool generated; // the rest is set
     int64_t first;  // as in struct comparison
     int64_t steps, agreed;
     double mean, most; // Hellinger distance
@@ -37,12 +37,12 @@ struct compared_question {
 };
 
 struct compare_mean {
-    double mean, low, high; // 95%; NaN if there are too few
+    double mean, low, high; // 95%; NaN: too few numbers
 };
 
 struct compared_data {
     struct evaluation evaluation[2];
-    bool stopped; // the rest covers what was compared until then
+    bool stopped; // the rest covers the samples until then
     struct compared_question *list;
     size_t count;
     // Pairs of the metric with most questions.
@@ -50,8 +50,8 @@ struct compared_data {
     int64_t pairs;
     struct compare_mean difference; // second - first
     int64_t only[2];                // pairs in which this side scores better
-    double mcnemar;                 // p of the two-sided exact test; NaN: not a share, or no such
-                                    // pair
+    double mcnemar;                 // p of the two-sided exact test; NaN: not a share, or no
+                                    // pair differs
     // Of generated answers.
     int64_t generated, same;       // number of questions, and of those with identical tokens
     struct compare_mean hellinger; // mean over questions of the mean over steps
@@ -65,14 +65,13 @@ struct compared_data {
 };
 
 struct compare_work {
-    struct evaluate_options options; // borrowed: which set, and how it is asked
-    struct compared_data result;     // out, also of what was compared until it was stopped
+    struct evaluate_options options; // borrowed
+    struct compared_data result;     // out, also of a stopped comparison
 };
-// The cells are "A" and "B". A job keeps a line for each sample that both have gone through.
+// The cells are "A" and "B". A job keeps a line for each sample that both have processed.
 extern const struct grid_plan compare_plan;
 void compared_data_release(struct compared_data *d);
-// The questions that a comparison has gone through so far, from its file `state`; *d has nothing
-// else.
+// Reads the questions compared so far from a job's state file; leaves the rest of *d zero.
 int compare_data_read(const char *state, struct compared_data *d, struct err *err);
 
 // --- statistics ----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // core/eval/compare_job.c -- the job `compare`: a data set under two sets of settings.
 //
-// Its words are KEY=VALUE ... | KEY=VALUE ... | DATA options: presets are written out by whoever
-// starts it. Each sample that both sides have gone through is a line of STATE/compare.jsonl; a
-// resumed job goes on behind the last.
+// Its arguments are KEY=VALUE ... | KEY=VALUE ... | DATA options; the command replaces presets by
+// their values. Each sample that both sides have processed is a line of STATE/compare.jsonl; a
+// resumed job continues behind the last.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct comparing_job {
 
 // --- words ---------------------------------------------------------------------------------------
 
-// "KEY=VALUE ..." up to the bar, as a cell of the grid; how many words, or -1.
+// Reads "KEY=VALUE ..." up to the bar into a cell of the grid. Returns the number of words, or -1.
 static int read_side(struct comparing_job *c, int side, struct proposal p, int argc, char **argv,
                      struct err *err)
 {
@@ -50,7 +50,7 @@ static int read_side(struct comparing_job *c, int side, struct proposal p, int a
     return status < 0 ? -1 : used;
 }
 
-// `p` is what both sides begin with.
+// `p`: the settings that both sides start from.
 static int read_words(struct comparing_job *c, struct proposal p, int argc, char **argv,
                       struct err *err)
 {
@@ -73,7 +73,7 @@ static void release(struct comparing_job *c)
     grid_release(&c->grid);
 }
 
-// The shell has looked at both sides with its model; here their words are read.
+// Checks the arguments; the command has checked both sides with the shell's model.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
@@ -91,7 +91,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the job -------------------------------------------------------------------------------------
 
-// The numbers one asks for first; the tables are kept too.
+// Reports the main numbers as results, and the tables.
 static void report(const struct comparing_job *c)
 {
     struct job *j = c->grid.job;
@@ -139,8 +139,8 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": what follows the
-// two titles is the score of either side.
+// "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": the result
+// behind the two titles has the scores.
 static char *outcome(const struct job_end *end)
 {
     static const char distance[] = "Hellinger distance, mean";

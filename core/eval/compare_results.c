@@ -136,7 +136,7 @@ void compare_data_results(struct results *r, const char *const title[2],
 {
     const struct evaluation *a = &d->evaluation[0], *b = &d->evaluation[1];
     const struct evaluation_total *x = evaluation_main(a);
-    // Where B could not score some, another metric may have most of its questions.
+    // If B could not score some questions, another metric may have most of its questions.
     const struct evaluation_total *y = x ? evaluation_of(b, x->metric) : NULL;
     for (int k = 0; k < 2; k++) results_note(r, "%c: %s", 'A' + k, title[k]);
     results_arithmetic(r, a->arithmetic, b->arithmetic);

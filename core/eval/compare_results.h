@@ -14,8 +14,8 @@ struct preset_values;
 struct results;
 struct settings;
 
-// Title of a side: the words as typed, which set `said`, followed in brackets by the other methods
-// that are on. The caller frees it.
+// Title of a side: the typed words, which set `said`, then the other active methods in brackets.
+// The caller frees it.
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
 
 // Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
@@ -27,8 +27,8 @@ void compare_results_steps(struct results *r, const struct comparison *c);
 // mean distance by step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
-// Notices about the data (core/data/notices.h), given once if both sides have the same. NULL if
-// there are none; the caller frees it.
+// Notices about the data (core/data/notices.h), once if both sides have the same. NULL: none; the
+// caller frees it.
 char *compare_data_notices(const struct compared_data *d);
 // Table "compare.questions": scores and distances.
 void compare_data_results_questions(struct results *r, const struct compared_data *d);

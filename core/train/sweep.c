@@ -36,7 +36,7 @@ static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr
 struct score {
     char what[64]; // "validation loss"
     double value;  // NaN: none
-    double loss;   // decides between equal ones
+    double loss;   // breaks ties of the value
     const struct metric *metric;
     int64_t step;
 };
@@ -72,12 +72,17 @@ static void release(struct sweep *s)
     *s = (struct sweep){ 0 };
 }
 
-// Compares lists by the layers of the model that they name.
-static bool same_layers(const struct model *m, const char *key, const struct settings *a,
-                        const struct settings *b)
+// Compares paths by the files that they name, and lists by the layers of the model.
+static bool same_value(const struct model *m, const char *key, const struct settings *a,
+                       const struct settings *b)
 {
+    char *one = settings_stored(key, settings_text(a, key));
+    char *two = settings_stored(key, settings_text(b, key));
+    const bool same_text = !strcmp(one, two);
+    free(one);
+    free(two);
     const struct setting *row = settings_find(key);
-    if (!m || row->type != SETTING_LIST) return false;
+    if (same_text || !m || row->type != SETTING_LIST) return same_text;
     for (int i = 0; row->choices && row->choices[i]; i++)
         if (settings_is(a, key, row->choices[i]) || settings_is(b, key, row->choices[i]))
             return false;
@@ -88,18 +93,6 @@ static bool same_layers(const struct model *m, const char *key, const struct set
                       settings_layers(b, key, layers, y, &ignored) >= 0 &&
                       !memcmp(x, y, (size_t)layers * sizeof *x);
     free(x);
-    return same;
-}
-
-// Compares paths by the files that they name.
-static bool same_value(const struct model *m, const char *key, const struct settings *a,
-                       const struct settings *b)
-{
-    char *x = settings_stored(key, settings_text(a, key));
-    char *y = settings_stored(key, settings_text(b, key));
-    const bool same = !strcmp(x, y) || same_layers(m, key, a, b);
-    free(x);
-    free(y);
     return same;
 }
 
@@ -231,15 +224,15 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- one run -------------------------------------------------------------------------------------
 
-// Receives the reports of a run and passes them on with its value.
-struct teller {
+// Passes the reports of a run on with its value.
+struct relay {
     struct grid *grid;
     const char *label;
 };
 
-static void notify(void *self, const struct event *e)
+static void relay_event(void *self, const struct event *e)
 {
-    const struct teller *t = self;
+    const struct relay *t = self;
     struct event with = *e;
     struct event_progress progress;
     char *text = NULL;
@@ -272,8 +265,8 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     const bool resumed = j->resumed;
     struct settings *own = j->settings;
     struct sinks sinks = { 0 };
-    struct teller teller = { g, g->cells[index].name };
-    sinks_add(&sinks, (struct sink){ notify, &teller });
+    struct relay relay = { g, g->cells[index].name };
+    sinks_add(&sinks, (struct sink){ relay_event, &relay });
     j->settings = g->cells[index].settings;
     j->kind = train;
     j->argv = argv;
@@ -315,13 +308,6 @@ static void read_run(struct sweep *s, struct score *score, const char *folder)
     const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
     if (pictures) snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
     cJSON_Delete(record);
-}
-
-static bool better(const struct score *a, const struct score *b)
-{
-    if (isnan(a->value)) return false;
-    if (a->value == b->value) return a->loss < b->loss;
-    return isnan(b->value) || metric_better(a->metric, a->value, b->value);
 }
 
 // `why`: the error of a failed run; NULL: none.
@@ -478,14 +464,20 @@ static int run(struct job *j, struct err *err)
     if (status < 0 || out.done) goto out;
 
     if (first && !out.begun) status = record(&s, &out, NULL, err);
-    ranks_meet(j->ranks); // the folder is there
+    ranks_meet(j->ranks); // rank 0 has created the folder
     if (status == 0) status = deal_ranks(&s, ranks_count(j->ranks), j->settings, err);
     if (status == 0) status = grid_run(&s.grid, &plan, err);
     if (status == 0 && first && j->ranks) status = read_all(&s, err);
     if (status || !first) goto out;
 
-    for (size_t i = 1; i < s.grid.count; i++)
-        if (better(&s.values[i].score, &s.values[best].score)) best = i;
+    for (size_t i = 1; i < s.grid.count; i++) {
+        const struct score *a = &s.values[i].score, *b = &s.values[best].score;
+        if (isnan(a->value)) continue;
+        // Of equal scores, the one with the smaller loss is better.
+        if (a->value == b->value ? a->loss < b->loss
+                                 : isnan(b->value) || metric_better(a->metric, a->value, b->value))
+            best = i;
+    }
     const char *why = s.grid.cells[best].why;
     if (isnan(s.values[best].score.value))
         status =
