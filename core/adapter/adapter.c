@@ -1,7 +1,7 @@
 // core/adapter/adapter.c -- an adapter's life on a model: on, off, scaled, asked, measured.
 //
-// The step easy to get wrong: a tied head. Where the file ties it, the model has no weight of that
-// name; it follows the embedding unless the adapter holds a head of its own.
+// The step easy to get wrong: a tied head is not a weight of the model; it follows the embedding
+// unless the adapter has a head of its own.
 #include "core/adapter/adapter.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 #include "core/model/parts.h"
 #include "kernels/backend.h"
 
-// Only what the weight is made of: shape and gradient stay the model's.
+// Replaces the numbers only: shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
 {
     to->data = from->data;

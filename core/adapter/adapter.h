@@ -47,10 +47,10 @@ struct adapter {
     struct model *model;
     struct adapter_entry *list; // core/adapter/adapter_entry.h
     size_t count, capacity;
-    int64_t unused;       // number of skipped tensors, of model parts that nothing computes
+    int64_t unused;       // number of tensors skipped because their model part is not computed
     int64_t targets;      // weights that adapter_config.json names for LoRA
-    struct names bare;    // those of them for which the file has no tensors
-    struct names notices; // what else of the folder is not used, or lacking: sentences
+    struct names bare;    // targets without tensors in the file
+    struct names notices; // sentences about other unused or missing parts of the folder
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena *arena;
     bool applied;
@@ -58,14 +58,14 @@ struct adapter {
     char *hash; // adapter_hash; NULL: not computed yet
 };
 
-// Does the folder look like an adapter?
+// Whether the folder looks like an adapter.
 bool adapter_is(const char *folder);
 int adapter_need(const char *folder, struct err *err); // -1 says what the folder is instead
 // Reads the folder and checks everything against the model, which must outlive the adapter. NULL
 // with a message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from opened files (fuzzing), which the adapter owns from now on, also on failure. config
-// and file may be NULL together, extra on its own.
+// The same from opened files (fuzzing), of which the adapter takes ownership, also on failure.
+// config and file may be NULL together, extra on its own.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
 void adapter_free(struct adapter *a); // removes it first if applied
@@ -73,8 +73,7 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// only: uses it in passes of conversations with a picture, else in all. It is on until the next
-// pass.
+// only: applies it only in passes of conversations with a picture. Applied until the next pass.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);
@@ -82,7 +81,7 @@ void adapter_scale(struct adapter *a, double factor);
 // A method's tensor (f32) by name; NULL: not in this adapter. NULL adapter: NULL.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// Does it change the visual tokens that encoder and projector compute? (Methods act after them.)
+// Whether it changes the visual tokens that encoder and projector compute (methods act after them).
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
 // SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all data once.
@@ -92,14 +91,14 @@ const char *adapter_hash(struct adapter *a);
 
 // "LoRA 28, weight 4"; the caller frees it.
 char *adapter_kinds(const struct adapter *a);
-// Does it hold tensors that this method learned?
+// Whether it has tensors that this method learned.
 bool adapter_learned(const struct adapter *a, const struct method *m);
 // Emits tables of its LoRA by kind of layer, and of its other tensors.
 void adapter_show(const struct adapter *a, const struct sinks *sinks);
 
 // --- writing -------------------------------------------------------------------------------------
 
-// What training changed. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
+// A trained change. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
 struct adapter_delta {
     enum adapter_kind kind;
     const struct weight *weight;
@@ -108,8 +107,8 @@ struct adapter_delta {
     const struct lora *lora;     // f32
 };
 
-// What an adapter changes, as a delta more. The head that PEFT's form of a tied embedding has
-// beside it is none: it is written with the embedding.
+// Appends an entry of an adapter as a delta, except the copy of a tied embedding that PEFT saves as
+// the head: it is written with the embedding.
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
 // Writes an adapter again, as a new folder that gets its name only when complete: LoRA at the scale

@@ -1,9 +1,9 @@
 // core/adapter/adapter_beside.c -- other files in an adapter's folder, and keys of
 // adapter_config.json without effect: parts of the training that are not used here.
 //
-// Trainers save more than LoRA: weights in files of their own (LLaVA's projector), a tokenizer with
-// more tokens, another chat template, other limits of pictures. PEFT reads none of it either, but
-// the adapter was trained with it.
+// Trainers save more than LoRA: weights in other files (LLaVA's projector), a tokenizer with added
+// tokens, another chat template, other limits of pictures. The adapter was trained with them,
+// although PEFT does not read them either.
 #include "core/adapter/adapter_config.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void add_token(struct adapter *a, struct names *missing, const char *toke
     if (token && *token && (double)ours != id) names_add(missing, token, NULL);
 }
 
-// Tokens that were added for the training: the model's tokenizer lacks them, or has other ids.
+// Finds tokens added for the training that the model's tokenizer lacks or numbers differently.
 static void look_at_tokens(struct adapter *a, const cJSON *config)
 {
     struct names missing = { 0 };
@@ -169,7 +169,7 @@ static void look_at_keys(struct adapter *a, const struct adapter_config *c)
     adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
 }
 
-// Keys of rank_pattern and alpha_pattern that gave no LoRA of the file its number.
+// Finds keys of rank_pattern and alpha_pattern that apply to no LoRA of the file.
 static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
 {
     static const char *const objects[] = { "rank_pattern", "alpha_pattern" };
@@ -190,8 +190,8 @@ static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
-// Base model and revision by name, where the training has no record of the model's fingerprint: the
-// folder may have any name, so this is only a hint.
+// Compares base model and revision by name if no record has the model's fingerprint: only a hint,
+// because a folder may have any name.
 static void look_at_base(struct adapter *a, const struct adapter_config *c)
 {
     const struct checkpoint *model = a->model->checkpoint;

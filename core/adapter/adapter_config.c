@@ -41,7 +41,7 @@ static void pattern_free(struct module_pattern *p)
     free(p);
 }
 
-// An expression that must match a whole name, behind `before` (already an expression).
+// Compiles an expression that must match a whole name behind the expression `before`.
 static struct module_pattern *pattern_new(const char *before, const char *text, struct err *err)
 {
     int code;
@@ -80,7 +80,7 @@ static int pattern_matches(const struct module_pattern *p, const char *text, str
 
 // --- names of modules ----------------------------------------------------------------------------
 
-// Is it the name, or the end of it behind a dot?
+// Whether `end` is the name, or its end behind a dot.
 static bool names_end(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -97,7 +97,7 @@ static bool list_names(const cJSON *list, const char *module)
     return false;
 }
 
-// The first member of a pattern object that is meant for the module.
+// Finds the first member of a pattern object that matches the module.
 static int pattern_find(const struct named_pattern *list, const char *module, const cJSON **found,
                         struct err *err)
 {
@@ -191,7 +191,7 @@ static int read_targets(struct adapter_config *c, struct err *err)
     }
     if (cJSON_GetArraySize(json_get(c->json, "modules_to_save")) > SAVED_LIMIT)
         return err_set(err, "\"modules_to_save\" has more than %d modules", SAVED_LIMIT);
-    // PEFT's own words for every linear layer, and for none.
+    // PEFT's words for all linear layers, and for no layer.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
@@ -282,8 +282,8 @@ static int64_t layer_of(const cJSON *pattern, const char *module)
     return layer;
 }
 
-// "layers_to_transform": a number or a list of them, beside a list of targets; modules outside of
-// layers are left out then.
+// Whether "layers_to_transform", a number or a list, contains the layer of the module; it excludes
+// modules outside of layers.
 static bool layer_chosen(const struct adapter_config *c, const char *module)
 {
     const cJSON *layers = json_get(c->json, "layers_to_transform");

@@ -30,7 +30,7 @@ struct adapter_config {
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
-    struct names used[2];          // keys of rank_pattern and alpha_pattern that decided something
+    struct names used[2]; // keys of rank_pattern and alpha_pattern that applied to a module
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
@@ -41,14 +41,13 @@ void adapter_config_release(struct adapter_config *c);
 // Scale of LoRA's product in that module, whose A has `rank` rows.
 int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
                          struct err *err);
-// Does the config select the module (target_modules, exclude_modules, layers_to_transform)? 1: yes,
-// 0: no, -1: the expression cannot be evaluated.
+// Whether the config selects the module (target_modules, exclude_modules, layers_to_transform): 1
+// or 0; -1: the expression cannot be evaluated.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
-// Does modules_to_save name the module?
+// Whether modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 
-// --- notices (adapter_beside.c)
-// -------------------------------------------------------------------
+// --- notices (adapter_beside.c) ------------------------------------------------------------------
 
 // Adds the sentence `before` LIST `after` to a->notices, unless the list is empty; names a few of a
 // long list. Releases the list.

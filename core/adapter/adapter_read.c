@@ -7,8 +7,8 @@
 //   what methods learn                                          extra.safetensors
 //
 // MODULE may be spelled as any version of transformers does (core/model/weights.h); PEFT sometimes
-// leaves the adapter's name ("default") in the key. A tensor that fits nothing is an error: what
-// PEFT would apply, or leave out, must not differ here silently.
+// leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not
+// silently apply other tensors than PEFT.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static int no_memory(const struct safetensor *t, struct err *err)
     return err_set(err, "out of memory for %.1f MB", (double)t->bytes / 1e6);
 }
 
-// The tensor as f32 in the arena.
+// Copies the tensor to the arena as f32.
 static int take_floats(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
@@ -97,7 +97,7 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
     return 0;
 }
 
-// The tensor in place, where the arena's device reads it there and it is aligned.
+// Uses the mapped tensor in place if the arena's device can read it and it is aligned; else copies.
 static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
@@ -112,7 +112,8 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
 typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// Where the weight lies that it changes (NULL: a tied head, on the first GPU).
+// Takes the tensor to the device of the weight that it changes (NULL: a tied head, on the first
+// GPU).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
 {
@@ -139,7 +140,7 @@ static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind
 static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_kind kind,
                                         const struct weight *w)
 {
-    for (size_t i = a->count; i-- > 0;) // the newest most often
+    for (size_t i = a->count; i-- > 0;) // most often the newest
         if (a->list[i].kind == kind && a->list[i].weight == w) return &a->list[i];
     return NULL;
 }
@@ -163,7 +164,7 @@ static const char *const marks[] = { "lora_A",
                                      "original_module",
                                      "base_layer" };
 
-// Finds a level of the name; *after: what follows it.
+// Finds a level of the name; *after: the rest behind it.
 static char *find_level(char *name, const char *level, char **after)
 {
     size_t n = strlen(level);
@@ -176,9 +177,8 @@ static char *find_level(char *name, const char *level, char **after)
     return NULL;
 }
 
-// What follows a mark: "weight", or "default.weight" with the adapter's name in it; behind that
-// name a module that was saved whole may have levels, which become the module's (`end`: where it
-// ends).
+// Reads the name behind a mark: "weight", or "default.weight" with the adapter's name. A module
+// that was saved whole may have more levels there, which are appended to the module at `end`.
 static int read_last(struct key *k, char *end, const char *after, struct err *err)
 {
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
@@ -224,7 +224,7 @@ static const struct weight *key_weight(const struct reading *r, const struct key
     return weights_find(&r->model->weights, name);
 }
 
-// The head where the model's file ties it to the embedding.
+// Whether the key is a head that the model's file ties to the embedding.
 static bool is_tied_head(const struct reading *r, const struct key *k)
 {
     const struct decoder_config *c = &r->model->decoder.config;
@@ -235,7 +235,8 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
-// Is it of the layer behind the one whose features are used? GGUF files of encoders lack it.
+// Whether the tensor is of the layer behind the one whose features are used, which GGUF files of
+// encoders lack.
 static bool is_cut_off(const struct reading *r, const char *full)
 {
     static const char level[] = "encoder.layers.";
@@ -250,8 +251,8 @@ static bool is_cut_off(const struct reading *r, const char *full)
     return behind && w && w->part == PART_VISION;
 }
 
-// Does the model's file hold it, for a part that is not computed (SigLIP's pooling head, norms
-// after the layer whose features are used)? Then it has no effect in transformers either.
+// Whether the tensor is of a part in the model's file that is not computed (SigLIP's pooling head,
+// norms after the layer whose features are used). It has no effect in transformers either.
 static bool is_unused(const struct reading *r, const struct key *k)
 {
     const struct checkpoint *c = r->model->checkpoint;
@@ -271,7 +272,7 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// target_modules may spell the module as the key, as today's transformers or as the model's file.
+// target_modules may spell the module like the key, today's transformers or the model's file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);
@@ -289,7 +290,7 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     return found < 0 ? -1 : 0;
 }
 
-// Which rows and columns A [r,in] or B [out,r] must have beside W [out,in]; r is free.
+// Checks A [r,in] or B [out,r] against W [out,in]; r is free.
 static int check_lora_shape(const struct safetensor *t, const struct weight *w, bool a,
                             struct err *err)
 {
@@ -328,7 +329,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     return take_beside(r, w, take_floats, t, to);
 }
 
-// Both halves are there and of one rank.
+// Every LoRA needs both matrices, of one rank.
 static int check_lora(const struct adapter *a, struct err *err)
 {
     for (size_t i = 0; i < a->count; i++) {
@@ -383,7 +384,7 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
-    // A router's bias, which PEFT keeps beside a router.
+    // A router's bias, which PEFT saves with the router.
     struct decoder_constant c = { 0 };
     char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
     bool constant = false;
@@ -422,9 +423,9 @@ static bool same_numbers(const struct backend *backend, const struct tensor *a,
     return same;
 }
 
-// A tied head beside a new embedding. PEFT leaves the head what it was when only the embedding was
-// saved as a module, unless it is told to tie the copies; an embedding that stands in the file for
-// its new size is the base model's, and tied. A head equal to the embedding is tied too.
+// Decides whether a tied head follows a new embedding. PEFT keeps the old head if only the
+// embedding was saved as a module, unless ensure_weight_tying is set. An embedding saved because it
+// was resized stays tied, and so does a head equal to the embedding.
 static void tie_or_keep_head(struct reading *r)
 {
     const struct model *m = r->model;
@@ -448,7 +449,7 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
 {
     struct key k;
     if (key_read(&k, t->name, r->err) < 0) return -1;
-    // What PEFT keeps of the base model, and the copy that it keeps under the module's own name.
+    // Skips base weights that PEFT saves, and copies that it saves under the module's own name too.
     if (!strcmp(k.mark, "original_module")) return 0;
     if (!strcmp(k.mark, "modules_to_save")) {
         char *plain = xasprintf("base_model.model.%s.%s", k.module, k.last);
@@ -466,8 +467,8 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
     return read_weight(r, t, &k);
 }
 
-// PEFT gives each target a LoRA, and one without tensors in the file keeps its random beginning,
-// which changes nothing.
+// Finds targets without tensors in the file: PEFT initialises their LoRA so that it changes
+// nothing.
 static int find_bare(struct reading *r)
 {
     const struct weights *all = &r->model->weights;
@@ -493,7 +494,7 @@ static int find_bare(struct reading *r)
     return 0;
 }
 
-// Modules that were trained in full, and are not in the file: they stay the model's.
+// Reports modules_to_save without tensors in the file; the model's own are used.
 static void find_unsaved(struct reading *r)
 {
     struct names unsaved = { 0 };

@@ -4,10 +4,9 @@
 //   without        LN_TUNING: norms as its targets, every other trained module in modules_to_save
 //   not of PEFT    extra.safetensors
 //
-// PEFT saves and loads modules, not tensors: of a module in modules_to_save all tensors are
-// written, those that were not trained as they are, a router's bias too. Names are those of today's
-// transformers. A tied embedding is written as the head too, because PEFT would leave the head what
-// it was.
+// PEFT saves and loads modules, not tensors: all tensors of a module in modules_to_save are
+// written, also untrained ones and a router's bias. Names are those of today's transformers. A tied
+// embedding is also written as the head, because PEFT would keep the old head.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +22,13 @@
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 
-// A weight of the model, and what is to be written of it.
+// A weight of the model and how it is written.
 struct slot {
     const struct weight *weight;
     char *module;               // "model.language_model.layers.0.mlp.up_proj"
     const struct tensor *value; // trained, else the model's
     const struct lora *lora;
-    bool trained, target, saved; // target, saved: its module is one
+    bool trained, target, saved; // target, saved: in target_modules, modules_to_save
 };
 
 struct output {
@@ -45,7 +44,7 @@ struct writing {
     struct slot *slots; // as model->weights
     size_t count;
     const struct lora *lora; // the first one; NULL: there is none
-    bool peft;               // anything for PEFT at all
+    bool peft;               // PEFT's files are needed
     enum dtype type;         // of the numbers in the file
     struct output *outputs;
     size_t output_count, output_capacity;
@@ -57,7 +56,7 @@ static bool is_norm(const char *module)
     return strstr(last, "norm") || strstr(last, "layrnorm"); // spelled so in CLIP's files
 }
 
-// Is the module this one, or part of it?
+// Whether the module is `parent` or a part of it.
 static bool lies_in(const char *module, const char *parent)
 {
     size_t n = strlen(parent);
@@ -111,7 +110,7 @@ static void choose_targets(struct writing *w)
         for (size_t k = 0; k < w->count; k++)
             w->slots[k].saved |= lies_in(w->slots[k].module, s->module);
     }
-    for (size_t i = 0; i < w->count; i++) // what is saved with a module above it is no target
+    for (size_t i = 0; i < w->count; i++) // modules saved with a parent are not targets
         if (w->slots[i].saved) w->slots[i].target = w->slots[i].lora != NULL;
 }
 
@@ -127,7 +126,7 @@ static const char *head_name(const struct writing *w)
 
 // --- adapter_config.json -------------------------------------------------------------------------
 
-// The levels that all module names of the part have in common, with the dot after them.
+// Length of the levels, with their dot, that all module names of the part share.
 static size_t common_prefix(const struct writing *w, enum model_part_kind part)
 {
     const char *first = NULL;
@@ -142,7 +141,7 @@ static size_t common_prefix(const struct writing *w, enum model_part_kind part)
     return n;
 }
 
-// Last levels of the targets' names; false when another module of the part has one of them too.
+// Collects the last levels of the targets' names; false if another module of the part shares one.
 static bool target_leaves(const struct writing *w, enum model_part_kind part, struct names *leaves,
                           const char **module)
 {
@@ -175,7 +174,7 @@ static void add_alternative(struct buf *b, const struct writing *w, enum model_p
     buf_putc(b, ')');
 }
 
-// One expression where the targets are all modules of those names, else NULL.
+// An expression for the targets if they are all modules of those names, else NULL.
 static char *target_expression(const struct writing *w)
 {
     struct buf b = { 0 };
@@ -215,7 +214,7 @@ static bool inside_another(const struct names *modules, const char *module)
     return false;
 }
 
-// Modules with a trained tensor of their own, but for those inside another one.
+// Modules with a trained tensor, except modules inside another one.
 static cJSON *modules_to_save(const struct writing *w)
 {
     struct names modules = { 0 };
@@ -232,7 +231,7 @@ static cJSON *modules_to_save(const struct writing *w)
     return json;
 }
 
-// alpha = scale r as a person would have typed it: the scale is f32.
+// alpha = scale r, rounded to the precision of the f32 scale.
 static double lora_alpha(const struct lora *lora)
 {
     char text[32];
@@ -240,7 +239,7 @@ static double lora_alpha(const struct lora *lora)
     return strtod(text, NULL);
 }
 
-// The first layer's rank and alpha hold for all but those that the patterns name.
+// Writes the first layer's rank and alpha for all layers, and patterns for the exceptions.
 static void add_lora_config(cJSON *json, const struct writing *w)
 {
     const struct lora *first = w->lora;
@@ -310,7 +309,7 @@ static void add_outputs(struct writing *w, const struct slot *s)
                    xasprintf("%s%s.lora_B.weight", prefix, s->module));
     }
     if (!s->trained && !s->saved) return;
-    const bool norm = s->target && !s->lora; // what was trained below LoRA is its base layer's
+    const bool norm = s->target && !s->lora; // weights below LoRA belong to its base layer
     const char *level = s->saved ? "" : norm ? "ln_tuning_layers." : "base_layer.";
     add_output(w, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));

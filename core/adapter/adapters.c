@@ -13,7 +13,7 @@
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
 
-// Spelled differently or not.
+// Compares folders, not spellings.
 static bool same_folder(const char *a, const char *b)
 {
     if (!strcmp(a, b)) return true;
@@ -77,7 +77,7 @@ void adapters_use(struct adapters *s, struct adapter *a, const struct settings *
     s->active = a;
     if (!a) return;
     use(a, settings);
-    for (size_t i = s->count; i-- > 0;) // what was read from its folder before
+    for (size_t i = s->count; i-- > 0;) // drops adapters read earlier from the same folder
         if (s->list[i] != a && same_folder(s->list[i]->folder, a->folder))
             adapters_drop(s, s->list[i]);
 }
@@ -90,7 +90,7 @@ void adapters_drop(struct adapters *s, struct adapter *a)
         memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(struct adapter *));
         break;
     }
-    adapter_free(a); // takes it off
+    adapter_free(a); // removes it from the model
 }
 
 void adapters_release(struct adapters *s)
@@ -102,13 +102,13 @@ void adapters_release(struct adapters *s)
 
 // --- settings ------------------------------------------------------------------------------------
 
-// What taking it off makes stale.
+// The state that removing the adapter makes stale.
 static enum setting_stale stale_of(const struct adapter *a)
 {
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
 
-// Reads the adapter: nothing has changed if that fails. 1: another one, or other weights of it.
+// Reads the adapter; changes nothing on failure. 1: another adapter, or other weights.
 static int check_adapter(struct setting_env *env, struct err *err)
 {
     const char *name = settings_text(env->settings, "adapter");
@@ -127,7 +127,7 @@ static int check_adapter(struct setting_env *env, struct err *err)
 static enum setting_stale apply_adapter(const struct setting *row, const struct setting_env *env)
 {
     const enum setting_stale was = stale_of(env->adapters->active), now = stale_of(env->adapter);
-    conversation_reset_methods(env->conversation); // they may keep what they made of the weights
+    conversation_reset_methods(env->conversation); // they may cache results of the weights
     if (env->stashed) conversation_reset_methods(env->stashed);
     adapters_use(env->adapters, env->adapter, env->settings);
     return was > now ? was : now;
@@ -153,7 +153,7 @@ static enum setting_stale apply_when(const struct setting *row, const struct set
     struct adapter *a = env->adapters->active;
     if (!a) return STALE_NOTHING;
     adapter_with_pictures(a, settings_is(env->settings, row->key, "pictures"));
-    // With a picture both values mean the adapter.
+    // With a picture, both values apply the adapter.
     const bool shown =
         env->conversation->cached.pictures && (!env->stashed || env->stashed->cached.pictures);
     return shown ? STALE_NOTHING : row->stale;

@@ -24,9 +24,9 @@ struct adapters {
 
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
-// A loaded adapter, or one read now. `anew` always reads (the folder may have changed); the result
-// is found before the one loaded from there, and replaces it when it is used (adapters_use); until
-// then adapters_drop brings the loaded one back. On failure nothing changes.
+// Returns a loaded adapter, or reads it. `anew` always reads, because the folder may have changed:
+// the result takes precedence over the loaded adapter, and replaces it in adapters_use; until then
+// adapters_drop restores the loaded one. Changes nothing on failure.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
                               struct err *err);
 // Applies it as adapter.scale and adapter.when say; NULL: none.
@@ -37,8 +37,8 @@ void adapters_release(struct adapters *s);
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
 
-// For a job: reads the adapter that the settings select and applies it, as they say, to a model
-// that has none. *a NULL: none selected. adapter_free it before the model.
+// For a job: reads the adapter that the settings select and applies it to a model without adapter.
+// *a NULL: none selected. adapter_free it before the model.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // An adapter's extra tensors for methods; finds nothing when `a` is NULL.

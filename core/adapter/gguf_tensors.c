@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "core/files/content.h"
 
-enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers that are worked on at a time
+enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers converted at a time; tensors searched
 
 // --- the list ------------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ struct writing {
     uint64_t done, total;
 };
 
-// Numbers of a row, of a vector 1.
+// Length of a row; of a vector 1.
 static int64_t row_width(const struct weight *w)
 {
     const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;
@@ -106,7 +106,7 @@ static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t nu
     return parts * square;
 }
 
-// Writes n numbers, whose room is used afterwards.
+// Writes n numbers and overwrites `floats`.
 static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *floats, int64_t n,
                        struct err *err)
 {
@@ -119,7 +119,7 @@ static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *fl
     return 0;
 }
 
-// Rows of a weight, several whole heads at a time.
+// Writes rows of a weight, several whole heads at a time.
 static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct gguf_rows *r,
                     struct err *err)
 {

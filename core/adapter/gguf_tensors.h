@@ -26,10 +26,10 @@ struct gguf_tensor {
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
     struct head_order order; // of its rows
-    int64_t frames, frame;   // of a convolution over that many pictures the part over one; 0: all
+    int64_t frames, frame;   // the slice of a convolution over `frames` pictures; 0: all of it
     struct gguf_rows *rows;  // one after the other
     size_t count;
-    float *numbers; // or these
+    float *numbers; // instead of rows
 };
 
 struct gguf_tensors {
@@ -37,16 +37,16 @@ struct gguf_tensors {
     size_t count;
 };
 
-// An empty tensor, valid until the next is added; the name is taken over.
+// Adds an empty tensor, valid until the next call; takes ownership of the name.
 struct gguf_tensor *gguf_tensors_add(struct gguf_tensors *all, char *name, enum dtype dtype,
                                      int rank, const int64_t *shape);
 void gguf_tensor_rows(struct gguf_tensor *t, const struct weight *w, int64_t first, int64_t count);
-// The tensor of that name, one of the last; NULL: none.
+// Finds a recently added tensor by name, or NULL.
 struct gguf_tensor *gguf_tensors_last(const struct gguf_tensors *all, const char *name);
-// Fills in bytes, matrices, misfits (of that kind, or NULL) and types.
+// Fills in bytes, matrices, misfits (against `kind`, or NULL) and types.
 void gguf_tensors_sum(const struct gguf_tensors *all, const struct gguf_kind *kind,
                       struct gguf_summary *sum);
-// Declares and writes them all. 0 or -1; "cancelled" where `progress` says so.
+// Declares and writes all tensors. -1 with "cancelled" if `progress` stops it.
 int gguf_tensors_write(const struct gguf_tensors *all, const struct model *m,
                        struct gguf_writer *out, const struct load_progress *progress,
                        struct err *err);

@@ -132,7 +132,7 @@ static int32_t named_token(const struct model *m, const char *key)
     return cJSON_IsString(token) ? tokenizer_id(m->tokenizer, token->valuestring) : -1;
 }
 
-// The token that ends a text, and all that end an answer. llama.cpp reads three of them.
+// Writes the token that ends a text and those that end an answer, of which llama.cpp reads three.
 static void put_ids(struct export *e, const struct token_list *l)
 {
     static const char *const names[] = { "eot", "eom" };
@@ -193,7 +193,7 @@ static struct gguf_tensor *add_named(struct export *e, const char *plain, const 
     return gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
 }
 
-// Rows of a weight as a tensor of their own.
+// Adds a tensor for rows of a weight.
 static struct gguf_tensor *add_rows(struct export *e, const char *plain, const struct weight *w,
                                     int64_t rows)
 {
@@ -206,7 +206,7 @@ static struct gguf_tensor *add_rows(struct export *e, const char *plain, const s
     return t;
 }
 
-// InternLM2's matrix has of each key head first its query heads, then keys, then values.
+// Splits InternLM2's matrix, which has for each key head its query heads, the key, the value.
 static void add_packed(struct export *e, const char *plain, const struct weight *w)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -253,7 +253,7 @@ static void add_numbers(struct export *e, char *name, float *numbers, int64_t co
     gguf_tensors_add(&e->tensors, name, DTYPE_F32, 1, &count)->numbers = numbers;
 }
 
-// Vectors that are no weights: the experts' biases.
+// Adds vectors that are not weights: the experts' biases.
 static void add_constants(struct export *e)
 {
     struct decoder_constant c = { 0 };
@@ -267,7 +267,7 @@ static void add_constants(struct export *e)
     }
 }
 
-// Divisors of the frequency of each pair.
+// Adds the divisor of each pair's frequency.
 static void add_divisors(struct export *e)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;

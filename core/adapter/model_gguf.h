@@ -20,13 +20,13 @@ struct load_progress;
 struct model;
 struct whole_file;
 
-// What a file has.
+// Contents of a written file.
 struct gguf_summary {
     uint64_t bytes;     // of the tensors
     int matrices;       // how many
-    int misfits;        // of them have another type: their rows do not fit its blocks
+    int misfits;        // of another type, because blocks do not divide their rows
     char types[160];    // of matrices: "12 q8_0, 3 f16"
-    const char *unread; // of the model's, in words, what was not written; NULL: nothing
+    const char *unread; // parts of the model that were not written, in words; NULL: none
     size_t ends;        // tokens that end an answer
 };
 
@@ -43,7 +43,7 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
 char *model_mmproj_path(const char *model);
 // Checks the name of a type for its matrices. -1: unknown; the message lists the types.
 int model_mmproj_type(const char *type, struct err *err);
-// Can it be written? -1 and why not.
+// 0 if the encoder can be written; -1 with the reason.
 int model_mmproj_check(const struct model *m, struct err *err);
 // Matrices get that type (NULL: 16 bits beside a language model of type `model`), or f16 where its
 // blocks do not fit; tables of positions, norms and biases stay f32.

@@ -29,14 +29,14 @@ struct export
 
 struct encoder {
     const char *type;      // clip.projector_type, and of one type
-    bool newline;          // those with a newline behind rows of features, or those without
+    bool newline;          // with a newline token behind rows of features
     const char *pre;       // the norm before the first block or of patches, and
-    const char *post;      // after the last one; NULL: it is not written
+    const char *post;      // after the last one; NULL: not written
     bool whole_qkv;        // in one matrix
     const char *norm;      // of the projector, and
     const char *linear[2]; // its layers
-    int (*check)(const struct model *m, struct err *err); // NULL: all of them can be written
-    void (*put)(struct export *e);                        // what the others do not have
+    int (*check)(const struct model *m, struct err *err); // NULL: always possible
+    void (*put)(struct export *e);                        // metadata of this type only
 };
 
 // --- metadata ------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ static int refuse(const char *what, struct err *err)
     return err_set(err, "the picture encoder cannot be written as GGUF: %s", what);
 }
 
-// Both names of the activation mean one for CLIP and the other for SigLIP.
+// The activation's name in the file means erf for CLIP and tanh for SigLIP.
 static int check_llava(const struct model *m, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
@@ -247,7 +247,7 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-// name NULL: it is not written.
+// name NULL: writes nothing.
 static void add_pair(struct export *e, const char *start, const char *name,
                      const struct tensor *weight, const struct tensor *bias)
 {

@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
 
-enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor that are worked on at a time
+enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor converted at a time
 
 static int by_offset(const void *a, const void *b)
 {
@@ -38,7 +38,7 @@ static int by_offset(const void *a, const void *b)
 struct source {
     const struct tensor *tensor; // NULL: the file's bytes
     const struct lora *lora;
-    bool in_file; // the tensor's numbers are the file's: it has been rounded for a while
+    bool in_file; // use the file's numbers: the tensor was rounded temporarily
 };
 
 static struct source source_of(const struct model *m, const struct safetensor *t)
@@ -48,7 +48,7 @@ static struct source source_of(const struct model *m, const struct safetensor *t
         if (!strcmp(w->name, t->name))
             return (struct source){ w->tensor, w->linear ? w->linear->lora : NULL, w->rounded };
     }
-    // A head that equals the embedding is bound through it.
+    // A tied head shares the embedding's tensor.
     const struct tensor *head = &m->decoder.head;
     bool is_head = m->decoder.config.tied && m->family->part(m, t->name) == PART_HEAD &&
                    t->rank == 2 && t->shape[0] == head->shape[0] && t->shape[1] == head->shape[1];
@@ -134,7 +134,7 @@ static int put_tensor(const struct model *m, FILE *file, const struct safetensor
 
 // --- the folder ----------------------------------------------------------------------------------
 
-// The header stays byte for byte, so each tensor goes where it was.
+// Copies the header unchanged, so each tensor keeps its offset.
 static int write_shard(const struct model *m, const struct safetensors *f, const char *folder,
                        struct err *err)
 {
@@ -179,7 +179,7 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
     return status;
 }
 
-// Refuses tensors that the model's files have no place for.
+// Refuses weights that the model's files cannot store.
 static int check_written(const struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -242,7 +242,7 @@ static int capture_run(void *self, struct graph *g, const struct site *site, str
     return 0;
 }
 
-// A picture made here: slopes of three colours.
+// Attaches a generated picture: gradients of three colours.
 static int attach_picture(struct conversation *c, struct err *err)
 {
     enum { SIDE = 64 };
@@ -267,7 +267,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     struct settings *settings = settings_new();
     struct conversation c;
     bool answered;
-    settings_set(settings, "compute.matmul", "f32", NULL); // what is compared is small
+    settings_set(settings, "compute.matmul", "f32", NULL); // the differences are small
     settings_set(settings, "kv.dtype", "f32", NULL);
     hooks_add(&hooks, &hook);
     conversation_init(&c, m->arena.backend);

@@ -9,8 +9,8 @@
 //   if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...
 //   provenance_release(&now);
 //
-// Rows of settings say whether they count (`stale`); those of methods that are off do not. Defaults
-// are omitted. `auto` is recorded as its effective value on this machine, files by name and SHA-256
+// A setting's `stale` decides whether it is recorded; settings of inactive methods and defaults are
+// omitted. `auto` is recorded as its effective value on this machine, files by name and SHA-256
 // of their content.
 #ifndef CORE_ADAPTER_PROVENANCE_H
 #define CORE_ADAPTER_PROVENANCE_H
@@ -43,7 +43,7 @@ struct provenance {
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
 // The same without the date, for work that may be resumed another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
-// That of an evaluation's job: with the settings that only scores depend on, too.
+// The same for an evaluation, with the settings that affect only scores.
 void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
@@ -52,13 +52,13 @@ void provenance_release(struct provenance *p);
 const char *provenance_value(const struct provenance *p, const char *key); // NULL: it has none
 
 // 0, or -1 with a message that names the first difference: "prune.score was contribution, now off".
-// `now` is that of a loaded model: a fingerprint of an earlier version counts as the same.
+// `now` is of a loaded model: fingerprints of earlier versions count as equal.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);
 // false: the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
-// Is it the same model, with the fingerprint of an earlier version?
+// Whether it is the same model with the fingerprint of an earlier version.
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
 // Everything but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller frees it.
 char *provenance_state(const struct provenance *p);

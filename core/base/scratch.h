@@ -1,5 +1,5 @@
-// core/base/scratch.h -- small memory that is freed together: the texts made while one answer is
-// scored or one record read.
+// core/base/scratch.h -- small memory that is freed together, such as the texts made while scoring
+// one answer or reading one record.
 //
 //   struct scratch s = { 0 };
 //   const char *path = scratch_printf(&s, "%s/%s", folder, name);

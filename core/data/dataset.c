@@ -18,7 +18,7 @@
 #include "core/data/keys.h"
 #include "core/picture/source.h"
 
-// LONG: bytes of a file from which on reading it can be cancelled.
+// LONG: bytes after which reading a file can be cancelled.
 enum { BLOCK = 1 << 20, LONG = 64 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
 // --- the index -----------------------------------------------------------------------------------
@@ -27,10 +27,10 @@ struct scan {
     struct dataset *d;
     size_t capacity;
     uint64_t at;   // of the next byte
-    int64_t line;  // it is in
+    int64_t line;  // of that byte
     int64_t depth; // of brackets around it
     bool text, escaped, closed;
-    bool begun, wanted; // inside a sample; a comma promised one
+    bool begun, wanted; // inside a sample; behind a comma
     struct dataset_entry entry;
 };
 
@@ -65,7 +65,7 @@ static int not_json(const struct scan *s, struct err *err)
     return err_set(err, "'%s' is not valid JSON (near line %lld)", s->d->path, (long long)s->line);
 }
 
-// One byte of a list. Brackets are counted, not matched: the reader of a sample matches them.
+// Scans one byte of a list. Counts brackets only: reading a sample matches them.
 static int scan_list(struct scan *s, char c, struct err *err)
 {
     if (s->text) {
@@ -125,7 +125,7 @@ static int read_error(const struct dataset *d, struct err *err)
     return err_set(err, "cannot read '%s': %s", d->path, strerror(errno));
 }
 
-// To the end, or with `begin` the first block only; *whole: that was all of it.
+// Scans the file, with `begin` only its first block; *whole: to the end.
 static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struct err *err)
 {
     ssize_t n = file_read_at(s->d->file, block, BLOCK, 0);
@@ -151,7 +151,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     return 0;
 }
 
-// The text of a sample, UTF-8 without a byte 0. NULL: it has none, or it cannot be read. free() it.
+// Reads the text of a sample, valid UTF-8 without zero bytes. NULL on error. free() it.
 static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
@@ -174,7 +174,7 @@ static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
     return NULL;
 }
 
-// Arbitrary lines are not data: one of the first must be an object.
+// Refuses arbitrary text: one of the first lines must be an object.
 static int check_kind(const struct dataset *d, struct err *err)
 {
     bool object = false;
@@ -201,7 +201,7 @@ static int check_kind(const struct dataset *d, struct err *err)
     return -1;
 }
 
-// Of a file that goes on, a few samples must have been seen before it can be judged.
+// `begin`: reads a few samples before judging a file that continues.
 static int open_file(struct dataset *d, const char *path, const char *images, bool begin,
                      struct err *err)
 {
@@ -265,7 +265,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     return json;
 }
 
-// A text, or a number as it is written.
+// A string, or a number as written.
 static char *read_name(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);

@@ -13,8 +13,8 @@
 // Keeps only the file offsets of samples (24 bytes each); a sample is read from the file on
 // request, by any thread. The file is untrusted.
 //
-// Room core/data/: data sets: samples, their dialogues, the order of samples, and what a person is
-// told of them. Uses base, picture, text and model.
+// Room core/data/: data sets: samples, their dialogues and order, and notices about them. Uses
+// base, picture, text and model.
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
@@ -31,8 +31,8 @@ struct dataset_entry {
     int64_t line;      // line number, from 1
 };
 
-// Samples that are kept otherwise (core/sets/): dataset_read, dataset_picture and dataset_close
-// call these with the data set's `self`. Any thread may read.
+// Functions for samples of another source (core/sets/), which dataset_read, dataset_picture and
+// dataset_close call with the data set's `self`, from any thread.
 struct dataset_reader {
     int (*read)(void *self, int64_t index, struct sample *s, struct err *err);
     char *(*picture)(void *self, const char *name, size_t limit, size_t *size, struct err *err);
@@ -50,16 +50,16 @@ struct dataset {
 };
 
 struct sample {
-    bool broken; // no JSON
-    bool blind;  // its set shows pictures, but the sample names none
+    bool broken; // not JSON
+    bool blind;  // lacks the picture that its set requires
     int64_t index, line;
     char *id;          // as text; NULL when the sample has none
     char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
     char *metric;      // the sample's metric; NULL
-    const char *suite; // whose rule it is (core/sets/table.c), static; NULL: the metric says so
-    int lost;          // choices that its suite's prompt leaves out for their text ("None")
-    char *group;       // what its questions belong to (MME: a picture); NULL: nothing
-    int max_tokens;    // of an answer; 0: as the settings say
+    const char *suite; // owner of the rule (core/sets/table.c), static; NULL: the metric's
+    int lost;          // number of choices that its suite's prompt leaves out ("None")
+    char *group;       // joins questions (MME: of a picture); NULL: none
+    int max_tokens;    // of an answer; 0: the setting
     char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
     bool endings; // given as "endings": texts, never letters
@@ -67,14 +67,14 @@ struct sample {
     // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;
     size_t reference_count;
-    char *unanswered;         // why its set has no reference for it; NULL: unknown
+    char *unanswered;         // why it has no reference; NULL: unknown
     int right;                // the right choice by number, from 0; -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
 };
 
-// Is the file readable, and does it begin as a data set? Looks at the first megabyte only: for the
-// shell, before a job is started.
+// Checks that the file is readable and begins like a data set. Reads the first megabyte only: for
+// the shell, before a job starts.
 int dataset_check(const char *path, struct err *err);
 // Scans the file once. `images`: base folder of relative paths, NULL: the folder of the file. -1
 // when it is neither a JSON list nor JSON lines, is truncated, or has no samples; a single broken

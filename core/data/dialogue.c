@@ -60,16 +60,16 @@ char *dialogue_picture(const cJSON *item)
     return NULL;
 }
 
-// What is being read, and how: passed to all readers below.
+// State of the readers below.
 struct reading {
     struct dialogue *d;
     const char *folder;
-    bool marked;  // marks in a text count, as in samples; in a messages file they are text
+    bool marked;  // texts contain marks of pictures, as in samples but not in messages files
     size_t given; // pictures of the sample's own list
     struct err *err;
 };
 
-// --- marks -----------------------------------------------------------------------------------
+// --- marks ---------------------------------------------------------------------------------------
 
 static const char mark[] = "<image>";
 
@@ -267,7 +267,7 @@ static int read_turn(struct reading *r, const cJSON *turn)
     const char *from, *value;
     if (!cJSON_IsObject(turn))
         return err_set(r->err, "must be an object with \"from\" and \"value\"");
-    // MiniCPM-V's turns are written as messages.
+    // MiniCPM-V's turns have the form of messages.
     if (!json_get(turn, "from") && json_get(turn, "role")) return read_message(r, turn);
     if (json_text(turn, "from", NULL, &from, r->err) < 0) return -1;
     if (json_text(turn, "value", NULL, &value, r->err) < 0) return -1;
@@ -331,8 +331,8 @@ static int read_question(struct reading *r, const cJSON *sample)
     return 0;
 }
 
-// The system message that ShareGPT's samples may have beside their turns; one among them goes
-// first.
+// Adds the system message that ShareGPT's samples may have beside their turns; a system message
+// among the turns has precedence.
 static int read_system(struct dialogue *d, const cJSON *sample, struct err *err)
 {
     const char *text;
@@ -345,7 +345,7 @@ static int read_system(struct dialogue *d, const cJSON *sample, struct err *err)
     return 0;
 }
 
-// A video would be left out without a word.
+// Refuses videos, which would otherwise be ignored silently.
 static int refuse_videos(const cJSON *sample, struct err *err)
 {
     static const char *const keys[] = { "video", "videos" };
@@ -358,7 +358,7 @@ static int refuse_videos(const cJSON *sample, struct err *err)
     return 0;
 }
 
-// Is each of the sample's pictures shown exactly once? Only named marks can repeat one.
+// Whether each picture of the sample is shown exactly once. Only named marks can repeat one.
 static bool shown_once(const struct dialogue *d, size_t given)
 {
     size_t *times = xcalloc(d->path_count + 1, sizeof *times);

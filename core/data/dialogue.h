@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 
 struct dialogue {
-    struct message *messages; // their pictures count in paths
+    struct message *messages; // their pictures are indices into paths
     size_t count;
     char **paths;
     size_t path_count;
@@ -18,7 +18,7 @@ struct dialogue {
     size_t mark_count;
     char *reference;   // the data's answer to the last question, or NULL
     size_t placed;     // pictures of a sample without "<image>" marks
-    bool marks_differ; // reading failed, or would have to guess, for marks that match no picture
+    bool marks_differ; // marks and pictures do not match: reading failed or had to guess
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
@@ -33,18 +33,18 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 // question.
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err);
-// The same, to be answered: ends with the question; an answer after it becomes `reference`.
+// The same, for answering: ends with the question; an answer behind it becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
-// Number of messages up to and including the last question; 0: there is no question.
+// Number of messages up to and including the last question; 0 without a question.
 size_t dialogue_question(const struct dialogue *d);
-// Why messages have no answer to train on or to score, for people: none is text ("answer": 7 is
-// read as a reference only), or all are empty or marked as context (core/data/keys.h).
+// Says why messages have no answer to train on or to score: no answer is a text ("answer": 7 is
+// only a reference), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);
 
-// The name of a picture as a sample gives it: a path or URI, {"path"}, {"url"}, or {"bytes"} in
-// base64. NULL: it gives none. The caller frees it.
+// The name of a picture in a sample: a path or URI, {"path"}, {"url"}, or {"bytes"} in base64; NULL
+// if it has none. The caller frees it.
 char *dialogue_picture(const cJSON *item);
 
 // "DIR" of "DIR/FILE", "." of "FILE"; the caller frees it.

@@ -13,7 +13,7 @@
 
 enum { KEYS_COUNTED = 32, KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 };
 
-// Lists of keys have a blank between.
+// Keys in lists are separated by blanks.
 
 // --- marks ---------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ bool keys_untrained(const cJSON *turn)
 
 // --- keys that nothing reads ---------------------------------------------------------------------
 
-// They describe a sample or a turn and change nothing of it.
+// Keys that only describe a sample or turn.
 static const char harmless[] =
     "id uid uuid idx index sample_id image_id img_id image_name file_name filename "
     "conversation_id question_id source sources data_source dataset dataset_name subset split "
@@ -65,7 +65,7 @@ static const char sample_keys[] = "metric image images choices endings answer an
                                   "captions caption label system video videos";
 static const char message_keys[] = "role content", turn_keys[] = "from value";
 static const char item_keys[] = "type text image image_url path url bytes";
-// The first of them holds the dialogue of a sample.
+// The first one present holds the dialogue of a sample.
 static const char *const forms[] = { "messages", "conversations", "question", "text", "ctx", NULL };
 
 static bool is_empty(const cJSON *value)
@@ -83,7 +83,7 @@ static void add(struct names *unread, const char *key, const char *of)
     free(name);
 }
 
-// `read`: the keys of such an object. `trained`: marks count for it.
+// `read`: keys that are read. `trained`: marks apply to the object.
 static void add_object(struct names *unread, const cJSON *object, const char *read,
                        const char *form, bool trained)
 {
@@ -104,7 +104,7 @@ static void add_object(struct names *unread, const cJSON *object, const char *re
     }
 }
 
-// Pictures of a sample's list are shown in their order. *pictures: parts of type image so far.
+// A sample's pictures are shown in list order. *pictures: number of image parts so far.
 static void add_items(struct names *unread, const cJSON *content, int64_t *pictures)
 {
     const cJSON *item;
@@ -137,12 +137,12 @@ static bool is_question(const cJSON *turn)
 
 // --- marks of pictures ---------------------------------------------------------------------------
 
-// Where other programs show a picture, video or sound: here they are plain text.
+// Marks of pictures, videos or sounds of other programs, which are plain text here.
 static const char foreign_marks[] =
     "<ImageHere> <video> <audio> <IMG_CONTEXT> [IMG] <image_placeholder> <|image|> <|image_pad|> "
     "<|video_pad|> <start_of_image> <image_soft_token> <VideoHere> <|vision_start|>";
 
-// "<image 1>", "<image_01>", "<|image_1|>": the length of such a mark at `text`; 0: none is there.
+// Length of a mark "<image 1>", "<image_01>" or "<|image_1|>" at `text`, or 0.
 static size_t numbered_mark(const char *text)
 {
     const bool bars = !strncmp(text, "<|", 2);
@@ -215,7 +215,7 @@ void keys_unread(const cJSON *sample, struct names *unread)
 
 // --- counts --------------------------------------------------------------------------------------
 
-// false: the key is not among the first few.
+// Returns false for a new key beyond KEYS_COUNTED.
 static bool count_key(struct key_counts *c, const char *key)
 {
     size_t number;

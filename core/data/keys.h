@@ -9,8 +9,8 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 
-// Is this turn (or this whole sample) marked as not to be trained? {"weight": 0} as in OpenAI's
-// fine-tuning format, "loss", "train" or "training": false, "masked": true, and their like.
+// Whether a turn or sample is excluded from training: {"weight": 0} as in OpenAI's fine-tuning
+// format, "loss", "train" or "training": false, "masked": true, and similar keys.
 bool keys_untrained(const cJSON *turn);
 
 // Adds, quoted, the unread keys of a sample or list of messages that may affect the prompt or the
@@ -18,14 +18,14 @@ bool keys_untrained(const cJSON *turn);
 // describe a sample ("source", "license").
 void keys_unread(const cJSON *sample, struct names *unread);
 
-// Counts in how many samples each key is not read.
+// Counts the samples with each unread key.
 struct key_counts {
     struct names keys;
     int64_t *samples; // [keys.count]
-    int64_t more;     // samples with keys that are not among the first few
+    int64_t more;     // samples with keys beyond the first few
 };
 
-// `other`: one key more, or NULL.
+// `other`: one more key, or NULL.
 void key_counts_add(struct key_counts *c, const struct names *unread, const char *other);
 // "not used: "tools" (3 samples), ..."; NULL: all keys are read. free() it.
 char *key_counts_text(const struct key_counts *c);

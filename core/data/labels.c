@@ -7,8 +7,8 @@
 #include "core/model/families/family.h"
 #include "core/template/message.h"
 
-// Each row of an answer is the target of the row before it. Answers follow each other as their
-// messages do; those that the data marks stay context.
+// Sets the target of each row before an answer's row. Answers are in the order of their messages;
+// untrained ones stay context.
 static void mark_answers(struct labels *l, const struct message *messages, size_t count,
                          const struct prompt_answer *answers, size_t answer_count,
                          int32_t end_token)

@@ -12,10 +12,10 @@
 // model's end token does: after the last answer as an extra row; an earlier answer also predicts
 // it, although the conversation continues without it, as it does when the model answers.
 //
-// LLaVA-1.5's layout puts a blank after every answer. Between turns it is the beginning of the next
+// LLaVA-1.5's layout puts a blank after every answer. Between turns the blank is part of the next
 // token (" USER"), so an earlier answer's last row predicts the end directly; after the last answer
-// it is a token of its own, and the reference's labels contain it: answer, " ", end. A model
-// trained on both ends an answer either way; the blank is not visible.
+// the blank is a token, which the reference's labels contain: answer, " ", end. A model trained on
+// both ends an answer either way; the blank is not visible.
 #ifndef CORE_DATA_LABELS_H
 #define CORE_DATA_LABELS_H
 
@@ -32,7 +32,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
 void labels_release(struct labels *l);
-// Is there a non-empty answer that is to be trained?
+// Whether an answer to train on is not empty.
 bool labels_answered(const struct message *messages, size_t count);
 
 #endif

@@ -18,9 +18,9 @@ struct source {
     bool open;
     char *folder;    // absolute
     int64_t *usable; // [count] samples of the chosen kinds
-    int64_t *order;  // [count] of the newest round
+    int64_t *order;  // [count] of the current round
     int64_t count, wanted;
-    int64_t round; // that `order` holds, from 0; -1: none
+    int64_t round; // of `order`, from 0; -1: none
 };
 
 struct mix {
@@ -71,7 +71,7 @@ static double all_shares(const struct mix_source *from, size_t count)
     return sum;
 }
 
-// The largest total of which no source has to give more than it holds.
+// The largest total for which no source repeats a sample.
 static int64_t total_without_repeating(const struct mix *m, const struct mix_source *from)
 {
     const double sum = all_shares(from, m->count);
@@ -81,7 +81,7 @@ static int64_t total_without_repeating(const struct mix *m, const struct mix_sou
     return (int64_t)(total * (1 + rounding));
 }
 
-// The shares of the total rounded down, and one more for those that lost most (largest remainder).
+// Rounds the shares of the total by the largest remainder method.
 static void share_out(struct mix *m, const struct mix_source *from, int64_t total)
 {
     const double sum = all_shares(from, m->count);
@@ -144,7 +144,7 @@ static void place_pictures(cJSON *json, const char *folder)
     }
 }
 
-// An id of text or number, else the place in the file.
+// Prefixes the id of a sample, or its index in the file, with the source.
 static void name_sample(cJSON *json, size_t source, int64_t index, int64_t round)
 {
     static const char *const keys[] = { "id", "question_id" };
@@ -164,7 +164,7 @@ static void name_sample(cJSON *json, size_t source, int64_t index, int64_t round
     free(name);
 }
 
-// Sample n of a source, counted over all its rounds, as a line.
+// Writes sample n of a source, counted over all its rounds, as a line.
 static int put_sample(struct mix *m, size_t number, int64_t n, struct err *err)
 {
     struct source *s = &m->sources[number];
@@ -185,8 +185,8 @@ static int put_sample(struct mix *m, size_t number, int64_t n, struct err *err)
 
 // --- the file ------------------------------------------------------------------------------------
 
-// All places in random order; place p belongs to the source in whose range it lies. A source's
-// samples come in its own order, whatever place they get.
+// Shuffles the positions of all samples, of which each source owns a range; the samples of a source
+// keep their own order.
 static int put_all(struct mix *m, int64_t total, struct err *err)
 {
     int64_t *place = xreallocarray(NULL, (size_t)total + 1, sizeof *place);

@@ -1,5 +1,5 @@
 // core/data/mix.h -- one data set of several, each with a share of the samples: a file in which
-// text-only samples stand among samples with pictures, lists among lessons.
+// text-only samples are mixed with samples with pictures, lists with lessons.
 //
 //   struct mix_source sources[] = { { "lessons.json", 0.8 }, { "text.jsonl", 0.2 } };
 //   if (mix_write(sources, 2, &options, "mixed.jsonl", written, &err) < 0) ...
@@ -27,9 +27,9 @@ struct mix_options {
 
 // Writes JSON lines, in random order, and into written[count of sources] the samples of each. The
 // numbers of samples are the shares rounded so that they add up. A source whose share is larger
-// than it is repeats: all of its samples before one comes again. Paths of pictures become absolute;
-// ids get the source's number, from 1, and that of the repetition, so that they stay different:
-// "2/000017-dense-0" and "2/000017-dense-0/2". 0 or -1; then no file is left.
+// than it is repeats: all of its samples appear before one repeats. Paths of pictures become
+// absolute; ids get the source's number, from 1, and that of the repetition, so that they stay
+// different: "2/000017-dense-0" and "2/000017-dense-0/2". 0, or -1 without a file.
 int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,
               const char *path, int64_t *written, struct err *err);
 

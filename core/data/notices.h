@@ -27,10 +27,10 @@ struct data_notices {
     struct key_counts unread;
     int64_t untrained;       // answers that are marked as context
     int64_t special;         // special tokens that texts spell
-    int64_t special_samples; // which have some
-    bool plain;              // they stay text (data.special_tokens)
-    struct names pictures;   // looked at
-    struct names animations; // of them those of which only the first frame is read
+    int64_t special_samples; // samples with special tokens
+    bool plain;              // special tokens stay text (data.special_tokens)
+    struct names pictures;   // inspected
+    struct names animations; // pictures of which only the first frame is read
 };
 
 // The parts of a sample that the model reads, as bits; 0: none.
@@ -53,7 +53,7 @@ void data_notices_picture(struct data_notices *n, const char *name, const void *
 // The same of the first `count` pictures of a dialogue, which a conversation shows.
 void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
                         size_t count);
-// Takes over the pictures that another has counted.
+// Copies the counts of pictures.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
 // A sentence; NULL past the last one. free() it.
 char *data_notice(const struct data_notices *n, int index);

@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/base/random.h"
 
-// Shuffles n things of `size` bytes; place: where in the stream its draws begin.
+// Shuffles n items of `size` bytes; `place`: offset of the draws in the random stream.
 static void shuffle(void *things, int64_t n, size_t size, uint64_t seed, enum random_stream stream,
                     uint64_t place)
 {
@@ -30,7 +30,7 @@ void order_epoch(int64_t *order, int64_t n, bool shuffled, uint64_t seed, int64_
     if (shuffled) shuffle(order, n, sizeof *order, seed, RANDOM_SHUFFLE, (uint64_t)epoch << 40);
 }
 
-// Samples of each group; belongs to the caller.
+// Number of samples of each group; the caller frees it.
 static int64_t *group_sizes(const int64_t *group, int64_t n)
 {
     int64_t most = 0;
@@ -41,8 +41,8 @@ static int64_t *group_sizes(const int64_t *group, int64_t n)
     return size;
 }
 
-// Goes through the samples in an order of chance and takes the group of each where that comes
-// nearer to `count`. Where every group is too large for that, one of the smallest is taken.
+// Visits the samples in random order and takes a sample's group if that brings the total closer to
+// `count`. If every group is too large, takes one of the smallest.
 int64_t order_split(bool *chosen, const int64_t *group, int64_t n, int64_t count, uint64_t seed)
 {
     int64_t *list = xreallocarray(NULL, (size_t)n + 1, sizeof *list), kept = 0, smallest = -1;

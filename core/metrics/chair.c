@@ -22,9 +22,9 @@
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
 
-enum { WORDS_MOST = 4 }; // of a name that is looked for
+enum { WORDS_MOST = 4 }; // of a name
 
-// Is a word longer than one of the endings?
+// Whether a word has one of the endings and more letters before it.
 static bool ends(const char *word, const char *const *endings)
 {
     for (; *endings; endings++)
@@ -81,7 +81,7 @@ static void add_phrase(struct phrases *p, struct scratch *s, const char *text, i
     p->object[i] = object;
 }
 
-// Names come before synonyms, which stand for names that there are.
+// Names have precedence over synonyms, and only synonyms of these names count.
 static struct phrases phrases_of(const struct metric_case *c)
 {
     struct phrases p = { 0 };

@@ -1,5 +1,5 @@
-// core/metrics/choices.c -- what the data say about choices, and what rules that read a letter
-// share.
+// core/metrics/choices.c -- reads choices and the right one from the data; shared parts of rules
+// that read a letter.
 #include "core/metrics/choices.h"
 
 #include <ctype.h>
@@ -38,7 +38,7 @@ bool choices_joins(int32_t c)
     return (python_is_word(c) && !apart) || c == '_' || c == DEGREE; // 20 °C
 }
 
-// "A." "A)" "A:" "(A)" at p, followed by a text.
+// Whether "A.", "A)", "A:" or "(A)" is at p.
 static bool is_label(const int32_t *p, int32_t letter)
 {
     const bool bracket = *p == '(';
@@ -123,8 +123,7 @@ int choices_right(const struct metric_case *c, struct err *err)
     return right;
 }
 
-// --- rules that read a letter
-// ---------------------------------------------------------------------
+// --- rules that read a letter --------------------------------------------------------------------
 
 int choices_whole_letter(const char *text)
 {

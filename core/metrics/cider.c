@@ -4,9 +4,9 @@
 //   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
 // and 10 times the mean over the references and over n. Counts are not divided by the length, as in
 // the authors' program (in the paper they are; without the min that changes nothing). Words are
-// those of core/metrics/words.h, or what white space separates (VLMEvalKit); there is no stemmer.
+// those of core/metrics/words.h, or separated by white space (VLMEvalKit); there is no stemmer.
 // An n-gram that no reference has counts as if one sample had it. The corpus is the references of
-// all samples that were asked for.
+// all samples of the request.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ enum { GRAMS = 4 };
 
 static const double sigma = 6;
 
-// n-grams of one text for one n: number in `names`, how often.
+// Counts of the n-grams of one text for one n.
 struct counts {
     struct names names;
     double *count; // [names.count]
@@ -44,7 +44,7 @@ static void counts_add(struct counts *c, const char *gram)
     c->count[i] = known ? c->count[i] + 1 : 1;
 }
 
-// Counts the n-grams of `words` (one blank between); how many words there are.
+// Counts the n-grams of `words` (one blank between); returns the number of words.
 static int64_t count_grams(struct counts *c, const char *words, int n)
 {
     int64_t seen = 0;
@@ -107,7 +107,7 @@ static double rarity(const struct corpus *c, const char *gram)
 
 // --- one caption ---------------------------------------------------------------------------------
 
-// Turns counts into the vector's elements; its length.
+// Replaces counts by the vector's elements; returns its norm.
 static double weigh(struct counts *c, const struct corpus *corpus)
 {
     double sum = 0;

@@ -1,4 +1,4 @@
-// core/metrics/exact.c -- is the answer the reference, or does it contain the reference?
+// core/metrics/exact.c -- whether the answer equals or contains a reference.
 //
 // The normalisation is that of the VQA evaluation (Antol et al. 2015), which lmms-eval and others
 // use for short answers; number words reach to ten, contractions only lose their apostrophe.

@@ -23,9 +23,9 @@ static bool is_lower(int32_t c)
     return c > 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_LL;
 }
 
-// Is the letter at p a word, and not the article "A" or the word "I"? "I'm", "A-frame" and "l'A"
-// are words, 'A' in quotes is not.
-static bool stands_alone(const int32_t *p)
+// Whether the letter at p is a word of its own, but not the article "A" or the word "I". In "I'm",
+// "A-frame" and "l'A" it is not; 'A' in quotes is.
+static bool is_own_word(const int32_t *p)
 {
     const bool tied = is_apostrophe(p[-1]) && choices_joins(p[-2]);
     if (choices_joins(p[-1]) || p[-1] == '-' || tied) return false;
@@ -35,16 +35,16 @@ static bool stands_alone(const int32_t *p)
     return !word || p[1] != ' ' || !is_lower(p[2]);
 }
 
-// First capital that stands alone; -1.
+// The first capital that is a word of its own; -1.
 static int find_letter(const int32_t *p, int count)
 {
     for (; *p; p++)
-        if (*p >= 'A' && *p < 'A' + count && stands_alone(p)) return *p - 'A';
+        if (*p >= 'A' && *p < 'A' + count && is_own_word(p)) return *p - 'A';
     return -1;
 }
 
-// Returns the place after a word at p, NULL if it is not there. The word is in lower case; Latin
-// letters at p may be in any.
+// Returns the position after `word` (in lower case) at p, ignoring the case of Latin letters; NULL
+// if the text differs.
 static const int32_t *skip_word(const int32_t *p, const char *word)
 {
     size_t length;
@@ -63,7 +63,7 @@ static const int32_t *skip_marks(const int32_t *p)
     return p;
 }
 
-// Words that announce the letter, and those that may stand between.
+// Words that announce the letter, and words that may follow them.
 static const char *const announce[] = {
     "answer",
     "\xE7\xAD\x94\xE6\xA1\x88", // answer, in Chinese
@@ -99,7 +99,7 @@ static int find_named(const int32_t *p, int count)
             break;
         }
         const int n = (*q >= 'a' && *q <= 'z' ? *q - 'a' + 'A' : *q) - 'A';
-        if (n >= 0 && n < count && stands_alone(q)) return n;
+        if (n >= 0 && n < count && is_own_word(q)) return n;
     }
     return -1;
 }
@@ -113,7 +113,7 @@ static int find_small(const int32_t *p, int count)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             if (!(q = skip_word(p, words[i])) || choices_joins(*q)) continue;
             q = skip_marks(q);
-            if (*q >= 'a' && *q < 'a' + count && q[1] != ' ' && stands_alone(q)) return *q - 'a';
+            if (*q >= 'a' && *q < 'a' + count && q[1] != ' ' && is_own_word(q)) return *q - 'a';
         }
     }
     return -1;

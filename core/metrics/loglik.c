@@ -1,5 +1,5 @@
-// core/metrics/loglik.c -- how likely does the model find the choices of a question, or the data's
-// own answers?
+// core/metrics/loglik.c -- the likelihood of the choices of a question, or of the data's own
+// answers.
 //
 // acc_norm divides by the length of the choice, as lm-evaluation-harness does for HellaSwag
 // (Zellers et al. 2019): otherwise long endings lose by their length alone. For letters (MMLU,

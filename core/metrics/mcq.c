@@ -34,7 +34,7 @@ static const char *skip_spaces(const char *p)
     return p;
 }
 
-// "answer is **B": (?i)answer\s+is\s+\**([ABCD]); the letter of the first such place.
+// The letter of the first match of (?i)answer\s+is\s+\**([ABCD]), as in "answer is **B".
 static int find_verbose(const char *answer)
 {
     for (const char *p = answer; (p = strcasestr(p, "answer")); p++) {
@@ -48,8 +48,8 @@ static int find_verbose(const char *answer)
     return NO_LETTER;
 }
 
-// Words of the answer, its punctuation out, that are the letter; *from_end: the words from the
-// first of them on.
+// Whether the letter is among the words of the answer; *from_end: number of words from the first
+// such word on.
 static bool has_letter(const char *words, int letter, size_t *from_end)
 {
     size_t count = 0, at = 0;
@@ -163,7 +163,8 @@ static int read_first(const struct metric_case *c)
 
 // --- AI2D ----------------------------------------------------------------------------------------
 
-// "B. ..." is "B"; before thinking is removed, in front of which no letter is found.
+// "B. ..." becomes "B". The suite does this before it removes thinking, so a letter behind thinking
+// is not found.
 static char *extract_dot(struct scratch *s, const char *raw)
 {
     const char *p = skip_spaces(raw);

@@ -1,7 +1,7 @@
 // core/metrics/mcq_lmms_eval.c -- multiple choice as lmms-eval scores MMStar and MMBench.
 //
-// Sources: lmms_eval/tasks/_task_utils/mcq_extract.py (a ranking of places where a letter may
-// stand), mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge).
+// Sources: lmms_eval/tasks/_task_utils/mcq_extract.py (which ranks the positions of letters),
+// mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge).
 #include <string.h>
 
 #include "core/metrics/choices.h"
@@ -11,7 +11,7 @@ enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D
 
 // --- the ranking ---------------------------------------------------------------------------------
 
-// Where a letter may stand, by confidence.
+// Positions of a letter, by confidence.
 enum place { FALLBACK, SPACE = 2, RIGHT_BRACKET, COLON, STOP, BRACKETS, PHRASE, END = 9, START };
 
 struct ranking {
@@ -19,7 +19,7 @@ struct ranking {
     size_t at;
 };
 
-// A candidate counts if it is more confident, or as confident and further back.
+// Keeps the candidate if its confidence is higher, or equal and its position later.
 static void offer(struct ranking *best, int letter, enum place place, size_t at)
 {
     const int rank = (int)place;
@@ -152,7 +152,7 @@ static int find_option(struct scratch *s, const char *answer)
     return NO_LETTER;
 }
 
-// In its file an absent choice is the text "nan", which counts as a choice.
+// The suite reads an absent choice as the text "nan", which counts as a choice.
 static int find_text(const struct metric_case *c, const char *lower)
 {
     const char *texts[CHOICES];

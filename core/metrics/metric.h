@@ -2,7 +2,7 @@
 //
 //   const struct metric *m = metric_find("yesno");
 //   struct metric_outcome o;
-//   if (m->score(&sample, &o, &err) < 0) ...        // this sample cannot be scored; err says why
+//   if (m->score(m, &sample, &o, &err) < 0) ...     // this sample cannot be scored; err says why
 //   metric_tally_add(&tally, &o);
 //   metric_interval(m, &tally, &low, &high);        // 95%
 //
@@ -30,7 +30,7 @@ enum metric_way {
     METRIC_LOSS,    // the loss of the reference answers
 };
 
-// Whose rule it is: suites prepare an answer differently before their rules read it
+// Owner of a rule: suites prepare an answer differently before their rules read it
 // (core/metrics/suite.h).
 enum suite { SUITE_OWN, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
 
@@ -55,9 +55,8 @@ enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
 
 struct metric_outcome {
     double score;
-    int class; // the metric's own case (true positive, ...), -1
-    const char
-        *found; // the extracted answer, NULL: none; lives as long as the case and its scratch
+    int class;         // the metric's own case (true positive, ...), -1
+    const char *found; // the extracted answer, owned by the case or its scratch; NULL: none
 };
 
 // Sums over scored answers; zero-initialised is empty.
@@ -80,7 +79,7 @@ struct metric {
     bool graded;  // scores are not only 0 and 1: the total is a mean, not a share with a Wilson
                   // interval
     bool smaller; // a lower score is better: use metric_better
-    bool none;    // choices without any reference are a question: none of them is right
+    bool none;    // a case may have choices but no reference: none of them is right
     // Statistics of all references, collected before the first score; NULL: not needed.
     void *(*corpus_new)(void);
     void (*corpus_add)(const struct metric *m, void *corpus, const char *const *references,
@@ -88,13 +87,12 @@ struct metric {
     void (*corpus_free)(void *corpus);
     int (*score)(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
                  struct err *err);
-    // What metrics of one score function differ in: how an answer is read as a letter (0: A) or as
-    // yes or no, how texts are cleaned up before they are compared.
+    // Steps of a score function that several metrics share: read an answer as a letter (0: A) or as
+    // yes or no, normalise texts before comparing them.
     int (*letter)(const struct metric_case *c);
     int (*verdict)(struct scratch *s, const char *answer);
     char *(*clean)(struct scratch *s, const char *text);
-    // Returns what the suite extracts from the raw answer before it removes thinking; NULL: the
-    // whole answer is read.
+    // Extracts a part of the raw answer before thinking is removed; NULL: takes it all.
     char *(*extract)(struct scratch *s, const char *raw);
     // Further numbers beside the score; returns their number (at most METRIC_NUMBERS); NULL: none.
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);

@@ -90,7 +90,7 @@ static void add_value(struct values *v, const char *text, double number)
     v->list[v->count++] = (struct value){ text, number };
 }
 
-// Digits of all scripts in ASCII; without underscores between digits.
+// Replaces digits of all scripts by ASCII digits, and drops underscores between digits.
 static char *plain_digits(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
@@ -118,7 +118,8 @@ static bool read_number(struct scratch *s, const char *text, double *number)
     return *bare && !*end && (named || plain);
 }
 
-// A number to two decimals, else the text in lower case; of one character, beside a blank.
+// Adds a number rounded to two decimals, or the text in lower case; a single character with a blank
+// before or behind it.
 static void add_normal(struct values *v, struct scratch *s, const char *text)
 {
     const char *bare = python_strip(s, text, NULL), *lower = python_lower(s, bare);
@@ -151,7 +152,7 @@ static const char *key_of_line(struct scratch *s, const char *line, bool last)
     return trivial ? NULL : key;
 }
 
-// Lines of the answer that announce a result; otherwise all of it.
+// Collects the ends of lines that announce a result, or the whole answer.
 static void find_keys(struct scratch *s, const char *answer, struct names *keys)
 {
     const char *bare = python_strip(s, python_strip(s, answer, NULL), ".");
@@ -164,7 +165,7 @@ static void find_keys(struct scratch *s, const char *answer, struct names *keys)
     if (!keys->count) names_add(keys, lower, NULL);
 }
 
-// Numbers with commas, in scientific notation, and plain ones.
+// Adds numbers with commas, in scientific notation, and plain ones.
 static void add_numbers(struct values *v, struct scratch *s, const char *text)
 {
     static const char *const patterns[] = {

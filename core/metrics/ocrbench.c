@@ -1,8 +1,8 @@
 // core/metrics/ocrbench.c -- OCRBench (Liu et al. 2024): is one of the texts in the answer?
 //
-// Handwritten formulas (HME100k) are compared without blanks and with their case; all else in lower
-// case. lmms-eval folds full-width ASCII first. Sources: lmms_eval/tasks/ocrbench/utils.py,
-// vlmeval/dataset/image_vqa.py.
+// Handwritten formulas (HME100k) are compared without blanks and case-sensitively; all other texts
+// in lower case. lmms-eval folds full-width ASCII first. Sources:
+// lmms_eval/tasks/ocrbench/utils.py, vlmeval/dataset/image_vqa.py.
 #include <string.h>
 
 #include "core/metrics/metric.h"

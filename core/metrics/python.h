@@ -22,26 +22,25 @@ bool python_is_digit(int32_t c);                // \d
 int python_digit(int32_t c);                    // 0 to 9 of a digit of any script
 bool python_is_alpha(int32_t c);                // str.isalpha
 bool python_is_word(int32_t c); // a letter, mark or digit; or a byte that is not UTF-8
-// Returns the start of the character that ends before p, which is behind `text`.
+// Returns the start of the character that ends at p > text.
 const char *python_before(const char *text, const char *p);
 
 char *python_lower(struct scratch *s, const char *text);
-char *python_capitalize(struct scratch *s,
-                        const char *text); // title-cases the first character, lower-cases the rest
+char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
 // `letters`: ASCII characters; NULL: white space.
 char *python_strip(struct scratch *s, const char *text, const char *letters);
 // Strips each of the letters from both ends, one after the other.
 char *python_strip_each(struct scratch *s, const char *text, const char *letters);
-char *python_replace(struct scratch *s, const char *text, const char *from,
-                     const char *to);                                 // from: not empty
+// `from` is not empty.
+char *python_replace(struct scratch *s, const char *text, const char *from, const char *to);
 char *python_head(struct scratch *s, const char *text, size_t count); // text[:count]
 char *python_words(struct scratch *s, const char *text);              // " ".join(text.split())
-// Do pandas, which read the suites' tables, take the word for a missing value ("", nan, None, N/A
-// ...)?
+// Whether pandas, which reads the suites' tables, takes the word for a missing value ("", nan,
+// None, N/A ...).
 bool python_is_missing(const char *text);
 size_t python_length(const char *text);                      // in characters
 size_t python_find_last(const char *text, const char *part); // bytes before it; SIZE_MAX: nowhere
-// Of texts between single blanks: does the word occur, and how many are there?
+// For words separated by single blanks: whether the word is among them, and their number.
 bool python_has_word(const char *words, const char *word);
 size_t python_count_words(const char *words);
 

@@ -1,13 +1,13 @@
-// core/metrics/suite.c -- what becomes of an answer before a rule reads it.
+// core/metrics/suite.c -- prepares an answer for a rule.
 //
-//   lmms-eval   the task's extraction, then without <think> and <analysis>, stripped
+//   lmms-eval   extracts as the task does, removes <think> and <analysis>, strips
 //               (api/reasoning.py and evaluator.py; on by default)
-//   VLMEvalKit  what the wrappers of models that write boxes, thinking with <answer>, or Kimi's
-//               marks take out (vlm/cogvlm.py, vlm/kimi_vl.py), but no other thinking: that is the
+//   VLMEvalKit  extracts as its wrappers do for models that write boxes, thinking with <answer>, or
+//               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
 //               environment variable SPLIT_THINK (inference.py), our --thinking strip. Then a
 //               table, which reads None, NA and the like as "nan"
-//   LLaVA       as it is
-//   our own     all tags and marks
+//   LLaVA       changes nothing
+//   our own     removes all tags and marks
 #include "core/metrics/suite.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ struct tags {
 #define KIMI_OPEN  "\xE2\x97\x81think\xE2\x96\xB7"
 #define KIMI_CLOSE "\xE2\x97\x81/think\xE2\x96\xB7"
 
-// Those of lmms-eval first.
+// lmms-eval knows only the first TAGS_OF_LMMS_EVAL.
 static const struct tags thinking_tags[] = {
     { "<think>", "</think>" },
     { "<analysis>", "</analysis>" },
@@ -42,8 +42,9 @@ enum suite suite_find(const char *name)
 
 // --- thinking ------------------------------------------------------------------------------------
 
-// Each opening tag to the next closing one; what then follows the last closing tag, if no opening
-// one is left: a chat template may have written it. An opening tag that is never closed stays.
+// Removes the text from each opening tag to the next closing tag. If no opening tag remains, also
+// removes everything up to the last closing tag: a chat template may have written the opening one.
+// Keeps an opening tag that is never closed.
 static const char *remove_thinking(struct scratch *s, const char *text, const struct tags *t)
 {
     struct buf b = { 0 };
@@ -134,14 +135,14 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
                                     enum thinking thinking)
 {
     if (strstr(text, KIMI_OPEN) || strstr(text, KIMI_CLOSE)) {
-        // Kimi-VL's wrapper: the text behind the thinking, nothing if it does not end; of multiple
-        // choice what is in the box.
+        // Kimi-VL's wrapper takes the text behind the thinking, nothing if it does not end; for
+        // multiple choice the content of the box.
         const char *end = strstr(text, KIMI_CLOSE);
         text = end ? python_strip(s, end + strlen(KIMI_CLOSE), NULL) : "";
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // GLM's wrapper, and what others do with <answer>. OCRBench keeps the box.
+        // GLM's wrapper, and others for <answer>. OCRBench keeps the box.
         struct buf b = { 0 };
         for (const char *from, *end;
              (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));

@@ -1,5 +1,5 @@
-// core/metrics/suite.h -- what becomes of an answer before a rule reads it: thinking is removed,
-// and what else surrounds the rule in its suite.
+// core/metrics/suite.h -- prepares an answer for a rule as the rule's suite does: removes thinking,
+// extracts marked answers.
 //
 //   enum thought thought;
 //   const char *text = suite_answer(&scratch, m->suite, m, answer, THINKING_AUTO, &thought);
@@ -9,10 +9,10 @@
 
 #include "core/metrics/metric.h"
 
-// Whether thinking is removed: as the suite does, never, always.
+// Removing thinking: as the suite does, never, always.
 enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
 
-// What was done with the answer's thinking, its tags and marks.
+// The treatment of the answer's thinking, tags and marks.
 enum thought {
     THOUGHT_NONE,    // it has none
     THOUGHT_REMOVED, // the rule does not see it
@@ -21,7 +21,7 @@ enum thought {
     THOUGHTS
 };
 
-// By the name in the table of sets; a paper's rules are our own.
+// The suite with that name in the table of sets; SUITE_OWN for papers.
 enum suite suite_find(const char *name);
 // Returns the text that the rule reads; it lives as long as the scratch and the answer.
 const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,

@@ -1,10 +1,10 @@
 // core/metrics/vqa.c -- short answers against those of ten people (VQAv2, TextVQA).
 //
-// Accuracy of an answer (Antol et al. 2015): for each person, min(1, others who said it / 3); the
-// mean of it. The programs differ in how they clean texts up before they compare: the official
-// vqaEval.py (GT-Vision-Lab/VQA) leaves all as it is where the people agree; EvalAI's processor,
-// which LLaVA and lmms-eval take for TextVQA, does more than lmms-eval does for VQAv2; VLMEvalKit
-// has its own punctuation.
+// Accuracy of an answer (Antol et al. 2015): the mean over the people of min(1, others who gave the
+// answer / 3). The programs normalise texts differently before comparing: the official vqaEval.py
+// (GT-Vision-Lab/VQA) does nothing if the people agree; EvalAI's processor, which LLaVA and
+// lmms-eval use for TextVQA, does more than lmms-eval for VQAv2; VLMEvalKit treats punctuation
+// differently.
 #include "core/metrics/vqa.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ char *vqa_drop_punctuation(struct scratch *s, const char *text, struct vqa_punct
 
 // --- words ---------------------------------------------------------------------------------------
 
-// Contractions; people leave out one of the apostrophes: "arent" becomes "aren't".
+// Contractions, for words that lack one apostrophe: "arent" becomes "aren't".
 static const char *const contractions[] = {
     "ain't",        "aren't",        "can't",        "could've",       "couldn't",
     "didn't",       "doesn't",       "don't",        "hadn't",         "hasn't",
@@ -97,13 +97,12 @@ static const char *const contractions[] = {
     "y'all'd've",   "you'd've",
 };
 
-// Is the word the contraction without one of its apostrophes?
+// Whether the word is the contraction without one of its apostrophes.
 static bool lacks_apostrophe(const char *word, const char *contraction)
 {
     size_t same = 0;
     if (strlen(word) + 1 != strlen(contraction)) return false;
     while (word[same] == contraction[same] && word[same]) same++;
-    // Of two apostrophes in a row either may be the one.
     return contraction[same] == '\'' && !strcmp(word + same, contraction + same + 1);
 }
 
@@ -117,11 +116,11 @@ static void put_word(struct buf *b, const char *word)
     const int number = !strcmp(word, "none") ? 0 : words_number(word);
     if (number >= 0)
         buf_printf(b, "%d", number);
-    else // the evaluation's table has this one the wrong way round
+    else // the evaluation's table has this contraction the wrong way round
         buf_puts(b, !strcmp(word, "somebody'd") ? "somebodyd" : word);
 }
 
-// Lower case, number words to digits, articles out, contractions get their apostrophe.
+// Lower-cases, replaces number words by digits, drops articles, restores apostrophes.
 static char *clean_words(struct scratch *s, const char *text)
 {
     char *rest = python_words(s, python_lower(s, text));
@@ -136,7 +135,7 @@ static char *clean_words(struct scratch *s, const char *text)
 
 // --- whole clean-ups -----------------------------------------------------------------------------
 
-// Blanks for line ends and tabs, none at the ends.
+// Replaces line ends and tabs by blanks, and strips.
 static char *clean_line(struct scratch *s, const char *text)
 {
     const char *line = python_replace(s, text, "\n", " ");

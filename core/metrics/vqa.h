@@ -7,18 +7,18 @@
 
 struct scratch;
 
-// Where the regular expressions of the programs differ: each copied them with a change.
+// Differences between the programs' regular expressions.
 struct vqa_punctuation {
     bool many_commas;      // commas between digits: (?<=\d),+(?=\d), otherwise \d,\d
     bool keep_after_digit; // a full stop after a digit stays ("3."), otherwise only one before
                            // a digit does
 };
 
-// Drops punctuation: a mark that somewhere is beside a blank, or any if the text has a comma
-// between digits; others become blanks. Then drops the first 32 full stops that the rule does not
-// keep (the programs pass re.UNICODE, 32, as the count).
+// Drops each mark that occurs beside a blank, or every mark if the text has a comma between digits;
+// replaces other marks by blanks. Then drops the first 32 full stops that the rule does not keep
+// (the programs pass re.UNICODE, 32, as the count).
 char *vqa_drop_punctuation(struct scratch *s, const char *text, struct vqa_punctuation rule);
-// Does what EvalAI's processor does: lower case, no commas and question marks, "'s" apart, no
+// Normalises as EvalAI's processor: lower case, no commas and question marks, "'s" as a word, no
 // punctuation, digits for number words, no articles, contractions with their apostrophe.
 char *vqa_clean_evalai(struct scratch *s, const char *text);
 

@@ -14,11 +14,11 @@ char *words_split(struct scratch *s, const char *text);
 // The same with the normalisation of VQA (Antol et al. 2015): also, number words zero to ten become
 // digits, and a, an, the are dropped unless nothing else is left.
 char *words_normal(struct scratch *s, const char *text);
-// The number that a word from "zero" to "ten" names; -1: none.
+// The value of a number word from "zero" to "ten"; -1: another word.
 int words_number(const char *word);
 bool words_is_article(const char *word); // a, an, the
-// Do the words of `part` occur consecutively in `text` (both normalised as above)? If the edge of
-// `part` belongs to a script without blanks (CJK), it may occur inside a word.
+// Whether the words of `part` occur consecutively in `text` (both normalised as above). An edge of
+// `part` in a script without blanks (CJK) may be inside a word.
 bool words_contain(const char *text, const char *part);
 
 #endif

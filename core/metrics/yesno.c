@@ -2,7 +2,7 @@
 // F1 of "yes", share of yes; by our own rule and those of POPE's own script (that of LLaVA),
 // lmms-eval and VLMEvalKit.
 //
-// They differ in what they take for a yes, and in what precision and recall are of answers that are
+// They differ in which answers mean yes, and in how precision and recall count answers that are
 // neither. POPE's script reads an answer without "no" or "not" in its first sentence as yes; our
 // own rule reads it as neither: wrong, not counted as yes, and reported. The sources:
 // llava/eval/eval_pope.py of LLaVA; lmms_eval/tasks/pope/utils.py and mme/utils.py of lmms-eval;
@@ -17,8 +17,8 @@
 
 enum verdict { YES, NO, NEITHER };
 
-// Classes of outcomes: the right answer, then the model's. Saved with each answer, so the numbers
-// stay; those of our own rule are others.
+// Classes of outcomes: the right answer, then the model's; our own rule has other numbers. They are
+// saved with each answer and must not change.
 enum { YES_YES, YES_NO, YES_NEITHER, NO_YES, NO_NO, NO_NEITHER };
 enum { TRUE_YES, FALSE_YES, TRUE_NO, FALSE_NO, NONE_FOR_YES, NONE_FOR_NO };
 
@@ -56,8 +56,8 @@ static int read_whole(struct scratch *s, const char *answer)
     return of_word(python_strip(s, python_lower(s, answer), NULL), "yes", "no");
 }
 
-// MME: the whole answer without full stops, or the letter; else what its first four characters
-// contain.
+// MME: the whole answer without full stops, or its only letter; else yes or no among its first four
+// characters.
 static int read_prefix(struct scratch *s, const char *answer)
 {
     const char *bare = python_strip(s, python_lower(s, answer), NULL);
@@ -125,7 +125,8 @@ static int summary_own(const struct metric_tally *t, struct metric_number *to)
                        ratio(said_yes, t->scores.count, NAN), k[NONE_FOR_YES] + k[NONE_FOR_NO], to);
 }
 
-// `missed`: right answers yes that were not said. Undefined ratios are 0, as in the suites.
+// `missed`: questions whose right answer is yes and that count as missed for recall. Undefined
+// ratios are 0, as in the suites.
 static int put_suite(const struct metric_tally *t, int64_t missed, int64_t yes,
                      struct metric_number *to)
 {
@@ -143,8 +144,8 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
     return put_suite(t, k[YES_NO] + k[YES_NEITHER], k[YES_YES] + k[NO_YES], to);
 }
 
-// An answer that is neither counts neither as found nor as missed, and the share of yes is that of
-// the right answers: both are slips of that program, kept so that its numbers come out.
+// lmms-eval counts an answer that is neither as neither found nor missed, and reports the share of
+// yes of the right answers. Both are its mistakes, reproduced here to get its numbers.
 static int summary_lmms_eval(const struct metric_tally *t, struct metric_number *to)
 {
     const int64_t *k = t->classes;

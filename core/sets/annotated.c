@@ -30,7 +30,7 @@ static int name_of(struct annotated *a, const char *name, int *number, struct er
     return err_set(err, "more than %d kinds of objects", ANNOTATED_NAMES_MAX);
 }
 
-// An object counts once, however often it is there.
+// Adds an object to a picture once, however often it is annotated.
 static void add_object(struct annotated_picture *p, int object)
 {
     size_t at = 0;
@@ -164,7 +164,7 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
     struct json_parts parts = { 0 };
     struct err ignored;
     *a = (struct annotated){ 0 };
-    // Lines are no object: their second one stands where the file should end.
+    // JSON lines fail here: the second line follows where an object must end.
     const bool coco = json_parts_open(&parts, path, &ignored) == 0 &&
                       json_parts_has(&parts, "categories") && json_parts_has(&parts, "images") &&
                       json_parts_has(&parts, "annotations");

@@ -22,7 +22,7 @@ struct annotated_picture {
 };
 
 struct annotated {
-    struct names names;                // of all kinds of objects, in the order of the file
+    struct names names;                // of all objects, in the order of the file
     struct names ids;                  // of the pictures
     struct annotated_picture *picture; // [ids.count]
 };
@@ -30,8 +30,8 @@ struct annotated {
 // 0 or -1; a zeroed struct may be released.
 int annotated_open(struct annotated *a, const char *path, struct err *err);
 void annotated_release(struct annotated *a);
-// Gives a record the objects of that picture as "answer" and all names as "choices"; -1 if there is
-// no such picture.
+// Sets the objects of that picture as "answer" of a record and all names as "choices"; -1 for an
+// unknown picture.
 int annotated_record(const struct annotated *a, const char *id, cJSON *record, struct err *err);
 
 #endif

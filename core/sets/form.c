@@ -26,7 +26,7 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     close(fd);
     const struct set_form *found = NULL;
     if (n >= 0) head[n] = 0;
-    // A byte order mark belongs to no form.
+    // A byte order mark is part of no form.
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
     for (size_t i = 0; n > 0 && !found && i < sizeof forms / sizeof *forms; i++)
         if (forms[i]->is(path, head + skip, (size_t)n - skip)) found = forms[i];
@@ -79,8 +79,7 @@ bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *numb
     return false;
 }
 
-// --- rows of JSON
-// ---------------------------------------------------------------------------------
+// --- rows of JSON --------------------------------------------------------------------------------
 
 void set_put(struct set_record *r, const char *key, const char *text)
 {
@@ -106,7 +105,7 @@ bool set_put_answers(struct set_record *r, const cJSON *list, const char *key)
     return true;
 }
 
-// The first key of a row of names that the object has; NULL: none.
+// The value of the first key of a table row that the record has; NULL: none.
 static cJSON *find_named(const struct set_record *r, const struct set_names *n)
 {
     const cJSON *item = json_get(r->json, n->to);
@@ -141,13 +140,12 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
     return 0;
 }
 
-// --- Python's list literals, in which tables keep several texts of a cell
-// --------------------------
+// --- Python's list literals, in which tables keep several texts of a cell ------------------------
 
 // Tables are written by repr(), which escapes characters that cannot be printed (a no-break space,
 // an ideographic one).
 
-// \xNN, \uNNNN, \UNNNNNNNN: p at the letter. How many characters; 0: it is none.
+// Reads \xNN, \uNNNN or \UNNNNNNNN, p at the letter. Returns its length; 0: something else.
 static size_t read_code(const char *p, struct buf *text)
 {
     const size_t digits = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
@@ -158,19 +156,19 @@ static size_t read_code(const char *p, struct buf *text)
         hex[i] = p[1 + i];
     }
     const unsigned long c = strtoul(hex, NULL, 16);
-    // No text here can hold a zero or half a pair.
+    // A C string cannot hold a zero, nor UTF-8 half a surrogate pair.
     python_put_char(text, !c || c > 0x10FFFF || (c & ~0x7FFUL) == 0xD800 ? 0xFFFD : (int32_t)c);
     return digits + 1;
 }
 
-// An escape: p behind its backslash. Returns what follows it.
+// Reads an escape, p behind its backslash. Returns the position behind it.
 static const char *read_escape(const char *p, struct buf *text)
 {
     static const char letters[] = "ntrabfv'\"\\", means[] = "\n\t\r\a\b\f\v'\"\\";
     const char *known = strchr(letters, *p);
     const size_t code = read_code(p, text);
     if (code) return p + code;
-    if (*p == '\n') return p + 1; // the literal goes on
+    if (*p == '\n') return p + 1; // the literal continues on the next line
     if (known)
         buf_putc(text, means[known - letters]);
     else
@@ -178,7 +176,7 @@ static const char *read_escape(const char *p, struct buf *text)
     return p + 1;
 }
 
-// A string literal at p; NULL: it does not end.
+// Reads a string literal at p; NULL if it does not end.
 static const char *read_string(const char *p, struct buf *text)
 {
     const char quote = *p++;
@@ -193,7 +191,7 @@ static const char *read_string(const char *p, struct buf *text)
     return *p ? p + 1 : NULL;
 }
 
-// Any other item: a number, a word.
+// Reads any other item: a number, a word.
 static const char *read_bare(const char *p, struct buf *text)
 {
     const size_t n = strcspn(p, ",]");

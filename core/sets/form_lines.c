@@ -17,8 +17,7 @@
 #include "core/sets/annotated.h"
 #include "core/sets/form.h"
 
-// --- answers in other files
-// -----------------------------------------------------------------------
+// --- answers in other files ----------------------------------------------------------------------
 
 struct beside {
     struct names keys;
@@ -42,7 +41,7 @@ static char *key_of(const char *split, const char *picture, const char *question
     return buf_take(&b);
 }
 
-// Takes key and answer. The first answer of a key stays.
+// Takes ownership of key and answer. The first answer of a key counts.
 static void add(struct beside *b, char *key, cJSON *answer)
 {
     bool known;
@@ -56,7 +55,7 @@ static void add(struct beside *b, char *key, cJSON *answer)
     b->answers[i] = answer;
 }
 
-// `why` NULL: entry `entry` lacks keys.
+// `why` NULL: reports that entry `entry` lacks keys.
 static void add_fault(struct beside *b, const char *why, const char *path, int64_t entry,
                       const char *needs)
 {
@@ -69,9 +68,9 @@ static void add_fault(struct beside *b, const char *why, const char *path, int64
 
 // --- the files -----------------------------------------------------------------------------------
 
-// Each takes one entry of a file; false if it lacks keys.
+// Each function adds the answer of one entry; false if the entry lacks keys.
 
-// A label of POPE, under its split too: two splits may ask the same of a picture.
+// Adds a label of POPE with and without its split: splits may share a question with other answers.
 static bool take_label(struct beside *b, cJSON *line, const char *split)
 {
     const char *image = set_text_of(line, "image", NULL), *text = set_text_of(line, "text", NULL);
@@ -104,7 +103,7 @@ static bool take_problem(struct beside *b, cJSON *item, const char *split)
     return true;
 }
 
-// Lines; of what lines lack, one is named.
+// Reads a label file line by line; reports only the first faulty line.
 static void read_labels(struct beside *b, const char *path, const char *split)
 {
     struct dataset d;
@@ -127,7 +126,7 @@ static void read_labels(struct beside *b, const char *path, const char *split)
     dataset_close(&d);
 }
 
-// A JSON file's entries, or those of its list `list`; of what entries lack, one is named.
+// Reads the entries of a JSON file, or of its list `list`; reports only the first faulty entry.
 static void read_entries(struct beside *b, const char *path, const char *list,
                          bool (*take)(struct beside *b, cJSON *item, const char *split),
                          const char *needs)
@@ -213,8 +212,7 @@ static void close_beside(struct beside *b) // NULL is fine
     free(b);
 }
 
-// --- the form
-// -------------------------------------------------------------------------------------
+// --- the form ------------------------------------------------------------------------------------
 
 struct lines {
     struct dataset data;
@@ -230,7 +228,7 @@ static bool is_lines(const char *path, const char *head, size_t size)
     if (i == size) return false;
     if (head[i] == '[') return true;
     if (head[i] != '{') return false;
-    // A whole object in the first line.
+    // The first line must be a complete object.
     const char *stop = memchr(head + i, '\n', size - i);
     const char *end = stop ? stop : head + size;
     cJSON *json = json_parse(head + i, (size_t)(end - head) - i, "data", NULL);
@@ -250,8 +248,8 @@ static void lines_close(void *self)
     free(l);
 }
 
-// Does the first line list objects, and ask nothing? A question with its own answer keeps it, also
-// where it lists objects too.
+// Whether the first line lists objects and asks nothing. A question that also lists objects keeps
+// its own answer.
 static bool annotates(const struct dataset *d)
 {
     static const char *const asking[] = { "question", "text", "conversations", "answer", "label" };

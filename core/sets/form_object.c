@@ -14,7 +14,7 @@
 #include "core/sets/form.h"
 #include "core/sets/parts.h"
 
-// A row of the other list, by the number that joins them.
+// A row of the joined list, with the id that both lists share.
 struct join {
     int64_t id;
     size_t item;
@@ -27,7 +27,7 @@ struct object {
     const struct json_parts *joined_in;
     struct join *joins; // [join_count] by id, then by item
     size_t join_count;
-    size_t *chosen;         // [count] rows (or members) that are asked; NULL: all
+    size_t *chosen;         // [count] rows (or members) of the test split; NULL: all
     struct annotated world; // of instances
     const char *folder;
     char *subtype;
@@ -35,11 +35,11 @@ struct object {
 };
 
 struct object_kind {
-    const char *list, *with; // lists that the object must have: of rows, and another; NULL: none
+    const char *list, *with; // the list of rows, and another that the object must have; or NULL
     struct set_names names[7];
-    // Finds the rows that are asked and the rows joined with them; NULL: all, and none are joined.
+    // Chooses rows and joins the other list; NULL: takes all rows.
     int (*open)(struct object *o, const char *path, struct err *err);
-    // Gives the record its pictures and answers.
+    // Adds pictures and answers to the record.
     int (*read)(const struct object *o, struct set_record *r, struct err *err);
 };
 
@@ -52,7 +52,7 @@ static int by_id(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-// The id as a number; -1: there is none, or it is no whole number of 64 bits.
+// The id as a number; -1 if absent, or not a whole number of 64 bits.
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
@@ -79,7 +79,7 @@ static int join_by(struct object *o, const struct json_parts *in, const char *ro
     return 0;
 }
 
-// The first joined row of the id; *count how many.
+// The first of *count joined rows with the id.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
     size_t low = 0, high = id < 0 ? 0 : o->join_count;
@@ -115,7 +115,7 @@ static int read_textvqa(const struct object *o, struct set_record *r, struct err
 
 // --- VQAv2 and SEED-Bench ------------------------------------------------------------------------
 
-// "v2_mscoco_val2014_annotations.json" beside the questions; the test splits have none.
+// Joins "v2_mscoco_val2014_annotations.json" in the same folder; test splits have no such file.
 static int open_questions(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
@@ -224,7 +224,7 @@ static int read_karpathy(const struct object *o, struct set_record *r, struct er
 
 // --- ScienceQA -----------------------------------------------------------------------------------
 
-// Problems of the split "test", in its order.
+// Chooses the problems of the split "test", in its order.
 static int open_problems(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *first = o->parts.count ? o->parts.lists : NULL;

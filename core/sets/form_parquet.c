@@ -18,7 +18,7 @@
 
 enum { SHOTS = 5, SHOT_ROWS = 10000 };
 
-// Questions with their answers, which the prompt of a question of that subject begins with.
+// Examples with answers, the beginning of every prompt of their subject.
 struct shots {
     struct buf text;
     int count;
@@ -65,14 +65,13 @@ static const struct set_names names[] = {
     { "C", { "choice_c" } },
     { "D", { "choice_d" } },
     { "l2-category", { "L2-category" } },
-    // The finer kind, where a set has no column of that name: VQAv2, SEED-Bench, MMLU,
-    // OCRBench.
+    // Finer categories of VQAv2, SEED-Bench, MMLU and OCRBench.
     { "category", { "answer_type", "question_type_id", "subject", "question_type" } },
     { 0 },
 };
 
-// Other columns stay unread: masks, embeddings and metadata may be large. Prompts, references,
-// groups and submissions read these beside the choices "A" to "Z".
+// Whether prompts, references, groups or submissions read the column. Others (masks, embeddings,
+// metadata) may be large and are not decoded.
 static bool is_needed(const char *name)
 {
     static const char *const read[] = {
@@ -121,12 +120,12 @@ static bool names_picture(const char *id)
     return text_ends(id, ".png") || text_ends(id, ".jpg") || text_ends(id, ".jpeg");
 }
 
-// Makes a record of the row, whose id is its number where no column holds one.
+// Makes a record from a row; without an id column, the row number is its id.
 static int make_record(struct set_record *r, cJSON *row, int64_t number, struct err *err)
 {
     char index[24];
     snprintf(index, sizeof index, "%" PRId64, number);
-    // A question id that names a picture file (MME) joins the questions of that picture.
+    // MME's question id is a picture file, which groups the questions of that picture.
     const char *question_id = set_text_of(row, "question_id", ""), *id = set_text_of(row, "id", "");
     const bool picture = names_picture(question_id), numbered = json_get(row, "index") != NULL;
     const bool same = picture && (!json_get(row, "id") || !strcmp(id, question_id));
@@ -202,7 +201,7 @@ static bool has_pictures(const struct parquet *p)
     return false;
 }
 
-// A set asks something, or shows a picture.
+// Refuses files with neither questions nor pictures.
 static int check_columns(const struct parquet *p, struct err *err)
 {
     struct buf b = { 0 };
@@ -217,8 +216,8 @@ static int check_columns(const struct parquet *p, struct err *err)
     return -1;
 }
 
-// MMLU's examples, of dev-00000-of-00001.parquet beside the file. MMLU alone has a subject, choices
-// and no pictures.
+// Reads MMLU's examples from dev-00000-of-00001.parquet in the same folder. Only MMLU has a subject
+// and choices but no pictures.
 static int read_shots(struct shards *s, struct err *err)
 {
     const struct parquet *first = s->files;
@@ -275,7 +274,7 @@ static void *shards_open(const char *path, const char *folder, int64_t *count, s
     return s;
 }
 
-// Of several files: the hash of their hashes in order. A single file is like any other.
+// The hash of the hashes of several shards, in order; NULL for a single file.
 static const char *shards_hash(const void *self)
 {
     struct shards *s = (struct shards *)(uintptr_t)self;
@@ -295,7 +294,7 @@ static const char *shards_hash(const void *self)
     return *s->hash ? s->hash : NULL;
 }
 
-// Locked. The row of the file that has it.
+// Reads a row from the file that has it; the caller holds the lock.
 static int read_row(struct shards *s, int64_t index, enum parquet_part part, struct parquet_row *r,
                     struct err *err)
 {
@@ -309,7 +308,7 @@ static int read_row(struct shards *s, int64_t index, enum parquet_part part, str
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// "FILE#ROW.NUMBER" for bytes, otherwise the path.
+// Names embedded pictures "FILE#ROW.NUMBER", others by path.
 static void name_pictures(const struct shards *s, int64_t index, const struct parquet_row *row,
                           struct set_record *r)
 {

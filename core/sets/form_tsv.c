@@ -17,7 +17,7 @@ struct tsv {
     const char *folder;
 };
 
-// The first line has tabs, and a column that the form needs.
+// Whether the first line has tabs and the columns of the form.
 static bool is_tsv(const char *path, const char *head, size_t size)
 {
     const char *stop = memchr(head, '\n', size);
@@ -54,7 +54,7 @@ static const char *tsv_hash(const void *self)
     return ((const struct tsv *)self)->x.hash;
 }
 
-// In a text of this program a byte 0 would hide the rest.
+// A zero byte would end the C string early.
 static int refuse_zero(const struct set_index *x, int64_t row, const struct buf *text,
                        struct err *err)
 {
@@ -65,7 +65,7 @@ static int refuse_zero(const struct set_index *x, int64_t row, const struct buf 
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The picture column of a row, quotes undone; of the row that it names, if it names one.
+// The picture column of a row without quotes; follows references to other rows.
 static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *row, struct err *err)
 {
     const struct set_index *x = &t->x;
@@ -94,7 +94,7 @@ static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *r
     return NULL;
 }
 
-// Only a list must be looked into: other pictures are named without being read.
+// Names the pictures of a row. Only lists must be read to count their pictures.
 static int find_pictures(const struct tsv *t, int64_t row, struct set_record *r, struct err *err)
 {
     const struct set_index *x = &t->x;
@@ -167,7 +167,7 @@ static char *tsv_picture(void *self, const char *name, size_t *size, struct err 
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// Files named by "image_path", where there are no pictures in the table.
+// Adds the files of "image_path", for tables without pictures.
 static void add_paths(const struct tsv *t, struct set_record *r)
 {
     const char *text = set_text(r, "image_path");
@@ -177,8 +177,8 @@ static void add_paths(const struct tsv *t, struct set_record *r)
     cJSON_Delete(parts);
 }
 
-// A question, an answer or a choice may be "None", and a choice nothing at all; elsewhere in a
-// table these are no texts.
+// "None" is a valid question, answer or choice, and "" a valid choice; in other columns both mean a
+// missing value.
 static bool is_there(const char *name, const char *field)
 {
     if (name[0] >= 'A' && name[0] <= 'Z' && !name[1]) return true;

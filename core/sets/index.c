@@ -2,7 +2,7 @@
 //
 // pandas writes the file: fields with tabs, quotes or line ends are quoted, with doubled quotes.
 // The kept index is a header, the rows, the texts of columns and keys, and a SHA-256 of all that;
-// an index that does not fit its file, or is damaged, is made anew.
+// an index that is damaged or belongs to an older file is rebuilt.
 #include "core/sets/index.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
     BLOCK = 4 << 20,
     KEY_MAX = 4096,       // bytes of an "index"
     KEEP_FROM = 64 << 20, // bytes of a file whose index is kept
-    LONG = 64 << 20       // of one whose reading can be cancelled
+    LONG = 64 << 20       // bytes after which reading can be cancelled
 };
 
 static const uint64_t row_max = 1ULL << 30;
@@ -44,7 +44,7 @@ struct pass {
     struct hash hash;
 };
 
-// A name that is there already is numbered, as pandas does.
+// Numbers a repeated column name, as pandas does.
 static void add_column(struct names *columns, const char *name)
 {
     bool known;
@@ -92,7 +92,7 @@ static void begin_field(struct pass *p)
     p->in_field = true;
 }
 
-// `end`: of the row, before its line end.
+// `end`: the end of the row without its line end.
 static int end_row(struct pass *p, uint64_t end, struct err *err)
 {
     struct set_index *x = p->x;
@@ -153,7 +153,7 @@ static int pass_byte(struct pass *p, char c, char before, struct err *err)
     return 0;
 }
 
-// Most of the file is pictures: fields without quotes that nobody needs are skipped at once.
+// Skips unquoted fields that are not needed: most of the file is pictures.
 static size_t skip(struct pass *p, const char *block, size_t i, size_t size)
 {
     if (!p->in_field || p->quoted || wanted(p)) return i;
@@ -244,7 +244,7 @@ static void describe(struct kept *k, const struct set_index *x, const struct sta
     memcpy(k->hash, x->hash, sizeof x->hash);
 }
 
-// A cache: whatever goes wrong, the next run makes the index anew.
+// Errors are ignored: without the cache, the next run rebuilds the index.
 static void keep(const struct set_index *x, const struct stat *st)
 {
     struct buf b = { 0 }, texts = { 0 };
@@ -283,7 +283,7 @@ static bool take_names(struct names *names, uint64_t count, const char **at, con
     return true;
 }
 
-// Does each row lie in the file, and its picture in the row?
+// Whether each row is inside the file, and each picture inside its row.
 static bool rows_fit(const struct set_row *rows, uint64_t count, uint64_t size)
 {
     for (uint64_t i = 0; i < count; i++) {

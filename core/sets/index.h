@@ -15,7 +15,7 @@
 #include "core/base/scratch.h"
 
 // Bytes of the file. A row is `size` bytes from `at`, without its line end; its picture is
-// image_size bytes from `image_at` on, counted from `at` (0: there is none).
+// image_size bytes (0: no picture) at `at` + `image_at`.
 struct set_row {
     uint64_t at, size, image_at, image_size;
 };
@@ -40,7 +40,7 @@ void set_index_close(struct set_index *x);
 int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
 // Appends the picture column of a row.
 int set_index_image(const struct set_index *x, int64_t row, struct buf *text, struct err *err);
-// The next field of a row, quotes undone; *row moves behind it. "" at the end.
+// Returns the next field of a row without quotes and advances *row. "" at the end.
 const char *set_index_field(struct scratch *s, const char **row);
 
 #endif

@@ -1,7 +1,6 @@
 // core/sets/parts.c -- the parts of a large JSON object.
 //
-// Brackets and strings are counted, not checked: what lies between them is checked when it is
-// parsed.
+// Only counts brackets and skips strings; parsing a part checks its content.
 #include "core/sets/parts.h"
 
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "core/base/text.h"
 
 static const uint64_t part_max = 64 << 20;
-// A file of more bytes can be cancelled; it is asked for after so many items.
+// Reading more bytes than this can be cancelled, every LOOK items.
 static const uint64_t long_file = 64 << 20;
 enum { LOOK = 1024 };
 
@@ -38,7 +37,7 @@ static void skip_blanks(struct scan *s)
     while (s->at < s->p->size && strchr(" \t\r\n", here(s)) && here(s)) s->at++;
 }
 
-// A string, from its quote to behind the other one.
+// Skips a string, from its first quote to behind its last.
 static int skip_string(struct scan *s, struct err *err)
 {
     for (s->at++; s->at < s->p->size && here(s) != '"'; s->at++)
@@ -48,7 +47,7 @@ static int skip_string(struct scan *s, struct err *err)
     return 0;
 }
 
-// One value, whatever it is.
+// Skips one value of any type.
 static int skip_value(struct scan *s, struct json_part *part, struct err *err)
 {
     int64_t depth = 0;

@@ -35,9 +35,9 @@ int json_parts_open(struct json_parts *p, const char *path, struct err *err);
 void json_parts_close(struct json_parts *p); // zeroed is fine
 const struct json_list *json_parts_list(const struct json_parts *p, const char *key);
 bool json_parts_has(const struct json_parts *p, const char *key); // a list
-// NULL if it is no JSON, or has a character \u0000. cJSON_Delete it.
+// NULL if it is not JSON or has a character \u0000. cJSON_Delete it.
 cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err);
-// A whole number that names something, as text; false: it is none.
+// Writes a whole number that is an id as text; false for other values.
 bool json_id_text(const cJSON *json, const char *key, char text[24]);
 
 #endif

@@ -140,12 +140,12 @@ const char **prompt_choices(struct set_record *r, size_t *count)
     return texts;
 }
 
-// The first of the choices that are lost; count: none is.
+// Index of the first choice that is left out; `count` if none is.
 static size_t first_missing(const char *const *texts, size_t count, enum prompt_lost lost)
 {
     size_t i = 0;
     if (lost == LOST_NONE) return count;
-    // LLaVA's own test comes after pandas' and takes "none" too.
+    // LLaVA tests what pandas has read, and takes "none" for missing too.
     while (i < count && !python_is_missing(texts[i]) &&
            (lost != LOST_REST ||
             (strcasecmp(texts[i], "none") != 0 && strcasecmp(texts[i], "nan") != 0)))
@@ -161,7 +161,8 @@ int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost l
     return (int)n;
 }
 
-// "A. text" of each choice that is not lost, with `before` and `after`.
+// Writes "A. text" of each choice that is not left out, with `before` and `after`; returns the
+// number of choices.
 static size_t put_choices(struct set_record *r, struct buf *to, const char *before,
                           const char *after, enum prompt_lost lost)
 {
@@ -209,7 +210,7 @@ void prompt_mmstar_lmms_eval(struct set_record *r, struct buf *to)
     size_t count;
     const char **texts = prompt_choices(r, &count), *question = stripped(r);
     buf_puts(to, question);
-    // The texts of the set on Hugging Face contain the choices so.
+    // Questions of the set on Hugging Face already contain the choices in this form.
     for (size_t i = 0; i < count && !strstr(question, "Options:"); i++)
         buf_printf(to, "%s%c: %s", i ? ", " : "\nOptions: ", (char)('A' + i), texts[i]);
     buf_puts(to, "\nAnswer with the option's letter from the given choices directly");

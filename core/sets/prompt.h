@@ -10,15 +10,15 @@ struct set_record;
 typedef void set_prompt(struct set_record *r, struct buf *to);
 
 set_prompt prompt_question;    // the question alone
-set_prompt prompt_short;       // and "Answer the question using a single word or phrase."
+set_prompt prompt_short;       // with "Answer the question using a single word or phrase."
 set_prompt prompt_mme;         // the same in place of "Please answer yes or no."
 set_prompt prompt_textvqa;     // as short, with the line of OCR tokens if there are any
 set_prompt prompt_capitalized; // as short, the question in lower case but for its first letter
 set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
 set_prompt prompt_chair;
-// Choices whose text a suite's table reads as missing (None, NA, an empty cell): none are lost,
-// those are, or that and all that follow (LLaVA's MMBench).
+// Which choices a prompt leaves out: none; those whose text a suite's table reads as missing (None,
+// NA, an empty cell); or the first such choice and all behind it (LLaVA's MMBench).
 enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"
@@ -35,9 +35,10 @@ set_prompt prompt_hellaswag;      // activity and context
 // the first begins with a line about the subject ("category").
 void prompt_add_shot(struct set_record *r, struct buf *to);
 
-// Texts of the choices: columns A, B ... up to the last that is not empty or that the answer names
-// (absent ones are ""), a list "choices" or "endings", or a Python list "options". [*count], they
-// live as long as the record; HellaSwag's endings as lm-evaluation-harness cleans them.
+// Returns the [*count] texts of the choices, which live as long as the record: a list "choices" or
+// "endings", a Python list "options", or columns A, B ... up to the last one that has a text or
+// that the answer names (absent ones are ""). Endings (HellaSwag) are cleaned as
+// lm-evaluation-harness does.
 const char **prompt_choices(struct set_record *r, size_t *count);
 // How many of the choices a prompt leaves out.
 int prompt_count_lost(const char *const *choices, size_t count, enum prompt_lost lost);

@@ -54,7 +54,7 @@ struct opened {
 
 // --- questions -----------------------------------------------------------------------------------
 
-// "<image 2>" at p: its number, from 0; -1. *length of the mark.
+// The number, from 0, of a mark "<image 2>" at p and its length; -1: no mark.
 static int picture_mark(const char *p, size_t *length)
 {
     char *end;
@@ -73,7 +73,7 @@ static void add_text(struct message *m, const char *text, size_t length)
     free(part);
 }
 
-// Pictures come before the text; those that the text marks (MMMU) where their mark stands.
+// Writes pictures before the text, or at their marks in the text (MMMU).
 static void write_message(struct message *m, const char *text, size_t pictures)
 {
     bool *placed = xcalloc(pictures + 1, sizeof *placed);
@@ -87,7 +87,7 @@ static void write_message(struct message *m, const char *text, size_t pictures)
     const char *from = text;
     for (const char *p = text; (p = strstr(p, "<image "));) {
         const int n = picture_mark(p, &length);
-        // A picture stands in one place; further marks are text.
+        // A picture is shown once; further marks stay text.
         if (n < 0 || (size_t)n >= pictures || !placed[n]) {
             p++;
             continue;
@@ -127,7 +127,7 @@ static void add_reference(struct sample *s, const char *text)
     s->references[s->reference_count++] = xstrdup(text);
 }
 
-// A list, a Python list as text, a number or a text.
+// The answer is a list, a Python list as text, or a text.
 static void take_references(struct sample *s, const struct set_record *r)
 {
     const cJSON *answer = json_get(r->json, "answer"), *item;
@@ -161,7 +161,7 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
 
 // --- names ---------------------------------------------------------------------------------------
 
-// The category, whichever way the forms write the key.
+// The category; forms spell its key in two ways.
 static const char *kind_of(const struct eval_set *set, const struct set_record *r)
 {
     const char *key = set->kind ? set->kind : "category", *kind = set_text(r, key);
@@ -184,7 +184,7 @@ static char *group_of(const struct eval_set *set, const struct set_record *r)
     return xstrdup(text ? text : "");
 }
 
-// The cells of tables and Parquet files. `name`: of the column.
+// Checks the cells of tables and Parquet files. `name`: the column.
 static int check_utf8(const cJSON *item, const char *name, struct err *err)
 {
     const char *text = cJSON_GetStringValue(item);
@@ -227,7 +227,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
 static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
 {
     const struct opened *o = self;
-    // Tables name files too.
+    // Tables may name files as well.
     if (!o->form->picture || !strrchr(name, '#'))
         return picture_source_read(name, limit, size, err);
     return o->form->picture(o->self, name, size, err);

@@ -34,7 +34,7 @@ struct set_way {
     int max_tokens;     // of an answer
     const char *metric;
     const struct set_total *total; // of the set, beside the metric's; NULL: none
-    const char *source;            // the file in the suite that says so
+    const char *source;            // the suite's file with prompt or rule
     enum prompt_lost lost;         // choices that the prompt leaves out
 };
 
@@ -42,11 +42,11 @@ enum { SET_WAYS = 3 };
 
 struct eval_set {
     const char *name, *title;
-    const char *files; // what is downloaded
+    const char *files; // names of the downloaded files
     const char *kind;  // key of a record that groups the totals; NULL: "category", "": none
-    const char *group; // key of what belongs together (MME's pairs); NULL: nothing does
+    const char *group; // key that joins questions (MME's pairs); NULL: none
     const char *needs; // key that a record of it has; NULL: "question", "": none is needed
-    bool plain;        // questions without a picture belong to it too
+    bool plain;        // includes questions without a picture
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
 
@@ -56,12 +56,12 @@ const struct eval_set *eval_set_need(const char *name, struct err *err);
 // suite NULL: the set's default. NULL with a message if the suite does not have the set.
 const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err);
 
-// Has the file a form that can be read? For the shell, before a job is started.
+// Checks that the form of the file is known, before a job starts.
 int eval_set_check(const char *path, struct err *err);
-// `images`: folder of pictures, NULL: that of the file.
+// `images`: folder of pictures; NULL: the folder of the file.
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, struct err *err);
-// SHA-256 of the file, if it is known without reading it; NULL: it is not, or no set is open.
+// SHA-256 of the file if known without reading it; otherwise, or if no set is open, NULL.
 const char *eval_set_hash(const struct dataset *d);
 // The record of a sample, for submissions. -1 if no set is open.
 int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err);

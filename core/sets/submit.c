@@ -50,16 +50,16 @@ void submission_free(struct submission *s)
 
 enum { COLUMNS = 9 }; // of MMBench's table
 
-// Where a line is written, and with what.
+// The output and its inputs.
 struct writing {
     struct buf out;
     const struct dataset *data;
     const char *model;
-    bool first;        // line
-    bool has[COLUMNS]; // of a table
+    bool first;        // the next line is the first
+    bool has[COLUMNS]; // columns of the table
 };
 
-// As the file has it: servers and scripts look answers up by it.
+// Writes the id as the file has it: servers and scripts find answers by id.
 static void put_id(struct buf *b, const struct set_record *r)
 {
     const char *text = set_text(r, "index"), *id = text ? text : "";
@@ -99,7 +99,7 @@ static void put_llava(struct writing *w, struct set_record *r, const char *promp
     buf_puts(&w->out, ", \"metadata\": {}}\n");
 }
 
-// LLaVA's script for ScienceQA tells questions with a picture by the mark in their prompt.
+// LLaVA's script for ScienceQA recognises questions with a picture by the mark in their prompt.
 static void put_scienceqa(struct writing *w, struct set_record *r, const char *prompt,
                           const char *answer)
 {
@@ -109,7 +109,7 @@ static void put_scienceqa(struct writing *w, struct set_record *r, const char *p
 
 // --- MMBench's table -----------------------------------------------------------------------------
 
-// A field as pandas writes it.
+// Writes a field as pandas does.
 static void put_field(struct buf *b, const char *text)
 {
     if (!strpbrk(text, "\t\"\r\n")) {
@@ -175,7 +175,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
     }
     buf_release(&prompt);
     set_record_release(&r);
-    // Of a broken line there is neither question nor answer.
+    // A broken line has neither question nor answer.
     return answer ? status : 0;
 }
 

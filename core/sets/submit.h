@@ -21,8 +21,8 @@ struct eval_set;
 struct set_way;
 
 struct submission *submission_new(void);
-// answer NULL: there is none. VQAv2's list and MMBench's table have a row for it all the same:
-// servers want one for every question.
+// answer NULL: no answer; VQAv2's list and MMBench's table still get a row, because servers require
+// one per question.
 void submission_add(struct submission *s, int64_t index, const char *answer);
 // Replaces the file as a whole.
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,

@@ -22,7 +22,7 @@ static struct metric_tally *sum_of(struct sums *s, const char *name)
     bool known;
     const size_t i = names_add(&s->names, name, &known);
     if (!known) {
-        // Names grow by doubling, so the sums are moved as rarely.
+        // The capacity of the names doubles, so this rarely moves the sums.
         s->tally = xreallocarray(s->tally, s->names.capacity, sizeof *s->tally);
         s->tally[i] = (struct metric_tally){ 0 };
     }

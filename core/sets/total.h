@@ -26,11 +26,11 @@ struct set_number {
 struct set_total {
     const char *name;
     const char *rule; // one sentence
-    bool apart;       // numbers of parts: there is no interval of the first
+    bool apart;       // numbers of separate parts: the first has no interval
     // At most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
                  const struct metric *m, struct set_number *numbers);
-    // For totals that are a mean over parts: its name, the parts, the number of each.
+    // Of totals that are means over parts: the name, the parts, and the number of a part.
     const char *number;
     enum { BY_KIND, BY_KINDS, BY_GROUP } by; // BY_KINDS: a kind "a,b" counts for both
     double (*of_part)(const struct metric *m, const struct metric_tally *t);
