@@ -23,11 +23,6 @@ enum {
     TABLE = 256
 };
 
-static size_t cells_of(const struct event_heatmap *map)
-{
-    return (size_t)map->rows * (size_t)map->cols;
-}
-
 // Writes the words from `top` on, `now` marked, in lines of `width`; draw NULL: measures alone.
 // Returns the height.
 static double put_words(const struct film *f, struct figure *draw, const struct figure *by,
@@ -99,29 +94,19 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// All finite values, ascending; the caller frees them.
-static float *all_values(const struct film *f, size_t *count)
-{
-    size_t most = 0;
-    *count = 0;
-    for (size_t k = 0; k < f->frame_count; k++)
-        for (size_t i = 0; i < f->frames[k].count; i++) most += cells_of(&f->frames[k].maps[i]);
-    float *all = xreallocarray(NULL, most + 1, sizeof *all);
-    for (size_t k = 0; k < f->frame_count; k++)
-        for (size_t i = 0; i < f->frames[k].count; i++) {
-            const struct event_heatmap *map = &f->frames[k].maps[i];
-            for (size_t c = 0; c < cells_of(map); c++)
-                if (isfinite(map->values[c])) all[(*count)++] = map->values[c];
-        }
-    qsort(all, *count, sizeof *all, by_value);
-    return all;
-}
-
 // One scale for all frames: brighter means more in each of them.
 static void share_scale(struct film *f)
 {
-    size_t n;
-    float *all = all_values(f, &n);
+    struct buf finite = { 0 };
+    for (size_t k = 0; k < f->frame_count; k++)
+        for (size_t i = 0; i < f->frames[k].count; i++) {
+            const struct event_heatmap *map = &f->frames[k].maps[i];
+            for (int c = 0; c < map->rows * map->cols; c++)
+                if (isfinite(map->values[c])) buf_add(&finite, &map->values[c], sizeof(float));
+        }
+    const size_t n = finite.length / sizeof(float);
+    float *all = (float *)(void *)finite.data;
+    if (n) qsort(all, n, sizeof *all, by_value);
     const float low = n ? all[0] : 0, most = n ? all[n - 1] : 0;
     float high = n ? all[(size_t)((double)(n - 1) * FILM_SHARE)] : 0;
     if (high <= low) high = most; // nearly all values are equal: shows the others
@@ -131,7 +116,7 @@ static void share_scale(struct film *f)
             f->frames[k].maps[i].min = low;
             f->frames[k].maps[i].max = high;
         }
-    free(all);
+    buf_release(&finite);
 }
 
 // --- GIF

@@ -222,16 +222,18 @@ static void draw_words(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-static void measure(struct sheet *s, const struct event_heatmap *maps, size_t count, double *most)
+// Returns the cells per row; and their size.
+static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
+                      double *cell_x, double *cell_y)
 {
     bool matrix = false, dropped = false, unit = false, axes[2] = { false, false };
     size_t longest = 1;
-    *most = 1;
+    double most = 1;
     for (size_t i = 0; i < count; i++) {
         char title[512];
         heatmap_title(&maps[i], title, sizeof title);
         longest = strlen(title) > longest ? strlen(title) : longest;
-        *most = fmax(*most, heatmap_height(&maps[i], (int)side));
+        most = fmax(most, heatmap_height(&maps[i], (int)side));
         matrix |= numbered(&maps[i]);
         dropped |= maps[i].dropped != NULL;
         unit |= maps[i].unit != NULL;
@@ -242,18 +244,9 @@ static void measure(struct sheet *s, const struct event_heatmap *maps, size_t co
     s->left = matrix ? numbers + (axes[0] ? line : 0) : 0;
     s->below = matrix ? line + 4 + (axes[1] ? line : 0) : 4;
     s->foot = bar + line + (unit ? line : 0) + (dropped ? line : 0) + 4;
-}
-
-// Cells per row, and their size.
-static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
-                      double *cell_x, double *cell_y)
-{
-    const size_t wide = count > MANY ? (size_t)ceil(sqrt((double)count)) : ACROSS;
-    double most;
-    measure(s, maps, count, &most);
     *cell_x = side + gap + s->left;
     *cell_y = s->head + most + s->below + s->foot + gap;
-    return wide;
+    return count > MANY ? (size_t)ceil(sqrt((double)count)) : ACROSS;
 }
 
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height)

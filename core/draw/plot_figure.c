@@ -63,14 +63,6 @@ static void stroke(const struct sheet *s, double thick, uint32_t rgb)
 
 // --- marks ---------------------------------------------------------------------------------------
 
-static void corners(cairo_t *cr, double x, double y, double half, const double (*at)[2], int n)
-{
-    for (int i = 0; i < (n > 1 ? n : 2); i++) // a point: from there to there
-        (i ? cairo_line_to : cairo_move_to)(cr, snapped(x + at[i % n][0] * half),
-                                            snapped(y + at[i % n][1] * half));
-    if (n > 1) cairo_close_path(cr);
-}
-
 // Adds a mark to the path, until marks_draw. Each line has its own, so that lines differ without
 // colours.
 static void mark(const struct sheet *s, double x, double y, size_t l, double half)
@@ -90,7 +82,12 @@ static void mark(const struct sheet *s, double x, double y, size_t l, double hal
         { disc, 1 }, { square, 4 }, { up, 3 }, { diamond, 4 }, { cross, 12 }, { down, 3 }
     };
     const size_t i = l % (sizeof shapes / sizeof shapes[0]);
-    corners(s->f->cr, x, y, half, shapes[i].at, shapes[i].n);
+    const double(*at)[2] = shapes[i].at;
+    const int n = shapes[i].n;
+    for (int k = 0; k < (n > 1 ? n : 2); k++) // a disc: from its point to its point
+        (k ? cairo_line_to : cairo_move_to)(s->f->cr, snapped(x + at[k % n][0] * half),
+                                            snapped(y + at[k % n][1] * half));
+    if (n > 1) cairo_close_path(s->f->cr);
 }
 
 // Draws discs as points with a round pen.

@@ -156,18 +156,14 @@ static bool has_source(const struct join *j, const struct safetensor *s)
     return false;
 }
 
-static bool is_number(const struct safetensor *s)
-{
-    return s->dtype >= 0 && s->rank >= 1 && s->rank <= WEIGHT_MAX_RANK;
-}
-
 // Skips tables of positions: they are no weights.
 static void add_unused(struct join *j)
 {
     const struct checkpoint *c = j->encoder.checkpoint;
     for (int64_t i = 0; i < c->tensor_count; i++) {
         const struct safetensor *s = c->tensors[i];
-        if (!of_encoder(s) || !is_number(s) || has_source(j, s)) continue;
+        const bool weight = s->dtype >= 0 && s->rank >= 1 && s->rank <= WEIGHT_MAX_RANK;
+        if (!of_encoder(s) || !weight || has_source(j, s)) continue;
         struct shape_tensor t = { .part = PART_VISION, .rank = s->rank };
         memcpy(t.size, s->shape, (size_t)s->rank * sizeof *s->shape);
         name_in_tower(&t, s->name);
@@ -297,26 +293,8 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
     return status;
 }
 
-// Adds up the columns of rows [n, width].
-static void add_columns(double *sum, const float *rows, int64_t n, int64_t width)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < width; k++) sum[k] += (double)rows[i * width + k];
-}
-
-// A new token starts as the mean of all others.
-static int put_means(struct join *j, struct safetensors_writer *w, const double *sum, int64_t rows,
-                     int64_t width, int64_t more, struct err *err)
-{
-    float *mean = xreallocarray(NULL, (size_t)width, sizeof *mean);
-    int status = 0;
-    for (int64_t k = 0; k < width; k++) mean[k] = (float)(sum[k] / (double)rows);
-    for (int64_t i = 0; i < more && status == 0; i++) status = put_floats(j, w, mean, width, err);
-    free(mean);
-    return status;
-}
-
-// Copies whole heads of rows at a time, because GGUF files may order their rows differently.
+// Copies whole heads of rows at a time, because GGUF files may order their rows differently. A new
+// token starts as the mean of all others.
 static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                     const struct safetensor *s, struct err *err)
 {
@@ -332,10 +310,11 @@ static int put_copy(struct join *j, struct safetensors_writer *w, const struct s
         floats_from(x, (const char *)s->data + dtype_bytes((enum dtype)s->dtype, i * width),
                     (enum dtype)s->dtype, (size_t)(n * width));
         rows_reorder(x, n, width, s->order);
-        if (more) add_columns(sum, x, n, width);
+        for (int64_t k = 0; more && k < n * width; k++) sum[k % width] += (double)x[k];
         status = put_floats(j, w, x, n * width, err);
     }
-    if (status == 0 && more) status = put_means(j, w, sum, rows, width, more, err);
+    for (int64_t k = 0; k < width; k++) x[k] = (float)(sum[k] / (double)rows);
+    for (int64_t i = 0; i < more && status == 0; i++) status = put_floats(j, w, x, width, err);
     free(x);
     free(sum);
     return status;

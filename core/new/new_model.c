@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
@@ -292,14 +293,6 @@ static int write_texts(struct job *j, struct err *err)
 
 // --- weights -------------------------------------------------------------------------------------
 
-static uint16_t to_bf16(double value)
-{
-    float x = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 // x with P(normal < x) = p, for 0 < p < 1/2, by Newton's method on the distribution function.
 static double normal_quantile(double p, double x)
 {
@@ -314,13 +307,16 @@ static double normal_quantile(double p, double x)
 // From the median down, each quantile starts at its neighbour, where Newton converges.
 static uint16_t *make_quantiles(double spread)
 {
+    float *values = xmalloc(65536 * sizeof *values);
     uint16_t *table = xmalloc(65536 * sizeof *table);
     double x = 0;
     for (int i = 32767; i >= 0; i--) {
         x = normal_quantile((i + 0.5) / 65536, x);
-        table[i] = to_bf16(spread * x);
-        table[65535 - i] = to_bf16(-spread * x);
+        values[i] = (float)(spread * x);
+        values[65535 - i] = -values[i];
     }
+    floats_to(table, DTYPE_BF16, values, 65536);
+    free(values);
     return table;
 }
 
@@ -331,9 +327,8 @@ static const uint16_t *find_quantiles(struct job *j, double spread)
     while (i < j->quantiles_count && j->quantiles[i].spread != spread) i++;
     if (i == QUANTILES) BUG();
     if (i == j->quantiles_count) {
-        j->quantiles[i].spread = spread;
+        j->quantiles[j->quantiles_count++].spread = spread;
         j->quantiles[i].values = make_quantiles(spread);
-        j->quantiles_count++;
     }
     return j->quantiles[i].values;
 }
@@ -360,7 +355,7 @@ static int put_tensor(void *self, struct safetensors_writer *w, int i, struct er
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
         if (t->ones)
-            for (int64_t k = 0; k < n; k++) j->piece[k] = to_bf16(1);
+            for (int64_t k = 0; k < n; k++) j->piece[k] = 0x3F80; // 1
         else
             draw(j, quantiles, j->place + (uint64_t)at, n);
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
@@ -397,13 +392,6 @@ bool new_model_written(const char *folder)
     return found;
 }
 
-static int write_files(struct job *j, struct err *err)
-{
-    const struct shards shards = { j->folder, j->tensors, j->count, put_tensor, j };
-    if (!j->zeros && new_model_room(j->folder, j->total, err) < 0) return -1; // zeros take no room
-    return write_texts(j, err) < 0 ? -1 : shards_write(&shards, err);
-}
-
 static int write_all(struct job *j, const char *folder, struct err *err)
 {
     struct folder_work work;
@@ -411,7 +399,10 @@ static int write_all(struct job *j, const char *folder, struct err *err)
     j->folder = work.path;
     j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
     shape_tensors(j->shape, collect_tensor, j);
-    const int status = write_files(j, err);
+    const struct shards shards = { j->folder, j->tensors, j->count, put_tensor, j };
+    int status = j->zeros ? 0 : new_model_room(j->folder, j->total, err); // zeros take no space
+    if (status == 0) status = write_texts(j, err);
+    if (status == 0) status = shards_write(&shards, err);
     free(j->tensors);
     for (int i = 0; i < j->quantiles_count; i++) free(j->quantiles[i].values);
     free(j->piece);

@@ -46,15 +46,6 @@ static void put_places(struct buf *b, const struct scene *s)
     }
 }
 
-static void describe_places(struct turns *t, const struct scene *s, struct dice *d)
-{
-    static const char *const asks[] = { "Name what is at every place.", "List all places.",
-                                        "What is at each place of the picture?" };
-    struct turn *turn = turns_add(t, "dense", "exact");
-    buf_puts(&turn->question, pick(asks, 3, d));
-    put_places(&turn->answer, s);
-}
-
 // Everything that questions ask about, in one list: the background too.
 void describe_whole(struct turns *t, const struct scene *s)
 {
@@ -98,7 +89,11 @@ static void describe_groups(struct turns *t, const struct scene *s, const char *
 // are red, how many, and where?": a model learns to find by place and by content.
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
-    describe_places(t, s, d);
+    static const char *const asks[] = { "Name what is at every place.", "List all places.",
+                                        "What is at each place of the picture?" };
+    struct turn *turn = turns_add(t, "dense", "exact");
+    buf_puts(&turn->question, pick(asks, 3, d));
+    put_places(&turn->answer, s);
     describe_groups(t, s, "by-shape", "List all shapes.", HAS_SHAPE, shape_names, SHAPES);
     describe_groups(t, s, "by-colour", "List all colours.", HAS_COLOUR, colour_names, COLOURS);
     describe_groups(t, s, "by-size", "List all sizes.", HAS_SIZE, size_names, SIZES);
