@@ -63,38 +63,27 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     cJSON_Delete(record);
 }
 
-// Notices targets of adapter_config.json without tensors in the file.
-static void notice_bare(const struct shell *shell, const struct adapter *a)
+void adapter_report(const struct shell *shell)
 {
     enum { NAMED = 5 };
+    struct adapter *a = shell->engine ? engine_adapters(shell->engine)->active : NULL;
     struct buf b = { 0 };
-    if (!a->bare.count) return;
-    names_put(&b, &a->bare, NAMED);
-    sinks_notice(shell->sinks,
-                 "the adapter has no tensors for %zu of the %" PRId64
-                 " weights that its adapter_config.json targets, which stay the model's: %s",
-                 a->bare.count, a->targets, b.data);
-    buf_release(&b);
-}
-
-// Notices unused and missing parts of the adapter's folder.
-static void notice_doubts(const struct shell *shell, struct adapter *a)
-{
+    if (!a || a->told) return;
+    a->told = true;
     if (a->unused)
         sinks_notice(shell->sinks,
                      "%" PRId64 " of its tensors belong to parts that inference does not use",
                      a->unused);
-    notice_bare(shell, a);
+    names_put(&b, &a->bare, NAMED);
+    if (a->bare.count)
+        sinks_notice(shell->sinks,
+                     "the adapter has no tensors for %zu of the %" PRId64
+                     " weights that its adapter_config.json targets, which stay the model's: %s",
+                     a->bare.count, a->targets, b.data);
+    buf_release(&b);
     for (size_t i = 0; i < a->notices.count; i++)
         sinks_notice(shell->sinks, "%s", a->notices.list[i]);
     notice_base(shell, a);
-    a->told = true;
-}
-
-void adapter_report(const struct shell *shell)
-{
-    struct adapter *a = shell->engine ? engine_adapters(shell->engine)->active : NULL;
-    if (a && !a->told) notice_doubts(shell, a);
 }
 
 static void notice_loaded(const struct shell *shell, struct adapter *a)
@@ -103,7 +92,8 @@ static void notice_loaded(const struct shell *shell, struct adapter *a)
     sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
                  adapter_parameters(a));
     free(kinds);
-    notice_doubts(shell, a);
+    a->told = false;
+    adapter_report(shell);
     const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
         sinks_notice(

@@ -136,58 +136,46 @@ static void continue_curve(struct curve *c, const struct curve *more)
     c->count = both;
 }
 
-static int add_curve(struct plot *p, struct store *s, const struct named *job, const char *name,
-                     struct err *err)
+// Adds a curve, which it takes, to the curve of the same label and series, if there is one.
+static void add_curve(struct plot *p, const char *label, const char *series, struct curve *c)
 {
-    struct curve c;
-    if (store_curve(s, job->id, name, &c, err) < 0) return -1;
     for (size_t i = 0; i < p->drawn_count; i++) {
         struct drawn *d = &p->drawn[i];
-        if (strcmp(d->label, job->label) != 0 || strcmp(d->series, name) != 0) continue;
-        continue_curve(&d->curve, &c);
-        curve_release(&c);
-        return 0;
+        if (strcmp(d->label, label) != 0 || strcmp(d->series, series) != 0) continue;
+        continue_curve(&d->curve, c);
+        curve_release(c);
+        return;
     }
     p->drawn = xreallocarray(p->drawn, p->drawn_count + 1, sizeof *p->drawn);
-    p->drawn[p->drawn_count++] = (struct drawn){ job->label, xstrdup(name), c };
-    return 0;
+    p->drawn[p->drawn_count++] = (struct drawn){ label, xstrdup(series), *c };
 }
 
-static int add_curves(struct plot *p, struct store *s, const struct named *job, struct err *err)
+static bool is_named(const struct plot *p, const char *series)
+{
+    for (size_t i = 0; i < p->series_count; i++)
+        if (tap_match(p->series[i], series)) return true;
+    return false;
+}
+
+// Adds the named series of a job to the curves; with a table, all its series as rows instead.
+static int read_job(const struct shell *shell, struct plot *p, const struct named *job,
+                    struct table_builder *t, struct err *err)
 {
     struct job_row row;
     char **names;
     size_t count;
     int status = 0;
-    if (store_job_read(s, job->id, &row, err) < 0) return -1;
-    job_row_release(&row);
-    if (store_series(s, job->id, &names, &count, err) < 0) return -1;
-    for (size_t i = 0; i < count && status == 0; i++)
-        for (size_t k = 0; k < p->series_count; k++)
-            if (tap_match(p->series[k], names[i])) {
-                status = add_curve(p, s, job, names[i], err);
-                break;
-            }
-    series_free(names, count);
-    return status;
-}
-
-// --- what comes out ------------------------------------------------------------------------------
-
-static int list_job(const struct shell *shell, const struct named *job, struct table_builder *t,
-                    struct err *err)
-{
-    struct job_row row;
-    char **names;
-    size_t count;
     if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
     job_row_release(&row);
     if (store_series(shell->store, job->id, &names, &count, err) < 0) return -1;
-    int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
         struct curve c;
-        status = store_curve(shell->store, job->id, names[i], &c, err);
-        if (status < 0) break;
+        if (!t && !is_named(p, names[i])) continue;
+        if ((status = store_curve(shell->store, job->id, names[i], &c, err)) < 0) break;
+        if (!t) {
+            add_curve(p, job->label, names[i], &c);
+            continue;
+        }
         table_row(t, "%" PRId64 "|%s|%zu|%" PRId64 "|%.6g", job->id, names[i], c.count,
                   c.count ? c.steps[c.count - 1] : 0, c.count ? c.values[c.count - 1] : NAN);
         curve_release(&c);
@@ -196,13 +184,15 @@ static int list_job(const struct shell *shell, const struct named *job, struct t
     return status;
 }
 
-static int list_series(const struct shell *shell, const struct plot *p, struct err *err)
+// --- what comes out ------------------------------------------------------------------------------
+
+static int list_series(const struct shell *shell, struct plot *p, struct err *err)
 {
     struct table_builder t;
     int status = 0;
     table_begin(&t, "series", "job#|series|points#|last step#|last#");
     for (size_t i = 0; i < p->job_count && status == 0; i++)
-        status = list_job(shell, &p->jobs[i], &t, err);
+        status = read_job(shell, p, &p->jobs[i], &t, err);
     if (!t.count && status == 0 && p->jobs) {
         const int64_t id = p->jobs[p->job_count - 1].id;
         struct job_row row;
@@ -342,7 +332,7 @@ static int choose_series(const struct shell *shell, struct plot *p, struct err *
 static int show_curves(struct shell *shell, struct plot *p, struct err *err)
 {
     for (size_t i = 0; i < p->job_count; i++)
-        if (add_curves(p, shell->store, &p->jobs[i], err) < 0) return -1;
+        if (read_job(shell, p, &p->jobs[i], NULL, err) < 0) return -1;
     if (!p->drawn_count)
         return err_set(err, "no series '%s': /plot %s lists them", p->series[0], p->o->words[0]);
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
