@@ -21,7 +21,7 @@
 #include "core/template/message.h"
 #include "core/tokenizer/tokenizer.h"
 
-struct wish {
+struct measurement {
     struct measure_request request;
     const char *csv, *figure, *film, *mask, *folder;
     const char **checkpoints; // of the request
@@ -130,7 +130,7 @@ static int film_of_answer(const struct shell *shell, const struct measure_reques
 
 static int take_layer(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     int64_t n = PROBE_LAYER_ALL;
     if (strcmp(value, "all") != 0 && option_integer(value, 0, 100000, &n, "--layer", err) < 0)
         return err_set(err, "--layer takes a layer, counted from 0, or all, not '%s'", value);
@@ -140,7 +140,7 @@ static int take_layer(void *self, const char *value, struct err *err)
 
 static int take_head(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     int64_t n = -1;
     if (strcmp(value, "mean") != 0 && option_integer(value, 0, 100000, &n, "--head", err) < 0)
         return err_set(err,
@@ -153,7 +153,7 @@ static int take_head(void *self, const char *value, struct err *err)
 
 static int take_token(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     struct probe_options *o = &w->request.options;
     const bool row = !strncmp(value, "row:", 4);
     int64_t n;
@@ -176,7 +176,7 @@ static int take_token(void *self, const char *value, struct err *err)
 
 static int take_dims(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     struct probe_options *o = &w->request.options;
     o->dim_count = 0;
     for (const char *p = value; *p; p += *p == ',') {
@@ -194,7 +194,7 @@ static int take_dims(void *self, const char *value, struct err *err)
 
 static int take_box(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     const char *p = value;
     bool good = true;
     for (int i = 0; i < 4 && good; i++) {
@@ -211,7 +211,7 @@ static int take_box(void *self, const char *value, struct err *err)
 
 static int take_word(void *self, const char *value, struct err *err)
 {
-    struct wish *w = self;
+    struct measurement *w = self;
     if (w->request.probe->series.table) {
         const size_t n = w->request.checkpoint_count++;
         w->checkpoints = xreallocarray(w->checkpoints, n + 1, sizeof *w->checkpoints);
@@ -225,7 +225,7 @@ static int take_word(void *self, const char *value, struct err *err)
     return 0;
 }
 
-#define AT(field) .at = offsetof(struct wish, field)
+#define AT(field) .at = offsetof(struct measurement, field)
 static const struct option_row rows[] = {
     { "FOLDER", NULL, NULL, .take = take_word, .optional = true, .many = true },
     { "--layer", "K|all", NULL, .take = take_layer },
@@ -251,8 +251,8 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
-static int read_request(struct wish *w, const struct option_row *options, int argc, char **argv,
-                        struct err *err)
+static int read_request(struct measurement *w, const struct option_row *options, int argc,
+                        char **argv, struct err *err)
 {
     w->request.options = probe_defaults;
     w->request.limit = 100;
@@ -283,7 +283,7 @@ static int read_request(struct wish *w, const struct option_row *options, int ar
 
 // --- what comes out ------------------------------------------------------------------------------
 
-static struct event_heatmap shown_map(const struct shell *shell, const struct wish *w,
+static struct event_heatmap shown_map(const struct shell *shell, const struct measurement *w,
                                       const struct result_map *m)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -293,8 +293,8 @@ static struct event_heatmap shown_map(const struct shell *shell, const struct wi
     return e;
 }
 
-static int write_figures(const struct shell *shell, const struct wish *w, const struct results *r,
-                         struct err *err)
+static int write_figures(const struct shell *shell, const struct measurement *w,
+                         const struct results *r, struct err *err)
 {
     struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
     for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
@@ -303,7 +303,7 @@ static int write_figures(const struct shell *shell, const struct wish *w, const 
     return status;
 }
 
-static void show(const struct shell *shell, const struct wish *w, const struct results *r)
+static void show(const struct shell *shell, const struct measurement *w, const struct results *r)
 {
     results_show(r, shell->sinks);
     for (size_t i = 0; i < r->map_count; i++) {
@@ -312,7 +312,7 @@ static void show(const struct shell *shell, const struct wish *w, const struct r
     }
 }
 
-static int give(const struct shell *shell, const struct wish *w, const struct results *r,
+static int give(const struct shell *shell, const struct measurement *w, const struct results *r,
                 struct err *err)
 {
     show(shell, w, r);
@@ -325,7 +325,7 @@ static int give(const struct shell *shell, const struct wish *w, const struct re
 static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct probe *probe = shell->running->probe;
-    struct wish w = { .request.probe = probe };
+    struct measurement w = { .request.probe = probe };
     struct results r = { 0 };
     int status = read_request(&w, shell->running->options, argc, argv, err);
     if (status == 0 && w.folder) {

@@ -18,7 +18,7 @@ static int refuse(struct proposal *p, const struct setting *rows, int count, con
     struct buf keys = { 0 }; // named by the changes
     for (int i = 0; i < count; i++)
         if (p->asked[first + i]) buf_printf(&keys, "%s%s", keys.length ? ", " : "", rows[i].key);
-    bool goes_on = keys.length ? p->restored : p->resets, other = keys.length;
+    bool continues = keys.length ? p->restored : p->resets, other = keys.length;
     for (int i = 0; i < count; i++) {
         const char *key = rows[i].key;
         const char *value = keys.length ? settings_text(p->from, key) : rows[i].def;
@@ -33,7 +33,7 @@ static int refuse(struct proposal *p, const struct setting *rows, int count, con
     names_add(&p->notices, text, NULL);
     free(text);
     buf_release(&keys);
-    return goes_on && other ? 0 : err_set(err, "%s", why->text);
+    return continues && other ? 0 : err_set(err, "%s", why->text);
 }
 
 static int check_method(const struct proposal *p, const struct method *m, bool agree,
