@@ -54,11 +54,34 @@ static void put_placeholder(struct encoder_config *e, const char *key, const cha
     cJSON_AddNumberToObject(e->whole, key, (double)id);
 }
 
-// --- LLaVA ---------------------------------------------------------------------------------------
+// --- LLaVA, LLaVA-Next ---------------------------------------------------------------------------
+
+static const char grids_key[] = "clip.vision.image_grid_pinpoints";
+
+static bool has_newline(const struct gguf *f)
+{
+    return gguf_find(f, "model.image_newline") || gguf_find(f, "v.image_newline");
+}
+
+// Whether pictures are cut into tiles.
+static bool is_llava_next(const struct gguf *f)
+{
+    const struct gguf_entry *grids = gguf_entry(f, grids_key);
+    const char *merge = gguf_text(f, "clip.vision.mm_patch_merge_type");
+    return has_newline(f) || (grids && grids->type == GGUF_LIST && grids->count) ||
+           (merge && !strncmp(merge, "spatial", 7));
+}
 
 static void read_llava(struct encoder_config *e)
 {
-    const bool clip = has_tensor(e, "v.class_embd");
+    const bool clip = has_tensor(e, "v.class_embd"), next = is_llava_next(e->c.file);
+    if (next && !has_newline(e->c.file))
+        config_refuse(&e->c, "it cuts pictures into tiles (LLaVA-Next), but its tensor "
+                             "'model.image_newline' is missing");
+    else if (next && !clip)
+        config_refuse(&e->c, "it cuts pictures into tiles for SigLIP (LLaVA-OneVision): as GGUF "
+                             "only LLaVA-Next is supported, with CLIP; open the model's folder "
+                             "instead");
     config_put_text(e->vision, "model_type", clip ? "clip_vision_model" : "siglip_vision_model");
     put_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
@@ -69,16 +92,33 @@ static void read_llava(struct encoder_config *e)
     else if (config_flag(&e->c, ".clip.use_gelu"))
         act = clip ? "gelu" : "gelu_pytorch_tanh";
     config_put_text(e->vision, "hidden_act", act);
-    config_put_text(e->preprocessor, "image_processor_type",
-                    clip ? "CLIPImageProcessor" : "SiglipImageProcessor");
     put_means(e);
     put_placeholder(e, "image_token_index", "<image>");
     config_put_text(e->whole, "vision_feature_select_strategy", clip ? "default" : "full");
     config_put_text(e->whole, "projector_hidden_act", "gelu");
     const struct gguf_entry *layer = config_list(&e->c, "feature_layer", 1);
-    if (e->c.failed) return;
-    cJSON_AddNumberToObject(e->whole, "vision_feature_layer",
-                            layer && layer->count ? gguf_number(layer, 0) : -1);
+    if (!e->c.failed)
+        cJSON_AddNumberToObject(e->whole, "vision_feature_layer",
+                                layer && layer->count ? gguf_number(layer, 0) : -1);
+    config_put_text(e->preprocessor, "image_processor_type",
+                    next   ? "LlavaNextImageProcessor"
+                    : clip ? "CLIPImageProcessor"
+                           : "SiglipImageProcessor");
+    if (!next) return;
+    config_put_text(e->whole, "model_type", "llava_next");
+    cJSON_SetValuestring(json_get(e->whole, "architectures")->child,
+                         "LlavaNextForConditionalGeneration");
+    // Pairs of width and height in the file, of height and width in Hugging Face's list.
+    const struct gguf_entry *list = config_list(&e->c, "image_grid_pinpoints", 1000);
+    if (list && list->count % 2)
+        config_refuse(&e->c, "'%s' has %llu numbers, which are not pairs", grids_key,
+                      (unsigned long long)list->count);
+    if (e->c.failed || !list || !list->count) return;
+    cJSON *grids = cJSON_AddArrayToObject(e->whole, "image_grid_pinpoints");
+    for (uint64_t i = 0; i + 1 < list->count; i += 2)
+        cJSON_AddItemToArray(grids,
+                             cJSON_CreateDoubleArray(
+                                 (double[]){ gguf_number(list, i + 1), gguf_number(list, i) }, 2));
 }
 
 static const struct gguf_name llava_outer[] = {
@@ -105,48 +145,6 @@ static const struct gguf_name llava_block[] = {
     { "ffn_down", "mlp.fc2", PLAIN },
     { 0 },
 };
-
-// --- LLaVA-Next ----------------------------------------------------------------------------------
-
-static const char grids_key[] = "clip.vision.image_grid_pinpoints";
-
-static bool has_newline(const struct gguf *f)
-{
-    return gguf_find(f, "model.image_newline") || gguf_find(f, "v.image_newline");
-}
-
-// Pictures are cut into tiles.
-static bool is_llava_next(const struct gguf *f)
-{
-    const struct gguf_entry *grids = gguf_entry(f, grids_key);
-    const char *merge = gguf_text(f, "clip.vision.mm_patch_merge_type");
-    return has_newline(f) || (grids && grids->type == GGUF_LIST && grids->count) ||
-           (merge && !strncmp(merge, "spatial", 7));
-}
-
-static void read_llava_next(struct encoder_config *e)
-{
-    if (!has_newline(e->c.file))
-        config_refuse(&e->c, "it cuts pictures into tiles (LLaVA-Next), but its tensor "
-                             "'model.image_newline' is missing");
-    else if (!has_tensor(e, "v.class_embd"))
-        config_refuse(&e->c, "it cuts pictures into tiles for SigLIP (LLaVA-OneVision): as GGUF "
-                             "only LLaVA-Next is supported, with CLIP; open the model's folder "
-                             "instead");
-    read_llava(e);
-    config_put_text(e->preprocessor, "image_processor_type", "LlavaNextImageProcessor");
-    // Pairs of width and height in the file, of height and width in Hugging Face's list.
-    const struct gguf_entry *list = config_list(&e->c, "image_grid_pinpoints", 1000);
-    if (list && list->count % 2)
-        config_refuse(&e->c, "'%s' has %llu numbers, which are not pairs", grids_key,
-                      (unsigned long long)list->count);
-    if (e->c.failed || !list || !list->count) return;
-    cJSON *grids = cJSON_AddArrayToObject(e->whole, "image_grid_pinpoints");
-    for (uint64_t i = 0; i + 1 < list->count; i += 2)
-        cJSON_AddItemToArray(grids,
-                             cJSON_CreateDoubleArray(
-                                 (double[]){ gguf_number(list, i + 1), gguf_number(list, i) }, 2));
-}
 
 // --- Qwen2.5-VL ----------------------------------------------------------------------------------
 
@@ -384,18 +382,6 @@ static const char *const kimi_texts[] = { "deepseek2", NULL };
 static const char *const glm_texts[] = { "glm4", NULL };
 
 const struct gguf_encoder gguf_encoders[] = {
-    {
-        .type = "mlp",
-        .is = is_llava_next,
-        .architecture = "LlavaNextForConditionalGeneration",
-        .model_type = "llava_next",
-        .place = { "language_model.model.", "language_model." },
-        .outer = llava_outer,
-        .blocks = "vision_tower.vision_model.encoder.layers.",
-        .block = llava_block,
-        .last = "mm.2.weight",
-        .read = read_llava_next,
-    },
     {
         .type = "mlp",
         .architecture = "LlavaForConditionalGeneration",

@@ -101,7 +101,6 @@ struct encoder_config {
 struct gguf_encoder {
     const char *type;                      // clip.projector_type
     const char *also;                      // the name in earlier files; NULL: none
-    bool (*is)(const struct gguf *mmproj); // tells apart encoders with one type; NULL: accepts all
     const char *const *texts;              // architectures of language models; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level

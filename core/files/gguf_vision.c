@@ -26,12 +26,11 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct e
     if (!type) type = "mlp";
     struct buf known = { 0 };
     for (const struct gguf_encoder *e = gguf_encoders; e->type; e++) {
-        const bool same = !strcmp(type, e->type) || (e->also && !strcmp(type, e->also));
-        if (same && (!e->is || e->is(mmproj))) {
+        if (!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) {
             buf_release(&known);
             return e;
         }
-        if (!e->is) buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
+        buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
     }
     err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
             known.data);

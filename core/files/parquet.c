@@ -207,7 +207,7 @@ static int check_chunks(const struct parquet *p, uint64_t footer, struct err *er
         for (size_t k = 0; k < p->leaf_count; k++) {
             const struct parquet_chunk *c = &p->groups[i].chunks[k];
             if (c->at > footer || c->size > footer - c->at) {
-                broken(p, "pages are beyond its end", err);
+                err_set(err, "its pages are beyond the end of the file");
                 parquet_err_in(p, k, err);
                 return -1;
             }
