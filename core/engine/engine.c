@@ -13,7 +13,6 @@
 #include "core/model/companions.h"
 #include "core/model/small.h"
 #include "core/model/unread.h"
-#include "core/model/unused.h"
 
 // Progress of file readers that have no engine.
 static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)

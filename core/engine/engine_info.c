@@ -10,7 +10,6 @@
 #include "core/files/safetensors.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
-#include "core/model/unused.h"
 #include "core/probes/results.h"
 
 void engine_info(const struct engine *e, struct event_info *info)

@@ -105,6 +105,16 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
     if (bias) bind_widened(b, &w->bias, out, name);
 }
 
+void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const char *format, ...)
+{
+    char norm[NAME_SIZE], name[NAME_SIZE + 8];
+    FULL_NAME(b, norm, format);
+    snprintf(name, sizeof name, "%s.weight", norm);
+    bind_widened(b, &w->gain, n, name);
+    snprintf(name, sizeof name, "%s.bias", norm);
+    if (bias) bind_widened(b, &w->bias, n, name);
+}
+
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
 {

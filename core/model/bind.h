@@ -15,6 +15,8 @@
 #include "core/files/checkpoint.h"
 #include "core/model/weights.h"
 
+struct norm;
+
 struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // before every name
@@ -41,6 +43,9 @@ void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *fo
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
+// NAME.weight and, with `bias`, NAME.bias [n].
+void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 // A matrix that is a part of the tensor `whole`, under a name of its own.
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)

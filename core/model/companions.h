@@ -16,4 +16,12 @@ char *companions_template(const struct model *m);
 char *companions_preprocessor(const struct model *m); // of a model that sees
 char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
+// Notices of requests that vlmsh does not follow: penalties of generation_config.json, steps of
+// preprocessor_config.json, a tied head (core/model/unused.c). free() each.
+enum { UNUSED_MOST = 3 };
+int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
+// The sampling that the files recommend, "temperature 0.6, top_p 0.9", a row of /info; NULL: none.
+// The caller frees it.
+char *unused_generation(const struct model *m);
+
 #endif

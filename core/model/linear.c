@@ -1,4 +1,4 @@
-// core/model/linear.c -- a linear layer: weight, bias, LoRA.
+// core/model/linear.c -- a linear layer: weight, bias, LoRA; a norm.
 #include "core/model/linear.h"
 
 #include "core/ops/ops.h"
@@ -124,4 +124,11 @@ void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int
     for (int i = 0; i < parts; i++)
         part[i] = op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), i * rows, rows),
                             graph_rows(g, graph_weight(&w->bias), i * rows, rows));
+}
+
+struct tensor *norm_forward(struct graph *g, struct tensor *x, const struct norm *w, double eps)
+{
+    struct tensor *gain = graph_weight(&w->gain), *bias = graph_weight(&w->bias);
+    if (!gain) return x;
+    return bias ? op_layernorm(g, x, gain, bias, (float)eps) : op_rmsnorm(g, x, gain, (float)eps);
 }

@@ -1,4 +1,4 @@
-// core/model/linear.h -- a linear layer: weight, bias, LoRA.
+// core/model/linear.h -- a linear layer: weight, bias, LoRA; a norm.
 //
 //   struct tensor *q = linear_forward(g, x, &w->q);   // [N,in] -> [N,out]
 #ifndef CORE_MODEL_LINEAR_H
@@ -20,6 +20,11 @@ struct linear {
     double share;         // of the decoder's rows, for which it is computed
 };
 
+// LayerNorm with a bias, RMSNorm without.
+struct norm {
+    struct tensor gain, bias; // [D]; bias data NULL: RMSNorm; gain data NULL: no norm
+};
+
 // y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
 // Zeros that only carry gradients back, when y is not read.
@@ -32,5 +37,7 @@ void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int
                   struct tensor **part);
 // Part `part` of the columns of y[N, parts*M]: [N, M].
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
+// x[N,D] normalised; x itself if there is no norm.
+struct tensor *norm_forward(struct graph *g, struct tensor *x, const struct norm *w, double eps);
 
 #endif

@@ -14,7 +14,6 @@
 #define CORE_MODEL_LINEAR_ROWS_H
 
 #include "core/model/linear.h"
-#include "core/model/norm.h"
 
 struct linear_rows {
     struct tensor *plain;      // [N,K], or

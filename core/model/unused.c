@@ -1,5 +1,5 @@
-// core/model/unused.c -- keys of files beside the weights that are not followed (unused.h).
-#include "core/model/unused.h"
+// core/model/unused.c -- keys of files beside the weights that are not followed.
+#include "core/model/companions.h"
 
 #include <stdlib.h>
 #include <string.h>

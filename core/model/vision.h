@@ -12,8 +12,8 @@
 #define CORE_MODEL_VISION_H
 
 #include "core/graph/hooks.h"
+#include "core/model/bind.h"
 #include "core/model/linear.h"
-#include "core/model/norm.h"
 #include "core/picture/preprocess.h"
 #include "kernels/backend.h"
 
@@ -129,6 +129,10 @@ extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
 
 // --- config --------------------------------------------------------------------------------------
+
+// The usual defaults of a picture processor: all switches but `crop`, bicubic, mean and deviation
+// 0.5, white border; squares of the encoder, if it has a fixed size.
+struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit);
 
 // The kind that the object names by its model_type; json NULL or without a model_type: CLIP.
 const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);

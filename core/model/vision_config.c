@@ -63,6 +63,23 @@ int vision_config_read(struct vision_config *v, const struct vision_kind *kind, 
     return kind->read(v, json, err);
 }
 
+struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit)
+{
+    return (struct picture_config){ .fit = fit,
+                                    .resize = true,
+                                    .rescale = true,
+                                    .normalize = true,
+                                    .flatten = true,
+                                    .shortest = v->image_size,
+                                    .width = v->image_size,
+                                    .height = v->image_size,
+                                    .resample = RESAMPLE_BICUBIC,
+                                    .rescale_factor = 1 / 255.0,
+                                    .mean = { 0.5F, 0.5F, 0.5F },
+                                    .std = { 0.5F, 0.5F, 0.5F },
+                                    .background = { 255, 255, 255 } };
+}
+
 int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual, const cJSON *json,
                       struct err *err)
 {

@@ -105,18 +105,9 @@ static int check_merge(const struct vision_config *v, const cJSON *json, struct 
 static int moon_read_pictures(struct picture_config *p, const struct vision_config *v,
                               const cJSON *json, struct err *err)
 {
-    *p = (struct picture_config){ .fit = FIT_PATCHES,
-                                  .resize = true,
-                                  .rescale = true,
-                                  .normalize = true,
-                                  .flatten = true,
-                                  .patch = v->patch,
-                                  .multiple = v->patch * v->merge,
-                                  .resample = RESAMPLE_BICUBIC,
-                                  .rescale_factor = 1 / 255.0,
-                                  .mean = { 0.5F, 0.5F, 0.5F },
-                                  .std = { 0.5F, 0.5F, 0.5F },
-                                  .background = { 255, 255, 255 } };
+    *p = vision_picture_defaults(v, FIT_PATCHES);
+    p->patch = v->patch;
+    p->multiple = v->patch * v->merge;
     if (picture_config_read_shared(p, json, err) < 0 || read_limits(p, json, err) < 0 ||
         check_merge(v, json, err) < 0)
         return -1;

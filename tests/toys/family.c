@@ -192,8 +192,5 @@ const struct family family_toy = {
     .architectures = (const char *const[]){ "ToyForCausalLM", NULL },
     .model_types = (const char *const[]){ "toy", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

@@ -19,8 +19,5 @@ const struct family family_deepseek_v3 = {
     .architectures = (const char *const[]){ "DeepseekV3ForCausalLM", NULL },
     .model_types = (const char *const[]){ "deepseek_v3", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

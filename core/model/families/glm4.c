@@ -25,8 +25,5 @@ const struct family family_glm4 = {
                                         "Glm4MoeLiteForCausalLM", NULL },
     .model_types = (const char *const[]){ "glm4", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

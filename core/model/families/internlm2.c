@@ -35,8 +35,5 @@ const struct family family_internlm2 = {
     .architectures = (const char *const[]){ "InternLM2ForCausalLM", NULL },
     .model_types = (const char *const[]){ "internlm2", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

@@ -56,23 +56,12 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 
 struct picture_config internvl_picture(const struct vision_config *v)
 {
-    return (struct picture_config){
-        .fit = FIT_EXACT,
-        .resize = true,
-        .rescale = true,
-        .normalize = true,
-        .flatten = true,
-        .width = v->image_size,
-        .height = v->image_size,
-        .resample = RESAMPLE_BICUBIC,
-        .rescale_factor = 1 / 255.0,
-        .mean = { 0.485f, 0.456f, 0.406f },
-        .std = { 0.229f, 0.224f, 0.225f },
-        .background = { 255, 255, 255 },
-        .min_tiles = 1,
-        .max_tiles = 1,
-        .thumbnail = true,
-    };
+    struct picture_config p = vision_picture_defaults(v, FIT_EXACT);
+    memcpy(p.mean, (const float[3]){ 0.485f, 0.456f, 0.406f }, sizeof p.mean);
+    memcpy(p.std, (const float[3]){ 0.229f, 0.224f, 0.225f }, sizeof p.std);
+    p.min_tiles = p.max_tiles = 1;
+    p.thumbnail = true;
+    return p;
 }
 
 // "crop_to_patches" is not read: the arguments of the processor's call override it.

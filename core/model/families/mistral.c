@@ -20,8 +20,5 @@ const struct family family_mistral = {
     .architectures = (const char *const[]){ "MistralForCausalLM", NULL },
     .model_types = (const char *const[]){ "mistral", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

@@ -19,8 +19,5 @@ const struct family family_qwen2 = {
     .architectures = (const char *const[]){ "Qwen2ForCausalLM", NULL },
     .model_types = (const char *const[]){ "qwen2", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

@@ -21,8 +21,5 @@ const struct family family_qwen3 = {
     .relatives = (const char *const[]){ "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", NULL },
     .model_types = (const char *const[]){ "qwen3", NULL },
     .decoder = &decoder,
-    .configure = text_configure,
-    .bind = text_bind,
-    .part = text_part,
-    .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" },
+    TEXT_FAMILY,
 };

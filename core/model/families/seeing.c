@@ -92,22 +92,8 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
 struct picture_config seeing_picture_defaults(const struct vision_config *v, const char *type)
 {
     bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));
-    struct picture_config p = {
-        .fit = clip ? FIT_SHORTEST_CROP : FIT_EXACT,
-        .resize = true,
-        .crop = clip,
-        .rescale = true,
-        .normalize = true,
-        .flatten = true,
-        .shortest = v->image_size,
-        .width = v->image_size,
-        .height = v->image_size,
-        .resample = RESAMPLE_BICUBIC,
-        .rescale_factor = 1 / 255.0,
-        .mean = { 0.5f, 0.5f, 0.5f },
-        .std = { 0.5f, 0.5f, 0.5f },
-        .background = { 255, 255, 255 },
-    };
+    struct picture_config p = vision_picture_defaults(v, clip ? FIT_SHORTEST_CROP : FIT_EXACT);
+    p.crop = clip;
     if (clip) {
         memcpy(p.mean, picture_clip_mean, sizeof p.mean);
         memcpy(p.std, picture_clip_std, sizeof p.std);
