@@ -40,19 +40,13 @@ static void begin_answers(struct answers *a)
     table_begin(&a->table, "answers", "number#|id|kind|score#|answer|reference|question");
 }
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 static int add_answer(void *self, const struct event_score *s, struct err *err)
 {
     struct answers *a = self;
     tally_add(&a->scores, s->score);
     if (a->wrong && s->score > 0) return 0;
     a->chosen++;
-    const char *const texts[] = { or_empty(s->answer), or_empty(s->reference),
-                                  or_empty(s->prompt) };
+    const char *const texts[] = { s->answer, s->reference, s->prompt };
     if (a->csv) {
         fprintf(a->csv, "%" PRId64 ",", s->index);
         csv_text(a->csv, s->id, ',');
@@ -61,9 +55,8 @@ static int add_answer(void *self, const struct event_score *s, struct err *err)
         for (int i = 0; i < 3; i++) csv_text(a->csv, texts[i], i < 2 ? ',' : '\n');
     } else if (a->shown < SHOWN) {
         a->shown++;
-        table_row(&a->table, "%" PRId64 "|%s|%s|%.4g", s->index, or_empty(s->id),
-                  or_empty(s->group), s->score);
-        for (int i = 0; i < 3; i++) table_add(&a->table, "%s", texts[i]);
+        table_row(&a->table, "%" PRId64 "|%s|%s|%.4g|%s|%s|%s", s->index, s->id, s->group, s->score,
+                  texts[0], texts[1], texts[2]);
     }
     return 0;
 }

@@ -155,7 +155,7 @@ static void topic_sets(const struct shell *shell)
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)
             table_row(&t, "%s|%s|%s|%d|%s|%s|%s", s->name, w->suite, w->prompt, w->max_tokens,
-                      w->metric, w->total ? w->total->name : "", w->source);
+                      w->metric, w->total ? w->total->name : NULL, w->source);
     table_emit(&t, shell->sinks);
 }
 
@@ -171,7 +171,7 @@ static void topic_taps(const struct shell *shell)
             if (placeholder) p++;
             buf_putc(&name, placeholder && *p == 'L' ? 'K' : *p);
         }
-        table_row(&t, "%s|%s", name.data ? name.data : "", tap->help);
+        table_row(&t, "%s|%s", name.data, tap->help);
         buf_release(&name);
     }
     table_emit(&t, shell->sinks);

@@ -151,7 +151,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
         if (store_preset_read(shell->store, own.list[i], &v, NULL) == 0)
             for (size_t k = 0; k < v.count; k++)
                 buf_printf(&b, "%s%s=%s", k ? " " : "", v.list[k].key, v.list[k].value);
-        table_row(&t, "%s|own|%s", own.list[i], b.data ? b.data : "");
+        table_row(&t, "%s|own|%s", own.list[i], b.data);
         buf_release(&b);
         preset_values_release(&v);
     }

@@ -81,11 +81,10 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     if (store_list(shell->store, &rows, &count, err) < 0) return -1;
     table_begin(&t, "sessions", "name|model|began|ended|turns#|pictures#|title");
     for (size_t i = 0; i < count; i++) {
-        table_row(&t, "%s|%s", text_or_empty(rows[i].name), text_or_empty(rows[i].model));
+        table_row(&t, "%s|%s", rows[i].name, rows[i].model);
         table_take(&t, time_text(rows[i].began, "%Y-%m-%d %H:%M"));
         table_take(&t, time_text(rows[i].ended, "%Y-%m-%d %H:%M"));
-        table_row(&t, "%" PRId64 "|%" PRId64 "|%s", rows[i].turns, rows[i].pictures,
-                  text_or_empty(rows[i].title));
+        table_row(&t, "%" PRId64 "|%" PRId64 "|%s", rows[i].turns, rows[i].pictures, rows[i].title);
     }
     table_emit(&t, shell->sinks);
     for (size_t i = 0; i < count; i++) emit_row(shell, &rows[i]);

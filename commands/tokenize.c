@@ -63,9 +63,9 @@ static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *
         struct table_builder table;
         table_begin(&table, "tokens", "place#|id#|token|special");
         for (size_t i = 0; i < ids.count; i++) {
-            const char *token = tokenizer_token(t, ids.data[i]);
-            table_row(&table, "%zu|%d|%s|%s", i, (int)ids.data[i], token ? token : "",
-                      tokenizer_is_special(t, ids.data[i]) ? "yes" : "");
+            const int32_t id = ids.data[i];
+            table_row(&table, "%zu|%d|%s|%s", i, (int)id, tokenizer_token(t, id),
+                      tokenizer_is_special(t, id) ? "yes" : "");
         }
         table_emit(&table, shell->sinks);
     }

@@ -121,10 +121,11 @@ void table_row(struct table_builder *t, const char *format, ...)
         char *form = xstrndup(p, (size_t)(kind - p) + strspn(kind, "lz") + 1);
         p += strlen(form);
         // NOLINTBEGIN(bugprone-branch-clone): the types of va_arg differ
+        const char *string = *kind == 's' ? va_arg(args, const char *) : NULL;
         if (*kind == '%')
             buf_putc(&cell, '%');
         else if (*kind == 's')
-            buf_printf(&cell, form, va_arg(args, const char *));
+            buf_printf(&cell, form, string ? string : "");
         else if (strchr("efg", *kind))
             buf_printf(&cell, form, va_arg(args, double));
         else if (*kind == 'l' || *kind == 'z')

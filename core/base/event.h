@@ -233,7 +233,7 @@ void table_begin(struct table_builder *t, const char *name, const char *columns)
 void table_add(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void table_take(struct table_builder *t, char *text); // adds a cell and frees it later
-// Adds the cells between the | of the format.
+// Adds the cells between the | of the format; a string may be NULL: "".
 void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Emits and frees it.

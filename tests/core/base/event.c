@@ -32,9 +32,11 @@ static void rows_are_split_into_cells(void **state)
     table_row(&t, "%d|%.2f|%s", -1, 0.5, "a|b%d");
     table_row(&t, "%" PRId64 "|%.3g%%|plain", INT64_C(1) << 40, 12.5);
     table_row(&t, "%zu of %d||%-3s", (size_t)7, 8, "x");
+    const char *volatile none = NULL;
+    table_row(&t, "1|2|%s", none);
     table_emit(&t, &sinks);
     assert_string_equal(b.data, "norms: layer#, mean |x|#, kind / -1, 0.50, a|b%d / 1099511627776, "
-                                "12.5%, plain / 7 of 8, , x  ");
+                                "12.5%, plain / 7 of 8, , x   / 1, 2, ");
     buf_release(&b);
 }
 
