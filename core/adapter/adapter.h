@@ -46,7 +46,7 @@ struct adapter {
     char *base; // base model according to its config; "" when unknown
     struct model *model;
     struct adapter_entry *list; // core/adapter/adapter_entry.h
-    size_t count, capacity;
+    size_t count;
     int64_t unused;       // number of tensors skipped because their model part is not computed
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // targets without tensors in the file

@@ -128,10 +128,7 @@ static int take_beside(const struct reading *r, const struct weight *w, take_fn 
 
 static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind, const char *name)
 {
-    if (a->count == a->capacity) {
-        a->capacity = a->capacity ? 2 * a->capacity : 64;
-        a->list = xreallocarray(a->list, a->capacity, sizeof *a->list);
-    }
+    if (a->count % 256 == 0) a->list = xreallocarray(a->list, a->count + 256, sizeof *a->list);
     struct adapter_entry *e = &a->list[a->count++];
     *e = (struct adapter_entry){ .kind = kind, .name = xstrdup(name) };
     return e;

@@ -47,7 +47,7 @@ struct writing {
     bool peft;               // PEFT's files are needed
     enum dtype type;         // of the numbers in the file
     struct output *outputs;
-    size_t output_count, output_capacity;
+    size_t output_count;
 };
 
 static bool is_norm(const char *module)
@@ -163,27 +163,21 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
     return true;
 }
 
-static void add_alternative(struct buf *b, const struct writing *w, enum model_part_kind part,
-                            const struct names *leaves, const char *module)
-{
-    if (b->length) buf_putc(b, '|');
-    for (size_t i = 0, n = common_prefix(w, part); i < n; i++)
-        buf_printf(b, "%s%c", module[i] == '.' ? "\\" : "", module[i]);
-    buf_puts(b, "(.*\\.)?(");
-    for (size_t i = 0; i < leaves->count; i++) buf_printf(b, "%s%s", i ? "|" : "", leaves->list[i]);
-    buf_putc(b, ')');
-}
-
 // An expression for the targets if they are all modules of those names, else NULL.
 static char *target_expression(const struct writing *w)
 {
     struct buf b = { 0 };
     bool whole = true;
-    for (int part = 0; part < MODEL_PARTS; part++) {
+    for (enum model_part_kind part = 0; part < MODEL_PARTS; part++) {
         struct names leaves = { 0 };
         const char *module = NULL;
-        whole &= target_leaves(w, (enum model_part_kind)part, &leaves, &module);
-        if (module) add_alternative(&b, w, (enum model_part_kind)part, &leaves, module);
+        whole &= target_leaves(w, part, &leaves, &module);
+        if (module && b.length) buf_putc(&b, '|');
+        for (size_t i = 0, n = module ? common_prefix(w, part) : 0; i < n; i++)
+            buf_printf(&b, "%s%c", module[i] == '.' ? "\\" : "", module[i]);
+        for (size_t i = 0; i < leaves.count; i++)
+            buf_printf(&b, "%s%s", i ? "|" : "(.*\\.)?(", leaves.list[i]);
+        if (module) buf_putc(&b, ')');
         names_release(&leaves);
     }
     if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's word for none
@@ -207,13 +201,6 @@ static cJSON *target_modules(const struct writing *w)
     return json;
 }
 
-static bool inside_another(const struct names *modules, const char *module)
-{
-    for (size_t i = 0; i < modules->count; i++)
-        if (strcmp(module, modules->list[i]) != 0 && lies_in(module, modules->list[i])) return true;
-    return false;
-}
-
 // Modules with a trained tensor, except modules inside another one.
 static cJSON *modules_to_save(const struct writing *w)
 {
@@ -224,9 +211,13 @@ static cJSON *modules_to_save(const struct writing *w)
         if (saved_as_head(w, s)) names_add(&modules, head_name(w), NULL);
     }
     cJSON *json = modules.count ? cJSON_CreateArray() : cJSON_CreateNull();
-    for (size_t i = 0; i < modules.count; i++)
-        if (!inside_another(&modules, modules.list[i]))
-            cJSON_AddItemToArray(json, cJSON_CreateString(modules.list[i]));
+    for (size_t i = 0; i < modules.count; i++) {
+        const char *module = modules.list[i];
+        bool inside = false;
+        for (size_t k = 0; k < modules.count; k++)
+            inside |= k != i && lies_in(module, modules.list[k]);
+        if (!inside) cJSON_AddItemToArray(json, cJSON_CreateString(module));
+    }
     names_release(&modules);
     return json;
 }
@@ -289,10 +280,8 @@ static int write_config(const struct writing *w, const char *folder, struct err 
 static void add_output(struct writing *w, const struct tensor *t, int rank, const int64_t *shape,
                        char *key)
 {
-    if (w->output_count == w->output_capacity) {
-        w->output_capacity = w->output_capacity ? 2 * w->output_capacity : 64;
-        w->outputs = xreallocarray(w->outputs, w->output_capacity, sizeof *w->outputs);
-    }
+    if (w->output_count % 256 == 0)
+        w->outputs = xreallocarray(w->outputs, w->output_count + 256, sizeof *w->outputs);
     w->outputs[w->output_count++] = (struct output){ key, t, rank, shape, w->type };
 }
 

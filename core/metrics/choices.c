@@ -95,13 +95,6 @@ static int choice_of_text(const struct metric_case *c, const char *text)
     return right;
 }
 
-static int choice_of_number(const char *text, size_t count)
-{
-    char *end;
-    const long n = strtol(text, &end, 10);
-    return isdigit((unsigned char)*text) && !*end && (size_t)n < count ? (int)n : -1;
-}
-
 bool choices_by_label(const struct metric_case *c)
 {
     return c->right >= 0 || (c->reference_count && choice_of_text(c, c->references[0]) < 0);
@@ -118,7 +111,10 @@ int choices_right(const struct metric_case *c, struct err *err)
     const char *text = c->references[0];
     int right = choice_of_text(c, text);
     if (right < 0) right = choices_letter(text, (int)c->choice_count);
-    if (right < 0) right = choice_of_number(text, c->choice_count);
+    char *end;
+    const long number = strtol(text, &end, 10);
+    if (right < 0 && isdigit((unsigned char)*text) && !*end && (size_t)number < c->choice_count)
+        right = (int)number;
     if (right < 0) return err_set(err, "the answer '%.100s' is not one of the choices", text);
     return right;
 }

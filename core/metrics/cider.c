@@ -23,8 +23,7 @@ static const double sigma = 6;
 // Counts of the n-grams of one text for one n.
 struct counts {
     struct names names;
-    double *count; // [names.count]
-    size_t capacity;
+    double *count; // [names.capacity]
 };
 
 static void counts_release(struct counts *c)
@@ -35,12 +34,11 @@ static void counts_release(struct counts *c)
 
 static void counts_add(struct counts *c, const char *gram)
 {
+    const size_t capacity = c->names.capacity;
     bool known;
     const size_t i = names_add(&c->names, gram, &known);
-    if (i >= c->capacity) {
-        c->capacity = c->capacity ? 2 * c->capacity : 32;
-        c->count = xreallocarray(c->count, c->capacity, sizeof *c->count);
-    }
+    if (c->names.capacity != capacity)
+        c->count = xreallocarray(c->count, c->names.capacity, sizeof *c->count);
     c->count[i] = known ? c->count[i] + 1 : 1;
 }
 

@@ -18,11 +18,6 @@ static bool is_apostrophe(int32_t c)
     return c == '\'' || c == APOSTROPHE;
 }
 
-static bool is_lower(int32_t c)
-{
-    return c > 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_LL;
-}
-
 // Whether the letter at p is a word of its own, but not the article "A" or the word "I". In "I'm",
 // "A-frame" and "l'A" it is not; 'A' in quotes is.
 static bool is_own_word(const int32_t *p)
@@ -32,15 +27,7 @@ static bool is_own_word(const int32_t *p)
     if (choices_joins(p[1])) return false;
     if ((p[1] == '-' || is_apostrophe(p[1])) && choices_joins(p[2])) return false;
     const bool word = *p == 'A' || *p == 'I' || *p == 'a' || *p == 'i';
-    return !word || p[1] != ' ' || !is_lower(p[2]);
-}
-
-// The first capital that is a word of its own; -1.
-static int find_letter(const int32_t *p, int count)
-{
-    for (; *p; p++)
-        if (*p >= 'A' && *p < 'A' + count && is_own_word(p)) return *p - 'A';
-    return -1;
+    return !word || p[1] != ' ' || p[2] <= 0 || utf8proc_category(p[2]) != UTF8PROC_CATEGORY_LL;
 }
 
 // Returns the position after `word` (in lower case) at p, ignoring the case of Latin letters; NULL
@@ -135,7 +122,8 @@ static int read_letter(const struct metric_case *c, int count)
     int n = choices_letter(c->answer, count);
     int32_t *points = choices_points(c->answer), *p = points + 1;
     if (n < 0) n = find_named(p, count);
-    if (n < 0) n = find_letter(p, count);
+    for (const int32_t *q = p; *q && n < 0; q++) // the first capital that is a word of its own
+        if (*q >= 'A' && *q < 'A' + count && is_own_word(q)) n = *q - 'A';
     if (n < 0) n = find_small(p, count);
     free(points);
     return n < 0 && !choices_are_letters(c) ? find_text(c) : n;

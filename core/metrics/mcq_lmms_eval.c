@@ -28,13 +28,6 @@ static void offer(struct ranking *best, int letter, enum place place, size_t at)
     *best = (struct ranking){ letter, rank, at };
 }
 
-static void offer_last(struct ranking *best, int letter, enum place place, const char *text,
-                       const char *part)
-{
-    const size_t at = python_find_last(text, part);
-    if (at != SIZE_MAX) offer(best, letter, place, at);
-}
-
 static void offer_phrases(struct ranking *best, struct scratch *s, const char *text, int count)
 {
     static const char *const phrases[] = {
@@ -116,9 +109,12 @@ static int rank_letters(struct scratch *s, const char *answer, int count)
             offer_ends(&best, python_strip(s, text, NULL), strlen(text), count);
             if (best.rank != FALLBACK) break;
         }
-        for (int i = 0; i < count; i++)
-            offer_last(&best, i, forms[f].place, text,
-                       scratch_printf(s, "%s%c%s", forms[f].before, 'A' + i, forms[f].after));
+        for (int i = 0; i < count; i++) {
+            const char *part =
+                scratch_printf(s, "%s%c%s", forms[f].before, 'A' + i, forms[f].after);
+            const size_t at = python_find_last(text, part);
+            if (at != SIZE_MAX) offer(&best, i, forms[f].place, at);
+        }
     }
     return best.letter;
 }

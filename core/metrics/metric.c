@@ -50,24 +50,22 @@ void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other
 
 static const double z = 1.959963984540054; // 97.5% of the normal distribution lie below
 
-// E. B. Wilson, 1927: the shares p for which the one seen is within z standard errors of p. At the
-// ends the two terms are equal but for their rounding.
-static void wilson(double share, double n, double *low, double *high)
+void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
+                     double *high)
 {
+    const double n = (double)t->scores.count, share = fmin(1, fmax(0, t->scores.mean));
+    *low = *high = NAN;
+    if (t->scores.count < (m->graded ? 2 : 1)) return;
+    if (m->graded) {
+        const double half = z * sqrt(t->scores.squares / (n - 1) / n);
+        *low = fmax(0, t->scores.mean - half); // no score is negative
+        *high = t->scores.mean + half;
+        return;
+    }
+    // E. B. Wilson, 1927: the shares p for which the one seen is within z standard errors of p. At
+    // the ends the two terms are equal but for their rounding.
     const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
     const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
     *low = share <= 0 ? 0 : fmax(0, centre - half);
     *high = share >= 1 ? 1 : fmin(1, centre + half);
-}
-
-void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
-                     double *high)
-{
-    const double n = (double)t->scores.count;
-    *low = *high = NAN;
-    if (!m->graded && t->scores.count) wilson(fmin(1, fmax(0, t->scores.mean)), n, low, high);
-    if (!m->graded || t->scores.count < 2) return;
-    const double half = z * sqrt(t->scores.squares / (n - 1) / n);
-    *low = fmax(0, t->scores.mean - half); // no score is negative
-    *high = t->scores.mean + half;
 }

@@ -72,13 +72,6 @@ static bool has_open_thinking(const char *text)
     return false;
 }
 
-static bool has_thinking(const char *text)
-{
-    for (size_t i = 0; i < TAGS; i++)
-        if (strstr(text, thinking_tags[i].close)) return true;
-    return has_open_thinking(text);
-}
-
 // --- marks of the answer -------------------------------------------------------------------------
 
 // The text between the first pair of tags, stripped; `open`: also the text after an opening tag
@@ -161,6 +154,8 @@ const char *suite_answer(struct scratch *s, enum suite suite, const struct metri
                          const char *answer, enum thinking thinking, enum thought *thought)
 {
     const char *whole = m->extract ? m->extract(s, answer) : answer, *text = whole;
+    bool thinks = has_open_thinking(whole);
+    for (size_t i = 0; i < TAGS; i++) thinks |= strstr(whole, thinking_tags[i].close) != NULL;
     if (thinking == THINKING_KEEP)
         text = whole;
     else if (suite == SUITE_OWN || (suite == SUITE_LLAVA && thinking == THINKING_STRIP))
@@ -174,6 +169,6 @@ const char *suite_answer(struct scratch *s, enum suite suite, const struct metri
     else if (strcmp(python_strip(s, text, NULL), python_strip(s, whole, NULL)) != 0)
         *thought = THOUGHT_REMOVED;
     else
-        *thought = has_thinking(whole) ? THOUGHT_KEPT : THOUGHT_NONE;
+        *thought = thinks ? THOUGHT_KEPT : THOUGHT_NONE;
     return suite == SUITE_VLMEVALKIT && python_is_missing(text) ? "nan" : text;
 }

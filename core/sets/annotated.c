@@ -113,11 +113,9 @@ static int each(struct coco *c, const struct json_parts *p, const char *key,
 static int read_coco(struct annotated *a, const struct json_parts *p, struct err *err)
 {
     struct coco c = { .a = a };
-    const int status = each(&c, p, "categories", take_category, err) < 0 ||
-                               each(&c, p, "images", take_image, err) < 0 ||
-                               each(&c, p, "annotations", take_instance, err) < 0
-                           ? -1
-                           : 0;
+    int status = each(&c, p, "categories", take_category, err);
+    if (status == 0) status = each(&c, p, "images", take_image, err);
+    if (status == 0) status = each(&c, p, "annotations", take_instance, err);
     names_release(&c.categories);
     free(c.number);
     return status;

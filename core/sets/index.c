@@ -6,7 +6,6 @@
 #include "core/sets/index.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,12 +85,6 @@ static void end_field(struct pass *p, uint64_t end)
     p->in_field = p->quoted = p->quote_seen = false;
 }
 
-static void begin_field(struct pass *p)
-{
-    p->field_at = p->at;
-    p->in_field = true;
-}
-
 // `end`: the end of the row without its line end.
 static int end_row(struct pass *p, uint64_t end, struct err *err)
 {
@@ -127,7 +120,8 @@ static int pass_byte(struct pass *p, char c, char before, struct err *err)
         return err_set(err, "'%s' has a zero byte in %s: it is damaged, or not a text", p->x->path,
                        p->header ? "its first line" : "its column \"index\"");
     if (!p->in_field) {
-        begin_field(p);
+        p->field_at = p->at;
+        p->in_field = true;
         p->quoted = c == '"';
         if (p->quoted) return 0;
     }
@@ -198,15 +192,13 @@ static int pass_file(struct pass *p, struct err *err)
     return status;
 }
 
-static int make(struct set_index *x, struct err *err)
+static void forget(struct set_index *x)
 {
-    struct pass p = { .x = x, .image = -1, .key = -1, .header = true };
-    hash_start(&p.hash);
-    int status = pass_file(&p, err);
-    hash_end(&p.hash, x->hash);
-    buf_release(&p.text);
-    if (status == 0 && !x->count) status = err_set(err, "'%s' contains no rows", x->path);
-    return status;
+    names_release(&x->columns);
+    names_release(&x->keys);
+    free(x->rows);
+    free(x->key_rows);
+    *x = (struct set_index){ .file = x->file, .path = x->path };
 }
 
 // --- keeping it ----------------------------------------------------------------------------------
@@ -232,30 +224,34 @@ static char *kept_path(const char *path)
     return result;
 }
 
-static void describe(struct kept *k, const struct set_index *x, const struct stat *st)
+static struct kept describe(const struct set_index *x, const struct stat *st)
 {
-    *k = (struct kept){ .size = (uint64_t)st->st_size,
-                        .seconds = (uint64_t)st->st_mtim.tv_sec,
-                        .nanoseconds = (uint64_t)st->st_mtim.tv_nsec,
-                        .rows = (uint64_t)x->count,
-                        .columns = x->columns.count,
-                        .keys = x->keys.count };
-    memcpy(k->magic, magic, sizeof magic);
-    memcpy(k->hash, x->hash, sizeof x->hash);
+    struct kept k = { .size = (uint64_t)st->st_size,
+                      .seconds = (uint64_t)st->st_mtim.tv_sec,
+                      .nanoseconds = (uint64_t)st->st_mtim.tv_nsec,
+                      .rows = (uint64_t)x->count,
+                      .columns = x->columns.count,
+                      .keys = x->keys.count };
+    memcpy(k.magic, magic, sizeof magic);
+    memcpy(k.hash, x->hash, sizeof x->hash);
+    return k;
+}
+
+static void put_names(struct buf *b, const struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        buf_add(b, names->list[i], strlen(names->list[i]) + 1);
 }
 
 // Errors are ignored: without the cache, the next run rebuilds the index.
 static void keep(const struct set_index *x, const struct stat *st)
 {
     struct buf b = { 0 }, texts = { 0 };
-    struct kept k;
+    struct kept k = describe(x, st);
     char hex[HASH_HEX], *path = kept_path(x->path);
     struct err ignored;
-    for (size_t i = 0; i < x->columns.count; i++)
-        buf_add(&texts, x->columns.list[i], strlen(x->columns.list[i]) + 1);
-    for (size_t i = 0; i < x->keys.count; i++)
-        buf_add(&texts, x->keys.list[i], strlen(x->keys.list[i]) + 1);
-    describe(&k, x, st);
+    put_names(&texts, &x->columns);
+    put_names(&texts, &x->keys);
     k.texts = texts.length;
     buf_add(&b, &k, sizeof k);
     buf_add(&b, x->rows, (size_t)x->count * sizeof *x->rows);
@@ -273,86 +269,64 @@ static void keep(const struct set_index *x, const struct stat *st)
 static bool take_names(struct names *names, uint64_t count, const char **at, const char *end)
 {
     bool known = false;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && !known; i++) {
         const char *stop = *at < end ? memchr(*at, 0, (size_t)(end - *at)) : NULL;
         if (!stop) return false;
         names_add(names, *at, &known);
-        if (known) return false;
         *at = stop + 1;
     }
-    return true;
+    return !known;
 }
 
-// Whether each row is inside the file, and each picture inside its row.
-static bool rows_fit(const struct set_row *rows, uint64_t count, uint64_t size)
+// Whether each row is inside the file, each picture inside its row, and each key has a row.
+static bool index_fits(const struct set_index *x, uint64_t size)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        const struct set_row *r = &rows[i];
+    for (int64_t i = 0; i < x->count; i++) {
+        const struct set_row *r = &x->rows[i];
         if (r->at > size || r->size > size - r->at || r->size > row_max || r->image_at > r->size ||
             r->image_size > r->size - r->image_at)
             return false;
     }
-    return true;
-}
-
-static bool keys_fit(const int64_t *key_rows, const struct kept *k)
-{
-    for (uint64_t i = 0; i < k->keys; i++)
-        if (key_rows[i] != SET_ROWS && (key_rows[i] < 0 || (uint64_t)key_rows[i] >= k->rows))
+    for (size_t i = 0; i < x->keys.count; i++)
+        if (x->key_rows[i] != SET_ROWS && (x->key_rows[i] < 0 || x->key_rows[i] >= x->count))
             return false;
     return true;
 }
 
 static bool take_kept(struct set_index *x, const char *bytes, size_t size, const struct stat *st)
 {
-    struct kept k, now;
+    const size_t row = sizeof *x->rows, key = sizeof *x->key_rows;
+    struct kept k, now = describe(x, st);
     char hex[HASH_HEX];
     if (size < sizeof k + HASH_HEX) return false;
     memcpy(&k, bytes, sizeof k);
     hash_hex(bytes, size - HASH_HEX, hex);
-    if (memcmp(hex, bytes + size - HASH_HEX, HASH_HEX) != 0) return false;
-    describe(&now, x, st);
     size_t body = size - sizeof k - HASH_HEX;
-    const size_t row = sizeof(struct set_row), key = sizeof *x->key_rows;
-    if (memcmp(k.magic, now.magic, sizeof k.magic) != 0 || k.size != now.size ||
-        k.seconds != now.seconds || k.nanoseconds != now.nanoseconds || !k.rows ||
-        k.rows > body / row || k.keys > k.rows)
+    if (memcmp(hex, bytes + size - HASH_HEX, HASH_HEX) != 0 ||
+        memcmp(&k, &now, offsetof(struct kept, rows)) != 0 || !k.rows || k.rows > body / row ||
+        k.keys > k.rows)
         return false;
     body -= (size_t)k.rows * row;
     if (k.keys > body / key || k.texts != body - (size_t)k.keys * key) return false;
+    const char *at = bytes + sizeof k + (size_t)k.rows * row;
     x->rows = xreallocarray(NULL, (size_t)k.rows, row);
     memcpy(x->rows, bytes + sizeof k, (size_t)k.rows * row);
-    const char *at = bytes + sizeof k + (size_t)k.rows * row;
     x->key_rows = xreallocarray(NULL, (size_t)k.keys + 1, key);
     memcpy(x->key_rows, at, (size_t)k.keys * key);
     at += (size_t)k.keys * key;
     const char *end = at + k.texts;
     x->count = (int64_t)k.rows;
     memcpy(x->hash, k.hash, HASH_HEX - 1);
-    return rows_fit(x->rows, k.rows, k.size) && take_names(&x->columns, k.columns, &at, end) &&
-           take_names(&x->keys, k.keys, &at, end) && at == end && keys_fit(x->key_rows, &k);
-}
-
-static void forget(struct set_index *x)
-{
-    names_release(&x->columns);
-    names_release(&x->keys);
-    free(x->rows);
-    free(x->key_rows);
-    x->rows = NULL;
-    x->key_rows = NULL;
-    x->count = 0;
-    memset(x->hash, 0, sizeof x->hash);
+    return take_names(&x->columns, k.columns, &at, end) && take_names(&x->keys, k.keys, &at, end) &&
+           at == end && index_fits(x, k.size);
 }
 
 static bool read_kept(struct set_index *x, const struct stat *st)
 {
-    char *path = kept_path(x->path);
+    char *path = kept_path(x->path), *bytes = NULL;
     size_t size;
     struct err ignored;
-    if (!path) return false;
-    char *bytes =
-        access(path, F_OK) == 0 ? file_read(path, (size_t)1 << 31, &size, &ignored) : NULL;
+    if (path && access(path, F_OK) == 0) bytes = file_read(path, (size_t)1 << 31, &size, &ignored);
     const bool good = bytes && take_kept(x, bytes, size, st);
     if (!good) forget(x);
     free(bytes);
@@ -372,12 +346,16 @@ int set_index_open(struct set_index *x, const char *path, struct err *err)
     }
     const bool large = st.st_size >= KEEP_FROM;
     x->kept = large && read_kept(x, &st);
-    if (!x->kept && make(x, err) < 0) {
-        set_index_close(x);
-        return -1;
-    }
-    if (large && !x->kept) keep(x, &st);
-    return 0;
+    if (x->kept) return 0;
+    struct pass p = { .x = x, .image = -1, .key = -1, .header = true };
+    hash_start(&p.hash);
+    int status = pass_file(&p, err);
+    hash_end(&p.hash, x->hash);
+    buf_release(&p.text);
+    if (status == 0 && !x->count) status = err_set(err, "'%s' contains no rows", path);
+    if (status == 0 && large) keep(x, &st);
+    if (status < 0) set_index_close(x);
+    return status;
 }
 
 void set_index_close(struct set_index *x)

@@ -18,9 +18,11 @@
 #include "core/sets/set.h"
 
 struct submission {
-    int64_t *index; // [count] samples
-    char **answer;
-    size_t count, room;
+    struct {
+        int64_t index; // of the sample
+        char *answer;
+    } * list; // [count]
+    size_t count;
 };
 
 struct submission *submission_new(void)
@@ -30,21 +32,16 @@ struct submission *submission_new(void)
 
 void submission_add(struct submission *s, int64_t index, const char *answer)
 {
-    if (s->count == s->room) {
-        s->room = s->room ? 2 * s->room : 256;
-        s->index = xreallocarray(s->index, s->room, sizeof *s->index);
-        s->answer = xreallocarray(s->answer, s->room, sizeof *s->answer);
-    }
-    s->index[s->count] = index;
-    s->answer[s->count++] = answer ? xstrdup(answer) : NULL;
+    if (s->count % 1024 == 0) s->list = xreallocarray(s->list, s->count + 1024, sizeof *s->list);
+    s->list[s->count].index = index;
+    s->list[s->count++].answer = answer ? xstrdup(answer) : NULL;
 }
 
 void submission_free(struct submission *s)
 {
     if (!s) return;
-    for (size_t i = 0; i < s->count; i++) free(s->answer[i]);
-    free(s->answer);
-    free(s->index);
+    for (size_t i = 0; i < s->count; i++) free(s->list[i].answer);
+    free(s->list);
     free(s);
 }
 
@@ -188,7 +185,7 @@ int submission_write(const struct submission *s, const char *path, const struct 
     int status = 0;
     while (f->set && strcmp(f->set, set->name) != 0) f++;
     for (size_t i = 0; i < s->count && status == 0; i++)
-        status = put_answer(&w, f, way, s->index[i], s->answer[i], err);
+        status = put_answer(&w, f, way, s->list[i].index, s->list[i].answer, err);
     if (w.out.length) buf_puts(&w.out, f->end);
     if (status == 0) status = file_out_write(path, w.out.data, w.out.length, err);
     buf_release(&w.out);
