@@ -1,4 +1,4 @@
-// tests/commands/numbers.c -- commands/numbers.c: token ids as a person types them.
+// tests/commands/numbers.c -- commands/parse.c: lists of token ids.
 #include "commands/parse.h"
 
 #include <setjmp.h>
