@@ -65,13 +65,14 @@ void reports_release(struct report_list *l)
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static int write_metric(struct report_writer *w, const struct report *t, struct err *err)
+static int write_metric(struct report_writer *w, const struct report *t, const char *name,
+                        struct err *err)
 {
     size_t i = 0;
-    while (i < w->series_count && strcmp(w->series[i].name, t->text[0]) != 0) i++;
+    while (i < w->series_count && strcmp(w->series[i].name, name) != 0) i++;
     if (i == w->series_count) {
         w->series = xreallocarray(w->series, i + 1, sizeof *w->series);
-        w->series[w->series_count++] = (struct report_series){ .name = xstrdup(t->text[0]) };
+        w->series[w->series_count++] = (struct report_series){ .name = xstrdup(name) };
     }
     struct report_series *series = &w->series[i];
     if (!series->id &&
@@ -117,9 +118,9 @@ static int write_row(struct report_writer *w, const struct report *t, struct err
 {
     struct store *s = w->store;
     char *const *text = t->text;
-    const char *end = text[0] ? text[0] : "";
+    const char *first = text[0] ? text[0] : "";
     switch (t->kind) {
-    case REPORT_METRIC: return write_metric(w, t, err);
+    case REPORT_METRIC: return write_metric(w, t, first, err);
     case REPORT_LINE:
         return store_run(s, err, "INSERT INTO job_log(job, time, text) VALUES(?, ?, ?)", "iit",
                          w->job, t->time, text[0]);
@@ -134,18 +135,18 @@ static int write_row(struct report_writer *w, const struct report *t, struct err
                          "DELETE FROM metrics WHERE step >= ? AND series IN "
                          "(SELECT id FROM job_series WHERE job = ? AND "
                          "(? = '' OR substr(name, -length(?)) = ?))",
-                         "iittt", t->number, w->job, end, end, end);
+                         "iittt", t->number, w->job, first, first, first);
     case REPORT_MEASURED: return store_result_keep(s, 0, t->time, text[0], text[1], err);
     case REPORT_PROGRESS:
         return store_run(s, err,
                          "UPDATE jobs SET step = ?, steps = ?, loss = ?, eta = ? WHERE id = ?",
                          "ddddi", t->real[0], t->real[1], t->real[2], t->real[3], w->job);
     case REPORT_STATE:
-        if (strcmp(text[0], job_state_name(STATE_RUNNING)) != 0)
+        if (strcmp(first, job_state_name(STATE_RUNNING)) != 0)
             return store_run(s, err,
                              "UPDATE jobs SET state = ?, message = ?, ended = ?, request = NULL, "
                              "eta = NULL WHERE id = ?",
-                             "ttii", text[0], text[1] ? text[1] : "", t->time, w->job);
+                             "ttii", first, text[1] ? text[1] : "", t->time, w->job);
         // Drops a pending request unless it arrived during start-up.
         return store_run(s, err,
                          "UPDATE jobs SET request = CASE state WHEN 'waiting' THEN request END, "
@@ -342,8 +343,7 @@ static int count_parts(const char *folder)
     int last = 0, part, end;
     while (dir && (entry = readdir(dir))) {
         end = 0;
-        // NOLINTNEXTLINE(cert-err34-c): if the number is too large, `part` fails the comparison
-        // below
+        // NOLINTNEXTLINE(cert-err34-c): five digits
         if (sscanf(entry->d_name, "reports-%5d.jsonl%n", &part, &end) == 1 && end &&
             !entry->d_name[end] && part > last)
             last = part;

@@ -51,6 +51,12 @@ void job_control_pause(struct job_control *control)
     if (job) atomic_store(&job->hurry, true);
 }
 
+static void open_words(struct runner *r)
+{
+    r->words = job_last_words_open(r->desk->folder, ranks_number(r->job.ranks));
+    fatal_set_file(r->words);
+}
+
 // Makes a removed folder again: its lock tells shells that the job runs.
 static void keep_folder(struct runner *r)
 {
@@ -69,8 +75,7 @@ static void keep_folder(struct runner *r)
     r->lock = lock;
     atomic_store(&r->remade, true);
     if (r->words >= 0) close(r->words);
-    r->words = job_last_words_open(d->folder, 0);
-    fatal_set_file(r->words);
+    open_words(r);
 }
 
 // Reads the request a few times a second.
@@ -119,24 +124,23 @@ static enum job_stop ask(struct job *j)
     return r->stop = read_request(r);
 }
 
-static bool loading(void *self, uint64_t done, uint64_t total)
-{
-    struct runner *r = self;
-    sinks_progress(&r->sinks, &r->loading, "loading", (double)done, (double)total);
-    return job_stopped(&r->job) == JOB_GO;
-}
+struct loading {
+    struct runner *r;
+    const char *stage;
+};
 
-static bool hashing(void *self, uint64_t done, uint64_t total)
+static bool report_loading(void *self, uint64_t done, uint64_t total)
 {
-    struct runner *r = self;
-    sinks_progress(&r->sinks, &r->loading, "hashing", (double)done, (double)total);
-    return job_stopped(&r->job) == JOB_GO;
+    const struct loading *l = self;
+    sinks_progress(&l->r->sinks, &l->r->loading, l->stage, (double)done, (double)total);
+    return job_stopped(&l->r->job) == JOB_GO;
 }
 
 static int load(struct runner *r, struct err *err)
 {
-    const struct load_progress progress = { .report = loading, .self = r },
-                               reading = { .report = hashing, .self = r };
+    struct loading loading = { r, "loading" }, hashing = { r, "hashing" };
+    const struct load_progress progress = { .report = report_loading, .self = &loading },
+                               reading = { .report = report_loading, .self = &hashing };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
     const struct model_dealer dealer = stages_dealer(r->job.ranks);
     const bool splits = r->job.ranks && job_splits_layers(r->job.settings);
@@ -234,12 +238,9 @@ static void report_too(struct job *j, int part)
     j->lost = &r->lost;
 }
 
-// Begins a rank other than 0; only rank 0 takes the lock and reports.
-static int begin_beside(struct runner *r, struct err *err)
+static void make_job(struct runner *r, const char *answering)
 {
-    if (job_desk_read(r->desk, &r->row, err) < 0) return -1;
-    r->words = job_last_words_open(r->desk->folder, ranks_number(r->job.ranks));
-    fatal_set_file(r->words);
+    const bool beside = ranks_number(r->job.ranks) > 0;
     r->job = (struct job){
         .id = r->desk->id,
         .argc = r->row.argc,
@@ -247,13 +248,23 @@ static int begin_beside(struct runner *r, struct err *err)
         .settings = r->row.settings,
         .sinks = &r->sinks,
         .ranks = r->job.ranks,
+        .resumed = r->row.runs > 0,
         .state = r->desk->folder,
-        .ask = ask_beside,
-        .report_too = report_too,
+        .ask = beside ? ask_beside : ask,
+        .look = beside ? NULL : look,
+        .report_too = beside ? report_too : NULL,
         .runner = r,
-        .answering = -1,
+        .answering = answering ? open(answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
     };
     job_watch(&r->job);
+}
+
+// Begins a rank other than 0; only rank 0 takes the lock and reports.
+static int begin_beside(struct runner *r, struct err *err)
+{
+    if (job_desk_read(r->desk, &r->row, err) < 0) return -1;
+    open_words(r);
+    make_job(r, NULL);
     return 0;
 }
 
@@ -272,28 +283,13 @@ static int begin(struct runner *r, struct err *err)
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;
     sinks_add(&r->sinks, job_sink(r->keep));
-    r->job = (struct job){
-        .id = d->id,
-        .argc = r->row.argc,
-        .argv = r->row.argv,
-        .settings = r->row.settings,
-        .sinks = &r->sinks,
-        .ranks = r->job.ranks,
-        .resumed = r->row.runs > 0,
-        .state = d->folder,
-        .ask = ask,
-        .look = look,
-        .runner = r,
-        .answering = d->answering ? open(d->answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
-    };
+    make_job(r, d->answering);
     atomic_store(&r->setup->control->job, &r->job);
-    job_watch(&r->job);
     // Logs why the previous process was interrupted, if it left last words.
     char *words = job_last_words(r->desk->folder, 0);
     if (*words) job_log(&r->job, "interrupted: %s", words);
     free(words);
-    r->words = job_last_words_open(r->desk->folder, 0);
-    fatal_set_file(r->words);
+    open_words(r);
     return 0;
 }
 

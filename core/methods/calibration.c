@@ -298,26 +298,27 @@ static int64_t read_count(const struct calibration *c, const char *key)
 static int read_sums(struct calibration_sums *s, const struct calibration *c, struct err *err)
 {
     const char *path = c->file->path;
+    double *part = s->data;
+    int64_t count;
     if (s->kind->former && safetensors_find(c->file, s->kind->former))
         return err_set(
             err,
             "'%s' was written by an earlier version, whose sums cannot be merged: calibrate again",
             path);
-    for (int i = 0; s->kind->sums[i].name; i++) {
-        const struct calibration_tensor *t = &s->kind->sums[i];
+    for (const struct calibration_tensor *t = s->kind->sums; t->name; t++, part += count) {
         int64_t halves[5] = { 2 };
         int rank;
-        const int64_t count = shape_of(s, t, &rank, halves + 1);
+        count = shape_of(s, t, &rank, halves + 1);
         if (!rank) {
             const int64_t tokens = read_count(c, t->name);
-            *s->part[i] = (double)tokens;
+            *part = (double)tokens;
             if (tokens >= 0) continue;
             return err_set(err, "'%s' does not say how many tokens it was made from", path);
         }
         float *numbers = calibration_numbers(c, t->name, rank + 1, halves, err);
         if (!numbers) return -1;
         for (int64_t k = 0; k < count; k++)
-            s->part[i][k] = (double)numbers[k] + (double)numbers[count + k];
+            part[k] = (double)numbers[k] + (double)numbers[count + k];
         free(numbers);
     }
     if (!s->kind->valid || s->kind->valid(s)) return 0;
@@ -427,6 +428,7 @@ struct merging {
 static int merge_file(struct merging *m, const struct calibration *c, struct err *err)
 {
     const struct calibration_kind *kind = calibration_kind_of(c);
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): an open calibration has its file
     const char *path = c->file->path, *model = c->model ? c->model : "";
     if (m->sums && kind != m->sums->kind)
         return err_set(err, "'%s' is a calibration of kind %s; the others are of kind %s", path,
@@ -476,7 +478,7 @@ int calibration_merge(const char *const *paths, size_t count, const char *out, s
         calibration_close(&c);
     }
     const struct calibration_source source = { m.model, m.data, m.count, m.arithmetic, m.files };
-    if (status == 0) status = calibration_write(m.sums, &source, out, err);
+    if (m.sums && status == 0) status = calibration_write(m.sums, &source, out, err);
     calibration_free(m.sums);
     free(m.model);
     free(m.files);

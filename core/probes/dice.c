@@ -164,7 +164,8 @@ static int dice_finish(void *state, struct results *r, struct err *err)
         memcpy(map + at, m->values, (size_t)cells * sizeof *map);
         dice_mask(env, only, m, mask + at);
         for (int k = 0; k < cells; k++, at++) {
-            const double x = m->area[0] + k % m->cols * w, y = m->area[1] + k / m->cols * h;
+            const int row = k / m->cols;
+            const double x = m->area[0] + k % m->cols * w, y = m->area[1] + row * h;
             covered += (double)mask[at];
             if (!weighed) continue;
             const double cell = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);

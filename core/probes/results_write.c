@@ -137,20 +137,21 @@ int results_write_csv(const struct results *r, const char *path, const struct si
     // All files are on the disk before the first is moved into place: either all are new or none.
     for (size_t i = 0; i < count && status == 0; i++) {
         struct part *p = &parts[i];
-        const struct result_table *t = i < r->table_count ? r->tables[i] : NULL;
+        const bool maps = i == r->table_count;
+        const struct result_table *t = maps ? NULL : r->tables[i];
         struct buf b = { 0 };
         int number = 1;
-        for (size_t k = 0; t && k < i; k++) number += !strcmp(r->tables[k]->name, t->name);
-        p->name = t ? t->name : "maps";
+        for (size_t k = 0; !maps && k < i; k++) number += !strcmp(r->tables[k]->name, t->name);
+        p->name = maps ? "maps" : t->name;
         p->path = count == 1 ? xstrdup(path) : results_path(path, ".csv", p->name, number);
         if (!(p->file = file_out_open(p->path, err))) {
             status = -1;
             break;
         }
-        if (t)
-            put_table(t, &b);
-        else
+        if (maps)
             put_maps(r, &b);
+        else
+            put_table(t, &b);
         errno = 0;
         if (fwrite(b.data, 1, b.length, p->file) != b.length || fflush(p->file) != 0)
             status = err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
