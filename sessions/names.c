@@ -6,20 +6,16 @@
 
 #include <utf8proc.h>
 
+#include "core/base/utf8.h"
 #include "sessions/internal.h"
 
-// Returns the character at `text` and its length in bytes; -1 if it is not UTF-8.
-static utf8proc_int32_t character(const char *text, size_t *length)
-{
-    utf8proc_int32_t c;
-    utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &c);
-    *length = n > 0 ? (size_t)n : 1;
-    return n > 0 ? c : -1;
-}
+// Bytes of one character; a text ends with a zero, which no character goes on with.
+enum { CHARACTER = 4 };
 
 int name_check(const char *name, struct err *err)
 {
     size_t size = strlen(name), length;
+    int32_t c;
     if (!size) return err_set(err, "a session's name cannot be empty");
     if (size > NAME_LONGEST)
         return err_set(err, "a session name can have at most %d bytes, not %zu", NAME_LONGEST,
@@ -27,7 +23,7 @@ int name_check(const char *name, struct err *err)
     if (name[0] == ' ' || name[size - 1] == ' ')
         return err_set(err, "a session name cannot start or end with a blank");
     for (const char *p = name; *p; p += length) {
-        utf8proc_int32_t c = character(p, &length);
+        length = utf8_next(p, CHARACTER, &c);
         if (c < 0) return err_set(err, "a session name must be valid UTF-8");
         if (utf8proc_category(c) == UTF8PROC_CATEGORY_CC)
             return err_set(err, "a session name cannot contain control characters");
@@ -35,7 +31,7 @@ int name_check(const char *name, struct err *err)
     return 0;
 }
 
-static bool is_letter(utf8proc_int32_t c)
+static bool is_letter(int32_t c)
 {
     if (c < 0) return false;
     utf8proc_category_t category = utf8proc_category(c);
@@ -49,9 +45,10 @@ char *name_make(int64_t time, const char *words)
     struct buf b = { 0 };
     buf_puts(&b, date);
     size_t date_length = b.length, length;
+    int32_t c;
     bool gap = true;
     for (const char *p = words; *p; p += length) {
-        utf8proc_int32_t c = character(p, &length);
+        length = utf8_next(p, CHARACTER, &c);
         if (is_letter(c)) {
             utf8proc_uint8_t lower[4];
             utf8proc_ssize_t n = utf8proc_encode_char(utf8proc_tolower(c), lower);
@@ -85,9 +82,10 @@ char *first_words(const char *text, size_t limit)
 {
     struct buf b = { 0 };
     size_t length;
+    int32_t c;
     bool gap = false;
     for (const char *p = text; *p; p += length) {
-        utf8proc_int32_t c = character(p, &length);
+        length = utf8_next(p, CHARACTER, &c);
         if (c <= ' ' || c == 0x7f) { // also invalid UTF-8, which is negative
             gap = b.length > 0;
             continue;
