@@ -6,9 +6,9 @@
 
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements a thread takes at a time
+enum { PIECE = 16384 }; // elements per thread and step
 
-// What does not depend on the element, rounded once.
+// Factors that are the same for all elements, rounded once.
 struct factors {
     vf beta1, rest1, beta2, rest2, scale, keep, rate, root, eps;
 };

@@ -1,4 +1,4 @@
-// kernels/amx.h -- tiles of Intel's AMX: products of 16 rows, 16 columns and 32 numbers of bf16.
+// kernels/amx.h -- Intel's AMX tiles: products of 16 rows, 16 columns and 32 bf16 numbers.
 //
 // There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
 // f32 sums:
@@ -16,14 +16,13 @@
 //       _tile_dpbf16ps(0, 4, 6);
 //   }
 //   _tile_stored(0, c, 64);
-//   amx_close();                               // or each switch of threads saves 8 KB
+//   amx_close();                               // otherwise each context switch saves 8 KB
 //
-// What is packed must be aligned to 64 bytes (loads across two lines of the cache take twice as
-// long). A row of c depends on the same row of a alone: its bits are the same whatever the others
-// hold. Subnormal numbers count as 0, and results that are subnormal become 0. Infinity and NaN
-// are as in any other product.
+// Packed data must be aligned to 64 bytes (loads across two cache lines take twice as long). A row
+// of c depends only on the same row of a and on b: its bits do not depend on the other rows.
+// Subnormal inputs and results count as 0. Infinity and NaN behave as in any other product.
 //
-// Only kernels compiled for the instruction set `amx` have this (AMX_TILE is defined there).
+// Available only in kernels compiled for the instruction set `amx` (AMX_TILE is defined there).
 #ifndef KERNELS_AMX_H
 #define KERNELS_AMX_H
 
@@ -37,7 +36,7 @@ enum {
     AMX_STEP = 32  // numbers along K
 };
 
-// All eight tiles of this thread become as large as can be.
+// Configures all eight tiles of this thread with the maximum size.
 VEC_INLINE void amx_open(void)
 {
     static const struct {
@@ -55,8 +54,8 @@ VEC_INLINE void amx_close(void)
     _tile_release();
 }
 
-// Tiles 0 to 3 hold sums: 0 and 1 beside each other (`wide` 2, else 0 alone), 2 and 3 below them
-// (`high` 2). In memory the one beside is `beside` numbers further, the one below `below`.
+// Tiles 0 to 3 hold sums: 0 and 1 side by side (`wide` 2; else 0 alone), 2 and 3 below them (`high`
+// 2). In memory the tile at the right is `beside` numbers further, the one below `below`.
 VEC_INLINE void amx_sums_zero(const int high, const int wide)
 {
     _tile_zero(0);
@@ -83,8 +82,8 @@ VEC_INLINE void amx_sums_store(float *c, int64_t below, int64_t beside, const in
     if (high == 2 && wide == 2) _tile_stored(3, c + below + beside, 64);
 }
 
-// A processor that has stored no tile for some 2000 cycles takes 900 for the next one (measured on
-// an Intel Xeon with AMX, docs/speed.md). So a tile that nobody reads is stored in between.
+// After some 2000 cycles without a tile store, the next one takes 900 cycles (measured on an Intel
+// Xeon with AMX, docs/speed.md). So an unused tile is stored in between.
 enum { AMX_STORE = 8 }; // steps
 
 VEC_INLINE int64_t at_most(int64_t n, int64_t most)
@@ -92,31 +91,31 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-// Groups of `count` things, `most` in each at most: as many for each thread and about equal, or one
-// thread would have the last one while others wait.
+// The number of groups for `count` items, at most `most` in each: a multiple of the threads and
+// about equal, or one thread would compute the last group while others wait.
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {
-    enum { EACH = 2 }; // of a thread at least
+    enum { EACH = 2 }; // at least, per thread
     const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
 
-// A matrix that is packed: row r (of x, or of the weights, each a column of c), number k.
+// A matrix to pack: row r (of x, or of the weights, each a column of c), number k.
 struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
     enum dtype dtype; // f32, bf16 or f16
-    bool turned;      // stored as [k][row] instead of [row][k]
+    bool turned;      // transposed: stored as [k][row] instead of [row][k]
 };
 
-// The 2 VEC numbers of two vectors as bf16, in order.
+// Converts the 2 VEC numbers of two vectors to bf16, in order.
 VEC_INLINE vf amx_narrow(vf a, vf b)
 {
     return (vf)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
 }
 
-// 2^x within 1e-4, as near as bf16 needs: 2^floor(x) times a polynomial in x - floor(x).
+// 2^x within 1e-4, enough for bf16: 2^floor(x) times a polynomial in x - floor(x).
 VEC_INLINE vf amx_power_of_two(vf x)
 {
     const __m512 part = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -127,7 +126,7 @@ VEC_INLINE vf amx_power_of_two(vf x)
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
 
-// n <= 32 numbers from k on as bf16; the others are 0.
+// n <= 32 numbers from k on as bf16, padded with 0.
 VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16)
@@ -138,7 +137,7 @@ VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dt
                       n > VEC ? vf_load_part_n_as(row, k + VEC, n - VEC, dtype) : vf_set(0));
 }
 
-// Pairs of number k and the next one (0 if there is none) of n <= 16 rows from `row` on.
+// Pairs of number k and the next one (0 past the end) of n <= 16 rows from `row` on.
 VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int64_t k, bool two,
                         const enum dtype dtype)
 {
@@ -164,7 +163,7 @@ VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, c
     for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
 }
 
-// A whole tile, which most are: compiled without a question in between.
+// A whole tile, the common case, without branches.
 VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row, int64_t k,
                                const bool pairs, const enum dtype dtype)
 {
@@ -174,8 +173,8 @@ VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row
         amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, false, pairs, dtype);
 }
 
-// Numbers k..k+n (n <= 32) of rows row..row+rows (at most 16) to a tile: the rows one after another
-// (a), or the pairs (b); what is missing is 0.
+// Packs numbers k..k+n (n <= 32) of rows row..row+rows (at most 16) into a tile: row by row (a), or
+// in pairs (b); missing numbers are 0.
 VEC_INLINE void amx_pack(void *to, const struct amx_source *s, int64_t row, int64_t rows, int64_t k,
                          int64_t n, const bool pairs)
 {

@@ -1,41 +1,42 @@
 // kernels/attention.c -- softmax(q k^T * scale) v with grouped queries, one pass over the keys.
 //
-// A running maximum and sum per query row (Milakov and Gimelshein 2018) let the keys be taken block
-// by block, so that no matrix of queries by keys exists:
+// A running maximum and sum per query row (Milakov and Gimelshein 2018) allow it to go through the
+// keys block by block, without a matrix of queries by keys:
 //   high' = max(high, scores of the block),  fade = e^(high - high')
-//   sum' = sum fade + sum of e^(score - high'),  out' = out fade + those times v;  y = out / sum
+//   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v;  y =
+//   out / sum
 //
 // A task is one key/value head with some query rows: all heads of its group read the same keys.
-// Few tokens take dot products with the keys as they lie (kernels/attention_few.c); many take
-// products of tiles (kernels/tile.h) with a block of keys turned once for all of them. The number
-// of heads does not decide: a token's bits must be those of the token alone (backend->few_rows).
+// Few tokens use dot products with the keys in place (kernels/attention_few.c); many tokens use
+// products of tiles (kernels/tile.h) with a block of keys, transposed once for all of them. The
+// choice does not depend on the number of heads: a token's bits must be those of the token alone
+// (backend->few_rows).
 //
-// Keys and values are f32, or bf16 as a cache may hold them; they become f32 when they are loaded.
-// With MATMUL_BF16 and AMX, many tokens go through kernels/attention_amx.c. With another
-// instruction for it, their queries, keys, values and e^(score - high') are rounded to bf16 and
-// multiplied as pairs: of numbers 2i and 2i + 1 of a head, and then of keys 2i and 2i + 1. Scores,
-// maxima and sums stay f32.
+// Keys and values are f32, or bf16 in a cache, and widened when loaded. With MATMUL_BF16 and AMX,
+// kernels/attention_amx.c computes many tokens. With AVX512-BF16, their queries, keys, values and
+// e^(score - high') are rounded to bf16 and multiplied in pairs: numbers 2i and 2i + 1 of a head,
+// then keys 2i and 2i + 1. Scores, maxima and sums stay f32.
 //
-// Probabilities, when asked for, are written in a pass of their own, in f32, from the final maximum
-// and sum, or where those are of rounded scores from others: no bit of y changes.
+// If requested, probabilities are computed in a separate pass, in f32, from the final maximum and
+// sum (recomputed in f32 if those come from rounded scores), so that no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
 #include "kernels/attention_amx.h"
 #include "kernels/attention_few.h"
 
-// What a task of many rows needs beside its results. With pairs `steps` is BLOCK / 2, else BLOCK.
+// Scratch of a task of many rows. `steps`: BLOCK / 2 with pairs, else BLOCK.
 struct room {
     float *q;              // [tile][inner][rows of the tile], scaled
     float *keys;           // a block: [BLOCK / TILE_COLS][inner][TILE_COLS]
     float *values;         // a block: [padded / TILE_COLS][steps][TILE_COLS]
     float *scores;         // [TILE_ROWS][BLOCK]
-    float *rows;           // [BLOCK][inner] and a vector: rows before they are turned
+    float *rows;           // [BLOCK][inner] plus a vector: rows before transposition
     int32_t *first, *last; // [task_rows] keys that rows see
-    bool finite;           // the values of the block
+    bool finite;           // all values of the block are finite
 };
 
-// Floats of it.
+// Its size in floats.
 static int64_t room_size(const struct call *c)
 {
     return (c->task_rows + 2 * BLOCK) * c->inner + VEC + BLOCK * c->padded + TILE_ROWS * BLOCK +
@@ -54,7 +55,7 @@ static struct room room_at(const struct call *c, float *memory)
     return room;
 }
 
-// Queries r.. of the task, one tile, scaled; missing rows are 0.
+// Packs queries r.. of the task, one tile, scaled; rows past the end are 0.
 VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct room *room,
                           int64_t r, const bool pairs)
 {
@@ -68,7 +69,7 @@ VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const stru
     tile_pack(room->q + r * c->inner, room->rows, c->inner, TILE_ROWS, c->inner);
 }
 
-// Keys j.. of the task's head; places past the end are 0.
+// Packs keys j.. of the task's head; 0 past the end.
 VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const void *k, int64_t n,
                           const enum dtype dtype, const bool pairs)
 {
@@ -89,7 +90,7 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
-    const vf above = vf_set(0x1.02p0f); // rounding makes no number larger by more
+    const vf above = vf_set(0x1.02p0f); // rounding increases no number by a larger factor
     vf strange = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {
@@ -98,7 +99,7 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
                 room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
-            strange += (x * above + next * above) * vf_set(0); // NaN of infinities and NaN
+            strange += (x * above + next * above) * vf_set(0); // NaN for infinities and NaN
             vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     room->finite = vf_sum(strange) == 0;
@@ -119,7 +120,7 @@ VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct ro
     pack_values(c, room, numbers_at(c->v, value, dtype), n, dtype, pairs);
 }
 
-// A panel of values without those outside from..to.
+// A copy of a panel of values with 0 outside from..to.
 VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t end,
                           const bool pairs)
 {
@@ -131,8 +132,8 @@ VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t 
     }
 }
 
-// Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
-// them, each row takes what it sees alone.
+// Unseen values have weight 0, and 0 times infinity is NaN: if the block holds one, each row is
+// multiplied with its visible values only.
 VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct room *room,
                          int64_t r, const int64_t *from, const int64_t *to, int64_t lowest,
                          const float *fade, const bool pairs)
@@ -168,7 +169,7 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t, const str
     }
 }
 
-// Rows r.. of the task, one tile, against the packed block of keys from j.
+// Processes rows r.. of the task, one tile, with the packed block of keys from j.
 VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const struct room *room,
                             int64_t r, int64_t j, const bool pairs)
 {
@@ -189,7 +190,7 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
     for (int64_t i = lowest; i < end; i += TILE_COLS)
         put_tile_of(room->scores + i, BLOCK, NULL, room->q + r * c->inner, 1, TILE_ROWS,
                     room->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
-    // All maxima first: the rows do not wait for one another then.
+    // All maxima first, so that rows do not depend on one another.
     for (int64_t i = 0; i < TILE_ROWS; i++)
         if (from[i] < to[i])
             highest[i] = highest_score(room->scores + i * BLOCK + lowest, size, from[i] - lowest,
@@ -207,7 +208,7 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
         add_seen(c, t, room, r, from, to, lowest, fade, pairs);
 }
 
-// What the task's rows see; missing ones nothing. Together they see keys *first.. *last.
+// Keys that the task's rows see (none for padding rows); *first.. *last covers all of them.
 static void find_seen(const struct call *c, const struct task *t, const struct room *room,
                       int64_t *first, int64_t *last)
 {
@@ -265,7 +266,7 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
     for (int64_t r = 0; r < t.rows; r++) task_row_done(c, &t, r);
 }
 
-// Floats of scratch a task needs: see run_task and attend_many.
+// Floats of scratch per task: see run_task and attend_many.
 static size_t task_scratch(const struct call *c)
 {
     return (size_t)((c->task_rows * (2 + c->padded) + room_size(c) + 15) / 16 * 16);

@@ -22,11 +22,11 @@ struct call {
     float *probs;                          // [heads, tokens, keys] or NULL
     int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
     int64_t width;                         // d of queries and keys
-    int64_t value_width, padded;           // that of values, and rounded up to whole tiles
+    int64_t value_width, padded;           // d of values, and rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
-    bool pairs;                            // products of many rows are of pairs of bf16
-    int64_t inner;                         // numbers of a head, or pairs of them
-    int64_t task_tokens, task_rows;        // tokens of a task; its rows, rounded up to whole tiles
+    bool pairs;                            // products of many rows use pairs of bf16
+    int64_t inner;                         // numbers of a head, or pairs
+    int64_t task_tokens, task_rows;        // tokens per task; its rows, rounded up to whole tiles
 };
 
 VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
@@ -51,7 +51,7 @@ VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
                           .group = q->shape[1] / k->shape[1] };
 }
 
-// Multiply-adds, about, of all rows with this many keys.
+// Approximate multiply-adds of all rows with this many keys.
 VEC_INLINE int64_t call_steps(const struct call *c, int64_t keys)
 {
     return c->tokens * c->heads * keys * c->width;
@@ -64,7 +64,7 @@ struct task {
     float *out;               // [rows, padded]
 };
 
-// Rows of a task aimed at: they share the work of turning the keys; fewer where threads would wait.
+// Target rows per task: they share the transposition of the keys; fewer if threads would be idle.
 enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
 // Tasks of a key/value head.
@@ -110,7 +110,7 @@ VEC_INLINE int64_t row_last(const struct call *c, const struct task *t, int64_t 
     return last < c->keys ? last : c->keys;
 }
 
-// Row r among the rows of q and y.
+// Index of row r among the rows of q and y.
 VEC_INLINE int64_t row_at(const struct call *c, const struct task *t, int64_t r)
 {
     return (t->from + r / c->group) * c->heads + t->head * c->group + r % c->group;
@@ -132,7 +132,7 @@ VEC_INLINE int64_t value_step(const struct call *c)
     return c->kv_heads * c->value_width;
 }
 
-// Element i of keys or values, and those after it.
+// Pointer to element i of keys or values.
 VEC_INLINE const void *numbers_at(const void *x, int64_t i, enum dtype dtype)
 {
     return (const char *)x + i * (int64_t)dtype_size(dtype);
@@ -158,8 +158,8 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, .. + halves * VEC] = a b, rows <= TILE_ROWS, of numbers or pairs; with `fade` its
-// content, each row times its number, is added.
+// c[rows, .. + halves * VEC] = a b, rows <= TILE_ROWS, of numbers or pairs; with `fade` c is first
+// multiplied by the row's factor and added.
 VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
                             int64_t row_step, int64_t step, const float *b, int64_t inner,
                             const int rows, const int halves, const bool pairs)
@@ -182,8 +182,8 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
     put_tile_of(c, ld, fade, a, row_step, step, b, inner, rows, 2, false);
 }
 
-// The highest of scores[size] and `high`; places outside from..to become -infinity. size is a
-// multiple of VEC.
+// Maximum of scores[size] and `high`; sets scores outside from..to to -infinity. size is a multiple
+// of VEC.
 VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_t to, float high)
 {
     for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;
@@ -194,8 +194,8 @@ VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_
     return highest < high ? high : highest;
 }
 
-// scores[size] -> e^(score - highest), with `pairs` as bf16, two in a place; updates maximum and
-// sum. Returns the fade.
+// Replaces scores[size] by e^(score - highest), with `pairs` as bf16, two per float; updates
+// maximum and sum. Returns the factor for the previous sums.
 VEC_INLINE float soften(float *scores, int64_t size, float highest, float *high, float *sum,
                         const bool pairs)
 {
@@ -227,7 +227,7 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    // With pairs the task's are of rounded scores.
+    // With pairs the task's maximum and sum come from rounded scores.
     float high = c->pairs ? -INFINITY : t->high[r], sum = c->pairs ? 0 : t->sum[r];
     for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;
@@ -241,7 +241,7 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     for (int64_t j = first; j < last; j++) to[j] /= sum;
 }
 
-// Row r of the task has seen all its keys: writes y, and the probabilities if requested.
+// Finishes row r of the task: writes y, and the probabilities if requested.
 VEC_INLINE void task_row_done(const struct call *c, const struct task *t, int64_t r)
 {
     write_row(c, t, r);

@@ -1,19 +1,19 @@
-// kernels/attention_amx.c -- attention of many rows through the tiles of AMX (kernels/amx.h).
+// kernels/attention_amx.c -- attention of many rows with AMX tiles (kernels/amx.h).
 //
-// The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 numbers
-// of bf16. Those take so little time that what remains are the powers of each score; they are made
-// in as few instructions as bf16 needs:
+// The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 bf16
+// numbers. These are so fast that the exponentials of the scores dominate, so they use as few
+// instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so
 //   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
 //   out += p v                p rounded to bf16 in the place of s
 //
-// `high` is not the highest score: it is raised only where a score exceeds it by more than 2^LEEWAY
-// could, since sums and bf16 hold larger numbers as well as smaller ones. So out is scaled rarely,
-// and no maximum over the lanes of a vector is taken otherwise.
+// `high` is not the highest score: it is raised only if a score exceeds it by LEEWAY, because sums
+// and bf16 represent large numbers as well as small ones. So `out` is rarely rescaled, and the
+// maximum over a vector's lanes is rarely needed.
 //
 // A row's bits depend on its own scores alone: blocks of keys begin at multiples of BLOCK, lane i
-// of the sums has the keys i, i + 16, ..., and what other rows see beyond adds p = 0.
+// of the sums covers keys i, i + 16, ..., and keys that only other rows see add p = 0.
 #include "kernels/attention_amx.h"
 
 #include "kernels/turn.h"
@@ -23,11 +23,11 @@
 #include <math.h>
 
 enum {
-    ROWS = 2 * AMX_SIDE, // that go through the tiles together
-    KEYS = 2 * AMX_SIDE, // the same of keys
+    ROWS = 2 * AMX_SIDE, // rows computed together
+    KEYS = 2 * AMX_SIDE, // keys computed together
     LEEWAY = 8,
     TILE_FLOATS = AMX_TILE / 4,
-    PACKED = 4 * 1024 * 1024 // floats of keys and values at most, but for those of one head
+    PACKED = 4 * 1024 * 1024 // most floats of packed keys and values, unless one head needs more
 };
 
 static const float log2_e = 1.44269504f;
@@ -35,13 +35,13 @@ static const float log2_e = 1.44269504f;
 // Keys and values of some heads from `head` on, packed once for all tasks. A "tile" is AMX_TILE
 // bytes.
 struct packed {
-    int64_t steps, columns; // tiles that hold a key, and a value
-    int64_t head, heads;    // `heads` at a time, as they fit into PACKED
+    int64_t steps, columns; // tiles per key, and per value
+    int64_t head, heads;    // `heads` at a time, as many as fit into PACKED
     int64_t blocks;         // of a head
     int64_t block;          // floats of one
     float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
-    bool *finite;           // [heads][blocks]: are the values?
-    enum dtype values;      // as they come
+    bool *finite;           // [heads][blocks]: are the block's values finite?
+    enum dtype values;      // of the values before packing
     const struct attention_packed *by; // or NULL
 };
 
@@ -50,19 +50,19 @@ struct block {
     bool *finite;
 };
 
-// What a task needs.
+// Scratch of a task.
 struct tiles {
     const struct packed *p;
     int64_t columns;       // p's
     float *q;              // [task_rows / 16][steps] tiles
-    float *seen;           // what one row sees of a block's values
-    float *scores;         // [2][BLOCK / 16] tiles; then of bf16 in every other one of them
+    float *seen;           // a block's values with unseen ones 0, for one row
+    float *scores;         // [2][BLOCK / 16] tiles; p overwrites every other one, as bf16
     float *out;            // [task_rows / 16][columns] tiles
     float *high;           // [task_rows]
     float *sum;            // [task_rows][16]
-    float *one;            // [2][columns] tiles: ROWS rows, of which one counts
-    float *turned;         // [16][width], and a vector behind it
-    uint16_t *row;         // [value_width] of bf16 between two steps
+    float *one;            // [2][columns] tiles: ROWS rows, one of them used
+    float *turned;         // [16][width] plus a vector
+    uint16_t *row;         // [value_width] of bf16, with a step before and after it
     int32_t *first, *last; // [task_rows] keys that rows see
 };
 
@@ -89,7 +89,7 @@ static int64_t within(int64_t n, int64_t most)
     return n < 0 ? 0 : n < most ? n : most;
 }
 
-// Hands out the parts of a task's scratch; its size in floats.
+// Lays out a task's scratch; returns its size in floats.
 static size_t tiles_at(struct tiles *t, const struct call *c, const struct packed *p, float *memory)
 {
     *t = (struct tiles){ .p = p, .columns = p->columns };
@@ -122,8 +122,8 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
 
 // --- packing -------------------------------------------------------------------------------------
 
-// Asks for the numbers of a head, one row of them, in the second-level cache. Its rows are a page
-// from each other or more, so that the processor does not see what comes.
+// Prefetches one row of a head into the L2 cache. Rows are a page or more apart, so the hardware
+// does not prefetch them.
 VEC_INLINE void ask_for(const void *row, size_t size)
 {
     enum { LINE = 64 };
@@ -131,7 +131,7 @@ VEC_INLINE void ask_for(const void *row, size_t size)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
-// A head of a token, turned where it is to be, in `room`.
+// A head of a token, rotated if requested, in `room`.
 static const float *turned_head(const struct call *c, const struct packed *p, const float *x,
                                 int64_t token, float *room)
 {
@@ -145,7 +145,7 @@ static const float *turned_head(const struct call *c, const struct packed *p, co
     return room;
 }
 
-// Queries of the task, scaled. Heads of a group stand beside each other, groups do not.
+// Packs the task's queries, scaled. Heads of a group are adjacent in memory, groups are not.
 static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
 {
     enum { AHEAD = 16 };
@@ -167,7 +167,7 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
     }
 }
 
-// Is a number of the tiles infinite or none?
+// Does a tile hold an infinity or NaN?
 static bool strange(const float *tile, int64_t floats)
 {
     const __m512i most = _mm512_set1_epi16(0x7f80);
@@ -179,14 +179,14 @@ static bool strange(const float *tile, int64_t floats)
     return found != 0;
 }
 
-// Up to 16 rows from row i on, of which there are n.
+// Packs up to 16 of n rows, from row i on.
 static void ask_for_rows(const struct amx_source *s, int64_t i, int64_t n, size_t size)
 {
     for (const int64_t end = i + within(n - i, AMX_SIDE); i < end; i++)
         ask_for((const char *)s->data + (size_t)i * s->row_bytes, size);
 }
 
-// Up to 16 keys from key `token` on, turned.
+// Packs up to 16 keys from key `token` on, rotated.
 static struct amx_source turned_keys(const struct call *c, const struct packed *p, int64_t head,
                                      int64_t token, float *room)
 {
@@ -197,7 +197,7 @@ static struct amx_source turned_keys(const struct call *c, const struct packed *
     return (struct amx_source){ room, (size_t)c->width * sizeof *room, DTYPE_F32, false };
 }
 
-// Keys and values j.. of a head; those past the end are 0.
+// Packs keys and values j.. of a head; 0 past the end.
 static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j,
                        float *room)
 {
@@ -233,8 +233,7 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
 
 // --- a block of keys -----------------------------------------------------------------------------
 
-// Places lowest..end of the block that ROWS rows from r on see, in whole KEYS; places from..to of
-// each.
+// The part lowest..end of the block that ROWS rows from r on see, in whole KEYS; from..to of each.
 struct sight {
     int64_t lowest, end, from[ROWS], to[ROWS];
 };
@@ -278,7 +277,7 @@ static void put_scores(const struct tiles *m, const float *keys, int64_t r, cons
     }
 }
 
-// Row i of the tiles at `scores`: its places outside from..to, of lowest..end, become -infinity.
+// Sets the scores of row i outside from..to (within lowest..end) to -infinity.
 static void hide(float *scores, const struct sight *s, int64_t i)
 {
     for (int64_t k = s->lowest; k < s->end; k += AMX_SIDE) {
@@ -291,8 +290,8 @@ static void hide(float *scores, const struct sight *s, int64_t i)
     }
 }
 
-// A row's scores become powers of two, as bf16; adds them to *sum. Where `high` rises, returns what
-// the row had so far is to be multiplied with, else 1.
+// Replaces a row's scores by powers of two, as bf16, and adds them to *sum. Returns the factor for
+// the row's previous output if `high` rises, else 1.
 VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
 {
     vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);
@@ -305,7 +304,7 @@ VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *h
         *high = highest;
         total *= vf_set(fade);
     }
-    // A row whose scores were all -infinity so far: nothing may be subtracted.
+    // If all scores so far are -infinity, nothing may be subtracted.
     const vf base = vf_set(*high == -INFINITY ? 0 : *high);
     for (int64_t k = lowest; k < end; k += KEYS) {
         float *at = scores + k * AMX_SIDE;
@@ -331,7 +330,8 @@ static void soften_rows(const struct tiles *m, int64_t r, const struct sight *s)
     }
 }
 
-// Adds p v of the block `v` to two tiles above each other, and those beside them with `two`.
+// Adds p v of the block `v` to two tiles, one above the other; with `two` also to those beside
+// them.
 VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
                             const struct sight *s, const bool two)
 {
@@ -352,7 +352,7 @@ VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
     amx_sums_store(out, below, TILE_FLOATS, 2, two ? 2 : 1);
 }
 
-// out: of ROWS rows, [2][columns] tiles.
+// out: [2][columns] tiles of ROWS rows.
 static void add_values(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     const int64_t column = BLOCK / AMX_STEP * TILE_FLOATS;
@@ -363,7 +363,7 @@ static void add_values(const struct tiles *m, const float *v, float *out, const 
             add_columns(m, v, out, s, false);
 }
 
-// The block's values without those outside from..to.
+// A copy of the block's values with 0 outside from..to.
 static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64_t to)
 {
     float *seen = m->seen;
@@ -376,8 +376,8 @@ static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64
     }
 }
 
-// Values that a row does not see have weight 0, and 0 times an infinity is NaN: where one is among
-// them, each row takes what it sees alone.
+// Unseen values have weight 0, and 0 times infinity is NaN: if the block holds one, each row is
+// multiplied with its visible values only.
 static void add_seen(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     for (int64_t i = 0; i < ROWS; i++) {
@@ -393,7 +393,7 @@ static void add_seen(const struct tiles *m, const float *v, float *out, const st
 
 // --- a task --------------------------------------------------------------------------------------
 
-// What the task's rows see; missing ones nothing. Together they see keys *first.. *last.
+// Keys that the task's rows see (none for padding rows); *first.. *last covers all of them.
 static void find_seen(const struct call *c, const struct task *t, const struct tiles *m,
                       int64_t *first, int64_t *last)
 {
@@ -409,14 +409,14 @@ static void find_seen(const struct call *c, const struct task *t, const struct t
     }
 }
 
-// The head of row r, as bf16, to the lines of packed rows that it is in.
+// Stores the head of row r, as bf16, in its lines of the packed rows.
 static void pack_row(const struct call *c, const struct task *t, const struct tiles *m, int64_t r,
                      const float *out, vf share)
 {
     const struct amx_rows *to = &m->p->by->to;
     const int64_t token = t->from + r / c->group, n = c->value_width;
     const int64_t from = (t->head * c->group + r % c->group) * n, end = from + n;
-    uint16_t *row = m->row + AMX_STEP; // a step of any numbers before and behind it
+    uint16_t *row = m->row + AMX_STEP; // a step of arbitrary numbers before and after it
     for (int64_t e = 0; e < n; e += VEC, out += TILE_FLOATS)
         _mm256_storeu_si256((void *)(row + e),
                             (__m256i)_mm512_cvtneps_pbh((__m512)(vf_load(out) * share)));
@@ -428,7 +428,7 @@ static void pack_row(const struct call *c, const struct task *t, const struct ti
     }
 }
 
-// y of row r, and its probabilities if requested.
+// Writes y of row r, and its probabilities if requested.
 static void row_done(const struct call *c, struct task *t, const struct tiles *m, int64_t r)
 {
     const float sum = vf_sum(vf_load(m->sum + r * VEC));
@@ -448,7 +448,7 @@ static void row_done(const struct call *c, struct task *t, const struct tiles *m
 
 static void run_task(const struct call *c, const struct packed *p, int64_t number, float *scratch)
 {
-    // The last tokens see the most keys where they see those before them: they begin.
+    // Under a causal mask the last tokens see the most keys, so they start first.
     const int64_t parts = count_parts(c), part = parts - 1 - number % parts;
     struct task t = task_at(c, p->head + number / parts, part);
     struct tiles m;
@@ -478,7 +478,7 @@ static void run_task(const struct call *c, const struct packed *p, int64_t numbe
 
 // --- the call ------------------------------------------------------------------------------------
 
-// By every thread of the team.
+// Called by every thread of the team.
 static void run_heads(const struct call *c, struct packed p, float *scratch)
 {
     struct tiles m;

@@ -1,4 +1,4 @@
-// kernels/attention_amx.h -- attention of many rows in bf16 through AMX, for kernels/attention.c.
+// kernels/attention_amx.h -- attention of many rows in bf16 with AMX, for kernels/attention.c.
 #ifndef KERNELS_ATTENTION_AMX_H
 #define KERNELS_ATTENTION_AMX_H
 
@@ -7,15 +7,15 @@
 
 #if defined(__AMX_BF16__)
 
-// What kernels/products.h adds to a call, which then has no y and no probabilities.
+// Additions of kernels/products.h to a call, which then has no y and no probabilities.
 struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
     enum dtype values;      // f32 or bf16
-    const float *cos, *sin; // [tokens, width / 2], by which queries and f32 keys turn, or NULL
-    bool adjacent;          // numbers 2j and 2j + 1
+    const float *cos, *sin; // [tokens, width / 2]: angles that rotate queries and f32 keys, or NULL
+    bool adjacent;          // a pair is numbers 2j and 2j + 1
 };
 
-// tokens > ATTENTION_FEW. A row's bits depend neither on the number of rows nor on that of threads.
+// tokens > ATTENTION_FEW. A row's bits depend on neither the number of rows nor of threads.
 // `by` may be NULL. -1: out of memory.
 int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by);
 

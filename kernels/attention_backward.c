@@ -1,11 +1,11 @@
 // kernels/attention_backward.c -- the gradients of attention (kernels/attention.c).
 //
-// Probabilities are computed again from q and k, a piece of rows at a time (Dao et al. 2022). With
+// Probabilities are recomputed from q and k, a piece of rows at a time (Dao et al. 2022). With
 // s = q k scale, p = softmax(s), delta = dy . y:
 //   dp = dy v^T,  ds = p (dp - delta),  dv += p^T dy,  dk += ds^T q scale,  dq += ds k scale
 //
-// A task is one key/value head of one run: rows that share keys with no others (a sample of several
-// in one pass), so that dk and dv are added up by one thread and blocks begin where a run does.
+// A task is one key/value head of one run: rows that share no keys with others (one sample of
+// several in a pass). So one thread sums dk and dv, and blocks begin at the start of a run.
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,12 +22,12 @@ struct gradients {
     const float *dy;
 };
 
-// Tokens from..to, which see keys first..first+keys only; nobody else does.
+// Tokens from..to, which see only keys first..first+keys, and no other token sees these.
 struct run {
     int64_t from, to, first, keys;
 };
 
-// A head's numbers, and those rounded up to whole tiles: of queries and keys, or of values and dy.
+// Width of a head, and rounded up to whole tiles: of queries and keys, or of values and dy.
 struct side {
     int64_t width, padded;
 };
@@ -42,8 +42,8 @@ static struct side value_side(const struct call *c)
     return (struct side){ c->value_width, c->padded };
 }
 
-// What a task needs. "turned": [tile][d][rows of the tile]; "panels": [padded / TILE_COLS][rows]
-// [TILE_COLS]; d and padded are those of keys for keys, q and dq, else those of values.
+// Scratch of a task. "turned" (transposed): [tile][d][rows of the tile]; "panels": [padded /
+// TILE_COLS][rows] [TILE_COLS]; d and padded are the key's for keys, q and dq, else the value's.
 struct head_room {
     float *keys_turned, *values_turned; // the run's keys, tiles of TILE_COLS
     float *keys;                        // the run's keys, panels for each block
@@ -56,7 +56,7 @@ struct head_room {
     float *delta;                       // [PIECE]
 };
 
-// Hands out the parts of a task's scratch; its size when `memory` is NULL.
+// Lays out a task's scratch; returns its size if `memory` is NULL.
 static size_t head_room(struct head_room *room, const struct call *c, int64_t keys, float *memory)
 {
     const int64_t blocks = (keys + BLOCK - 1) / BLOCK * BLOCK;
@@ -87,7 +87,7 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
     return size;
 }
 
-// Rows 0..n of x, `step` numbers apart, turned; those from n to the next whole block are 0.
+// Transposes rows 0..n of x, `step` numbers apart; rows from n to the next whole block are 0.
 static void turn_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
 {
     for (int64_t i = 0; i < (n + BLOCK - 1) / BLOCK * BLOCK; i += TILE_COLS)
@@ -106,7 +106,7 @@ static void put_in_panels(float *panels, int64_t rows, int64_t i, const float *x
     }
 }
 
-// Keys and values of the run in the orders that the products read; places past the end are 0.
+// Packs the run's keys and values in the orders that the products read; 0 past the end.
 static void head_pack(const struct call *c, const struct run *run, int64_t head,
                       const struct head_room *room)
 {
@@ -131,7 +131,7 @@ static void put_turned(float *to, int64_t i, const float *x, float scale, int64_
     for (int64_t e = 0; e < width; e++) to[e * TILE_ROWS] = x[e] * scale;
 }
 
-// Rows r.. of the task: queries and dy in both orders, delta.
+// Packs queries and dy of rows r.. of the task in both orders; computes delta.
 static void piece_pack(const struct call *c, const struct gradients *g, const struct task *t,
                        int64_t r, const struct head_room *room)
 {
@@ -155,13 +155,13 @@ static void piece_pack(const struct call *c, const struct gradients *g, const st
     }
 }
 
-// Places of the block of keys from j that each row of a tile sees, and all of them together.
+// The keys of the block from j that each row of a tile sees, and their union.
 struct view {
     int64_t from[TILE_ROWS], to[TILE_ROWS]; // from >= to: none
     int64_t low, high;                      // low in whole panels
 };
 
-// False when the tile of rows r.. sees nothing there.
+// False if the tile of rows r.. sees no key of the block.
 static bool tile_view(const struct call *c, const struct task *t, int64_t r, int64_t j,
                       struct view *view)
 {
@@ -183,8 +183,8 @@ static bool tile_view(const struct call *c, const struct task *t, int64_t r, int
     return view->low < view->high;
 }
 
-// scores[TILE_ROWS, KEYS] = a tile of turned rows times what it sees of a block of turned keys or
-// values, all of `width` numbers.
+// scores[TILE_ROWS, KEYS] = a tile of transposed rows times its visible part of a block of
+// transposed keys or values, all `width` numbers wide.
 static void tile_scores(float *scores, const float *rows, const float *keys, int64_t width,
                         const struct view *view)
 {
@@ -192,7 +192,7 @@ static void tile_scores(float *scores, const float *rows, const float *keys, int
         put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + i * width, width, TILE_ROWS);
 }
 
-// Probabilities of a tile of rows r.. over all blocks, into room->p; 0 where a row sees nothing.
+// Probabilities of a tile of rows r.. over all blocks, in room->p; 0 for unseen keys.
 static void tile_probs(const struct call *c, const struct task *t, const struct run *run, int64_t r,
                        int64_t tile, const struct head_room *room)
 {
@@ -264,7 +264,7 @@ static void tile_slopes(const struct call *c, const struct head_room *room, int6
     }
 }
 
-// Block j for the rows r.. of a piece: adds to dq of the piece, to dk and dv of the block.
+// Processes block j for rows r.. of a piece: adds to the piece's dq and the block's dk and dv.
 static void piece_backward(const struct call *c, const struct task *t, const struct run *run,
                            int64_t r, int64_t j, const struct head_room *room)
 {
@@ -328,7 +328,7 @@ static void head_backward(const struct call *c, const struct gradients *g, const
     }
 }
 
-// Cuts the call where no row sees keys of rows on both sides; returns how many runs there are.
+// Splits the call where no row sees keys on both sides; returns the number of runs.
 // lowest[tokens] is scratch.
 static int64_t find_runs(const struct call *c, struct run *runs, int64_t *lowest)
 {

@@ -22,10 +22,10 @@ struct attention_call {
     enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     int64_t value_width;                          // dv, at most d
-    float *stats;       // [H,N,2] highest score and sum of e^(score - highest); NULL: not wanted
+    float *stats;       // [H,N,2] highest score and sum of e^(score - highest), or NULL
     enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
-    // attention_few alone: the numbers of a key behind its first d, [P,Hkv,more_width]; a query has
-    // d + more_width numbers. NULL: none.
+    // attention_few only: the numbers of a key after its first d, [P,Hkv,more_width]; a query has d
+    // + more_width numbers. NULL: none.
     const void *more;
     int64_t more_width;
 };
@@ -56,11 +56,11 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .more_width = 0 };
 }
 
-// y and stats if wanted: in tiles (attention.cu); a few rows, or heads of any width, split over the
-// keys (attention_few.cu).
+// y, and stats if requested: in tiles (attention.cu); for few rows, or heads of any width, split
+// over the keys (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *room);
-// On tensor cores (attention_mma.cu), y and probabilities if wanted; allocates its scratch.
+// On tensor cores (attention_mma.cu), y and probabilities if requested; allocates its scratch.
 int attention_mma(const struct attention_call *c, float *probs);
 // Does it read keys and values in place? Without probabilities it then needs no scratch.
 bool attention_mma_ready(const struct attention_call *c);
@@ -109,7 +109,7 @@ struct alignas(8) four_bf16 {
     unsigned low, high;
 };
 
-// Keys and values as they are read, one number or four, and as they are computed with.
+// Keys and values as they are read, one number or four, and the type to compute with.
 static __device__ inline float widened(float x)
 {
     return x;

@@ -9,31 +9,31 @@
 //       for every key: the scores of all rows
 //       softmax with the piece's own maximum and sum
 //       for every few values: add them to the outputs of all rows
-//   for every row: its pieces, in order, each with e^(its maximum - the highest)
+//   for every row: combine its pieces in order, each times e^(its maximum - the highest)
 //
-// A round of pieces at a time, so that their results stay small for any number of keys.
-// Pieces are of one size, however many threads there are: a row's bits depend on its keys alone.
+// Pieces are computed and combined a round at a time, so their results stay small for any number of
+// keys. Their size does not depend on the number of threads: a row's bits depend on its keys alone.
 #include "kernels/attention_few.h"
 
 enum {
-    PIECE = 32,                  // keys of a piece; a multiple of VEC
-    ROUND = 64,                  // pieces that are computed before they are joined
+    PIECE = 32,                  // keys per piece; a multiple of VEC
+    ROUND = 64,                  // pieces computed before they are combined
     VALUES = 8,                  // values at a time
-    AHEAD = 4,                   // keys asked for in advance
+    AHEAD = 4,                   // keys to prefetch
     TOGETHER = 4,                // rows that load a key or value once
-    COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as registers have room for sums
+    COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as many as fit in registers
     LINE = 64                    // bytes of a cache line
 };
 
 // Up to TOGETHER rows of one token and one head of keys.
 struct rows {
     const float *q;      // [count, d]
-    int64_t head, count; // which head of keys and values
-    int64_t row;         // the first one's place among the results
+    int64_t head, count; // key/value head
+    int64_t row;         // index of the first row among the results
     int64_t first, last; // keys they see
 };
 
-// The rows' results, of one piece or of all.
+// Results of the rows, for one piece or for all.
 struct results {
     float *high, *sum; // [rows]
     float *out;        // [rows, padded]
@@ -81,7 +81,7 @@ VEC_INLINE void score_key(const struct few *f, float *scores, int64_t key, const
     }
 }
 
-// Columns at.. of `count` rows: out += the weights of `keys` values times these.
+// Columns at.. of `count` rows: out += the weighted sum of `keys` values.
 VEC_INLINE void add_columns(const struct call *c, float *out, const void *values, int64_t keys,
                             const float *weights, int64_t at, const int count, const int columns,
                             const enum dtype dtype)
@@ -121,7 +121,7 @@ VEC_INLINE void add_rows(const struct call *c, float *out, const void *values, i
         add_columns(c, out, values, keys, weights, at, count, 1, dtype);
 }
 
-// Values from..to, of those that rows see, are added to their outputs.
+// Adds the visible values of from..to to the rows' outputs.
 VEC_INLINE void add_values(const struct few *f, const struct results *y, const float *scores,
                            int64_t from, int64_t to, const enum dtype dtype)
 {
@@ -141,8 +141,8 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     }
 }
 
-// Asks for key or value i of all heads, `step` numbers, into the first-level cache (near) or the
-// second; past the end it does no harm.
+// Prefetches key or value i of all heads, `step` numbers, into the L1 cache (near) or L2; harmless
+// past the end.
 VEC_INLINE void ask_for(const void *of, int64_t i, int64_t step, const bool near,
                         const enum dtype dtype)
 {
@@ -182,8 +182,9 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
 
 // --- all pieces ----------------------------------------------------------------------------------
 
-// Adds `from`, of one piece or of the total itself, to the total of row r, whose maximum is `high`.
-// Whoever sees nothing has the sum 0; whose scores are all -infinity is e^-infinity of others.
+// Adds the results `from`, of a piece or of the total itself, to the total of row r with maximum
+// `high`. A row that sees nothing has the sum 0; scores that are all -infinity have weight 0 beside
+// others.
 static float add_row(const struct results *total, const struct results *from, int64_t r, float high,
                      int64_t width)
 {
@@ -198,7 +199,7 @@ static float add_row(const struct results *total, const struct results *from, in
     return from->sum[r] * share;
 }
 
-// The first `count` pieces join the total of row r.
+// Combines the first `count` pieces with the total of row r.
 static void join_row(const struct few *f, int64_t count, int64_t r)
 {
     const struct results *total = &f->total;
@@ -212,7 +213,7 @@ static void join_row(const struct few *f, int64_t count, int64_t r)
     total->sum[r] = sum;
 }
 
-// The list of rows; how many elements it has.
+// Lists the rows; returns the number of elements.
 static int64_t list_rows(const struct call *c, struct rows *to)
 {
     int64_t n = 0;
@@ -242,7 +243,7 @@ static void finish_head(const struct few *f, int64_t head)
     for (int64_t r = 0; r < rows; r++) task_row_done(f->c, &t, r);
 }
 
-// Results of all rows, from *room on.
+// Takes the results of all rows from *room.
 static struct results results_at(const struct few *f, float **room)
 {
     const struct results y = { .high = *room, .sum = *room + f->all, .out = *room + 2 * f->all };
@@ -250,7 +251,7 @@ static struct results results_at(const struct few *f, float **room)
     return y;
 }
 
-// All of it, by every thread of the team.
+// The whole computation, called by every thread of the team.
 static void attend(const struct few *f, float *scores)
 {
     const struct call *c = f->c;

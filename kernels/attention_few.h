@@ -4,7 +4,7 @@
 
 #include "kernels/attention.h"
 
-// tokens <= ATTENTION_FEW. A token's bits depend neither on their number nor on that of threads.
+// tokens <= ATTENTION_FEW. A token's bits depend on neither the number of tokens nor of threads.
 // -1: out of memory.
 int KERNEL(attention_few)(const struct call *c);
 

@@ -6,7 +6,7 @@
 // of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product with
 // the values (kernels/mma_cuda.h).
 //
-// Before, q, k, v are rounded to bf16 once, [heads, rows, WIDE]: columns past the head's width and
+// q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and
 // rows past the last are 0, so tiles are read whole and without bounds checks. q is multiplied by
 // scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
 // values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
@@ -62,7 +62,7 @@ static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 }
 int mma_sides_round(const struct mma_sides *all);
 
-// Keys and values as bf16: sides, or as they lie in a cache.
+// Keys and values as bf16: packed, or in place in a cache.
 struct mma_keys {
     const uint16_t *k, *v;
     bool cached;
@@ -80,12 +80,12 @@ static __device__ inline int lane_of(void)
 }
 
 // Numbers from one row of a tile in shared memory to the next. 16 bytes more than the row, so that
-// 8 rows' 16 bytes lie in all 32 banks: WIDE / 8 + 1 is odd.
+// 8 rows' 16 bytes use all 32 banks: WIDE / 8 + 1 is odd.
 template <int WIDE> struct row {
     static constexpr int STEP = WIDE + 8;
 };
 
-// ROWS whole rows on their way to a tile.
+// Starts copying ROWS whole rows to a tile.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
 {
@@ -98,9 +98,9 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
     }
 }
 
-// Rows from.. of a head in a cache, of `width` numbers, on their way to a tile; 0 past the last row
-// and past the width. A thread has one column of pieces, and places are 32 bits: registers are
-// short here.
+// Starts copying rows from.. of a head in a cache, `width` numbers each, to a tile; 0 past the last
+// row and the width. A thread copies one column of pieces, and offsets are 32 bits: registers are
+// scarce here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
                                            const struct attention_call &c, int from, int kv,
@@ -221,13 +221,13 @@ static __device__ inline bool tile_sums(float sum[MANY][WIDE / 8][4], const floa
     return left_out != 0;
 }
 
-// --- what rows see -------------------------------------------------------------------------------
+// --- visible keys --------------------------------------------------------------------------------
 
 struct keys_seen {
     int from, to;
 };
 
-// Keys that at least one of some rows sees, and those that all of them see.
+// Keys that any of some rows sees, and keys that all of them see.
 struct sight {
     struct keys_seen any, each;
 };
@@ -291,7 +291,7 @@ static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
     return all;
 }
 
-// What all warps of the block see.
+// Keys that the warps of the block see.
 static __device__ inline struct keys_seen block_sees(const struct keys_seen &mine)
 {
     __shared__ struct keys_seen part[WARPS];
@@ -303,7 +303,7 @@ static __device__ inline struct keys_seen block_sees(const struct keys_seen &min
     return all;
 }
 
-// Scores of keys that a row does not see become -infinity. `from` is the tile's first key.
+// Sets the scores of unseen keys to -infinity. `from`: the tile's first key.
 template <int MANY>
 static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys_seen *seen,
                                    int from)

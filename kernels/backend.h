@@ -111,8 +111,9 @@ struct backend {
     const struct packed_ops *products;                   // rows packed between products
     int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits of the ops
     int (*rows_products)(const struct rows_products *p); // of the same rows, bits of the ops
-    // Turns numbers first.. of each head of x[n,H,d], whose pairs are neighbours, in place: first
-    // numbers of pairs, then second ones, with the bits of the ops put_columns and rope.
+    // Rotates numbers first.. of each head of x[n,H,d] in place, from adjacent pairs to split
+    // layout (first numbers of all pairs, then second ones), with the bits of the ops put_columns
+    // and rope.
     int (*rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                      const struct tensor *sin);
     const struct recorder *recorder; // recording and replay of ops
@@ -149,8 +150,8 @@ static inline int64_t backend_few_rows(const struct backend *b)
     return b->few_rows ? b->few_rows() : 1;
 }
 
-// From so many rows on, the CPU uses its kernels for many rows (attention from 9): a row's bits are
-// the same in any pass of at least as many.
+// From this number of rows on, the CPU uses its kernels for many rows (attention from 9): a row has
+// the same bits in any pass of at least as many rows.
 static inline int64_t backend_many_rows(const struct backend *b)
 {
     const int64_t attention = 9, products = backend_few_rows(b) + 1;

@@ -1,4 +1,5 @@
-// kernels/blocks.c -- numbers of blocks, one by one: what the layouts of kernels/blocks.h mean.
+// kernels/blocks.c -- unpacks blocks number by number: the definition of the layouts in
+// kernels/blocks.h.
 #include "kernels/blocks_groups.h"
 
 // Number i of 4 bits: `half` in the lower halves of half bytes, then as many in the upper ones.
@@ -8,7 +9,7 @@ static int nibble(const uint8_t *q, int i, int half)
     return i / half % 2 ? byte >> 4 : byte & 15;
 }
 
-// Number i of 2 bits, of q2_k, q3_k and the upper ones of q6_k.
+// 2-bit number i of q2_k and q3_k, and of the upper bits of q6_k.
 static int two_bits(const uint8_t *q, int i)
 {
     return q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;

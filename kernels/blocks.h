@@ -3,8 +3,8 @@
 //
 // Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, which
 // tests/goldens/blocks holds. A block lies at an even address. Products scale * q are exact in f32
-// (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so it makes no difference
-// whether the difference is computed by one instruction or two.
+// (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
+// subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
 
@@ -87,11 +87,12 @@ struct block_iq4_xs {
 static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113 };
 
-// n numbers of dtype, which has blocks, from the start of a block; n are whole blocks.
+// Widens n numbers of a dtype with blocks, from the start of a block; n is a whole number of
+// blocks.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
-// The other way, for q8_0, q4_k and q6_k: the integers and scales that lose least. BLOCKS_PACKING
-// counts the ways in which they have been found: other bits need another number.
+// Quantises to q8_0, q4_k and q6_k with the least error. BLOCKS_PACKING is the version of the
+// algorithm: a change of its bits needs another number.
 enum { BLOCKS_PACKING = 2 };
 bool blocks_can_pack(enum dtype dtype);
 void blocks_pack(void *blocks, enum dtype dtype, const float *from, int64_t n);

@@ -11,8 +11,8 @@ extern "C" {
 #include "kernels/blocks.h"
 }
 
-// Eight bytes, in the largest pieces that the alignment of blocks of `BYTES` bytes allows; they lie
-// at a multiple of that alignment (of 8 at most) in their block.
+// Reads eight bytes in the largest pieces that the alignment of blocks of `BYTES` bytes allows;
+// their offset in the block is a multiple of that alignment (at most 8).
 template <int BYTES> static __device__ inline uint2 eight_bytes(const uint8_t *from)
 {
     if constexpr (BYTES % 8 == 0) {
@@ -187,7 +187,7 @@ static __device__ inline struct eight eight_of(const struct block_iq4_xs *b, int
     return levels(from_f16(b->d) * (float)((low | high << 4) - 32), halves<sizeof *b, 16>(b->q, i));
 }
 
-// Numbers of a block of type B.
+// Numbers per block of type B.
 template <typename B> static constexpr int block_numbers = 256;
 template <> constexpr int block_numbers<struct block_q8_0> = 32;
 template <> constexpr int block_numbers<struct block_q4_0> = 32;

@@ -4,12 +4,12 @@
 //
 //   sum (scale q + offset) x = scale sum q x + offset sum x        (over a group)
 //
-// what is to be done for each weight is q x; sum x is the same for all rows of weights, and x is
-// prepared once: for AVX-512 and AVX2 as integers (kernels/blocks_dot_vnni.h,
-// kernels/blocks_dot_avx2.h), for others as floats (kernels/blocks_dot_float.h).
+// each weight costs the product q x only; sum x is shared by all rows of weights, and x is prepared
+// once: as integers for AVX-512 and AVX2 (kernels/blocks_dot_vnni.h, kernels/blocks_dot_avx2.h), as
+// floats for others (kernels/blocks_dot_float.h).
 //
-// The sums of a row have one order, whatever is computed beside it; AVX's fused additions are
-// spelled out because the compiler could fuse a x + b y either way.
+// The order of a row's sums does not depend on the other rows; AVX's fused additions are written as
+// intrinsics because the compiler could fuse a x + b y either way.
 #ifndef KERNELS_BLOCKS_DOT_H
 #define KERNELS_BLOCKS_DOT_H
 

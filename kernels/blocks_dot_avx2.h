@@ -1,18 +1,18 @@
 // kernels/blocks_dot_avx2.h -- dot products with a run of weights in integers (AVX2;
 // kernels/blocks_dot.h).
 //
-// x becomes integers of 16 bits times a scale, one for each group: it moves by 2^-16 of the group's
-// largest number at most, which is 256 times less than bf16 loses of that number. The sums are
-// exact; what follows rounds as sums in f32 do.
+// x becomes 16-bit integers times a scale per group, with an error of at most 2^-16 of the group's
+// largest number (1/256 of the error of bf16). The integer sums are exact; later sums round as in
+// f32.
 //
 // Bytes q up to 63: an integer is two signed bytes, which VPMADDUBSW multiplies with q, two
 // products to a sum of 16 bits. It would saturate at 32767, but of q up to 31 eight products fit
 // (31 * 128 each), of q up to 63 four. VPMADDWD then multiplies these sums by 256 or 1 and makes
-// them 32 bits wide. Only numbers of a group may be added: 128 of them, four in a lane, are
-// transposed into a quad of vectors in which each lane belongs to one group. Where a byte c stands
-// for 0, c times the sum of x is taken from the integers.
+// them 32 bits wide. Only numbers of one group may be added, so 128 of them, four per lane, are
+// transposed into a quad of vectors in which each lane belongs to one group. If byte c encodes 0, c
+// times the sum of x is subtracted from the integers.
 //
-// Signed bytes (Q8_0, levels) are made 16 bits wide: VPMADDWD alone.
+// Signed bytes (Q8_0, levels) are widened to 16 bits and need VPMADDWD only.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
 #define KERNELS_BLOCKS_DOT_AVX2_H
 
@@ -70,7 +70,7 @@ VEC_INLINE struct quad run_quad(const char *run, int h, const enum dtype dtype)
     return q;
 }
 
-// How the groups of a dtype lie in quads.
+// The group of each lane of a dtype's quads.
 struct quad_form {
     __m256i group[QUADS]; // of each lane, counted from group of_16 ? 8 * h : 0
     bool of_16, has_min;
@@ -131,7 +131,7 @@ struct x_run {
         _Alignas(64) int8_t part[PARTS][RUN];
         int16_t number[RUN];
     };
-    int32_t centre[QUADS][8]; // what to add for the byte that stands for 0
+    int32_t centre[QUADS][8]; // correction for the byte that encodes 0
     float scale[16],
         sum[16]; // of the groups; the last eight are unused where these have 32 numbers
 };
@@ -211,8 +211,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // All are read before the first is stored: a store could change the run, as far as the compiler
-    // knows.
+    // Read all before the first store: as far as the compiler knows, a store could change the run.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8
     for (int i = 0; i < RUN / 32; i++) {
@@ -278,7 +277,7 @@ VEC_INLINE void dot_quads(vf s[][4], const struct x_run *x, int64_t x_runs,
         for (int r = 0; r < rows; r++) {
             const struct x_run *at = x + r * x_runs;
             const __m256 scales = open_scales(run, at, form->of_16 ? 8 * h : 0, dtype);
-            // Otherwise the compiler loads ahead until it runs out of registers.
+            // Keeps the compiler from loading ahead until it runs out of registers.
             if (dtype == DTYPE_COUNT) __asm__ volatile("" ::: "memory");
             __m256i n = quad_sums(&q, at, h, to_63);
             if (!form->has_min) n = _mm256_add_epi32(n, load_bytes(at->centre[h]));

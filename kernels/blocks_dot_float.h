@@ -1,10 +1,10 @@
 // kernels/blocks_dot_float.h -- dot products with a run of weights in floats
 // (kernels/blocks_dot.h).
 //
-// The numbers of x are put into the order in which bytes of lanes become floats. The 4 bytes of a
-// lane are masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves
-// of bytes (Q4_K) are masked where they lie: float(lane & 0xf000) is 4096 q. Only what the sign bit
-// belongs to is shifted down.
+// x is reordered to the order in which the bytes of lanes become floats. The 4 bytes of a lane are
+// masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves of bytes
+// (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only bytes with the sign bit are
+// shifted down.
 #ifndef KERNELS_BLOCKS_DOT_FLOAT_H
 #define KERNELS_BLOCKS_DOT_FLOAT_H
 
@@ -16,7 +16,7 @@ struct x_run {
     float sum[16];             // of the groups; the last eight are 0 where these have 32 numbers
 };
 
-// Where a unit's numbers lie in its bytes.
+// The layout of a unit's numbers in its bytes.
 enum place { PLACE_BYTE, PLACE_LOW, PLACE_HIGH };
 
 // Are bytes left with two numbers, those of part 2 i of 32 and of part 2 i + 1?
@@ -51,7 +51,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
     }
 }
 
-// The number in byte b of each lane, times what x was divided by (x_prepare_run).
+// The number in byte b of each lane, times the divisor of x (x_prepare_run).
 VEC_INLINE vf unit_float(vu unit, int b, const enum place place)
 {
     static const uint32_t mask[] = { [PLACE_BYTE] = 0xff, [PLACE_LOW] = 15, [PLACE_HIGH] = 0xf0 };
@@ -68,13 +68,13 @@ VEC_INLINE vf unit_scale(const float *scale, int u, int size)
     return vf_set(scale[u * UNIT >> (size == 32 ? 5 : 4)]);
 }
 
-// The 32 bytes in which part `part` of a run in halves lies.
+// The 32 bytes that hold part `part` of a run in halves.
 VEC_INLINE const uint8_t *part_in_halves(const char *run, int part)
 {
     return ((const struct block_q4_k *)(const void *)run)->q + part / 2 * 32;
 }
 
-// A run of weights, as bytes in order, or as the halves lie.
+// A run of weights, as bytes in order, or as stored halves.
 static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
 {
     if (!in_halves(dtype)) {
@@ -85,7 +85,7 @@ static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
     for (int i = 0; i < RUN / 32; i++) memcpy(to->q + 32 * i, part_in_halves(run, i), 32);
 }
 
-// A run of weights, as bytes in order: of a dtype, or with DTYPE_COUNT put together already.
+// A run of weights as bytes in order: of a dtype, or with DTYPE_COUNT unpacked already.
 struct open_run {
     const char *bytes;
     float scale[16], offset[16]; // of its groups
@@ -130,7 +130,7 @@ VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs
     }
 }
 
-// All units, so that what is loaded of x serves all runs.
+// All units, so that all runs share the loads of x.
 VEC_INLINE void dot_units(vf s[][4], const struct x_run *x, int64_t x_runs,
                           const struct open_run *run, const int rows, const int runs,
                           const int size, const enum dtype dtype, const bool halves)

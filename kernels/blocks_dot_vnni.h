@@ -1,15 +1,14 @@
 // kernels/blocks_dot_vnni.h -- dot products with a run of weights in integers (AVX-512 VNNI;
 // kernels/blocks_dot.h).
 //
-// x becomes integers times a scale, one for each group, in three signed bytes, which
-// VPDPBUSD multiplies with the bytes q. These sums are exact, and x moves by 2^-22 of the group's
-// largest number at most (2^-21 where q needs all 8 bits). That is what sums in f32 lose as well:
-// one that has met the largest number rounds whatever is added to it to some 2^-24 of it.
+// x becomes integers of three signed bytes times a scale per group; VPDPBUSD multiplies these with
+// the bytes q. The sums are exact, and the error of x is at most 2^-22 of the group's largest
+// number (2^-21 if q needs all 8 bits). Sums in f32 lose about as much: one that contains the
+// largest number rounds each addition to some 2^-24 of it.
 //
-// What is paid for each row of x and 256 weights: 12 such products, and half of what brings the
-// sums of 64 weights to floats, because two vectors share it (kernels/blocks_pair.h). Where a byte
-// c stands for 0, c times the sum of x is taken from the integers: modulo 2^32, so that only the
-// result has to fit.
+// The cost for each row of x and 256 weights: 12 such products, and half a conversion of the sums
+// of 64 weights to floats, which two vectors share (kernels/blocks_pair.h). If byte c encodes 0, c
+// times the sum of x is subtracted from the integers, modulo 2^32, so only the result must fit.
 #ifndef KERNELS_BLOCKS_DOT_VNNI_H
 #define KERNELS_BLOCKS_DOT_VNNI_H
 
@@ -25,8 +24,8 @@ enum { PAIRS = RUN / 128 };
 // the order of pairs.
 struct x_run {
     _Alignas(64) int8_t part[3][RUN];
-    int32_t centre[PAIRS][16]; // what to add for the byte that stands for 0
-    float scale[16], sum[16];  // of the groups, in the lanes of their factors; others are 0
+    int32_t centre[PAIRS][16]; // correction for the byte that encodes 0
+    float scale[16], sum[16];  // of the groups, in the lanes of their factors; 0 elsewhere
 };
 
 // 16 integers below 2^bits, numbers i.. of the run, as bytes.
@@ -119,7 +118,7 @@ VEC_INLINE struct pair ready_pair(const struct block_run *ready, int p)
                           _mm512_load_si512(ready->q + 128 * p + 64) };
 }
 
-// A run of weights: bytes of a dtype, or with DTYPE_COUNT put together already.
+// A run of weights: bytes of a dtype, or with DTYPE_COUNT unpacked already.
 struct open_run {
     const char *bytes;
     const struct block_run *ready;
@@ -138,15 +137,15 @@ VEC_INLINE struct pair open_pair(const struct open_run *run, int p, const enum d
     return dtype == DTYPE_COUNT ? ready_pair(run->ready, p) : run_pair(run->bytes, p, dtype);
 }
 
-// Of pair p of a run, the lane in which the factor of each lane's group stands.
+// For pair p of a run: the lane that holds the factor of each lane's group.
 VEC_INLINE __m512i pair_lanes(int p, const enum dtype dtype)
 {
     const __m512i group = pair_groups(p, block_group(dtype), pair_crossed(dtype));
     return dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 ? _mm512_slli_epi32(group, 1) : group;
 }
 
-// s[r][t] += run t of weights, which have dtype `is`, times row r of x; pair by pair, so that what
-// is loaded of x serves all runs.
+// s[r][t] += run t of weights, which have dtype `is`, times row r of x; pair by pair, so that all
+// runs share the loads of x.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

@@ -1,8 +1,8 @@
 // kernels/blocks_factors.h -- scales and offsets of a run of weights in blocks as vectors
 // (AVX-512), for kernels/blocks_dot_vnni.h.
 //
-// They stay in the lanes in which they are found: the header of a block of Q4_K becomes one vector
-// of 8 scales and 8 minima, that of two halves side by side one of both in turn.
+// They stay in the lanes in which they are stored: a block header of Q4_K becomes one vector of 8
+// scales and 8 minima; blocks with two halves become a vector in which scales and minima alternate.
 #ifndef KERNELS_BLOCKS_FACTORS_H
 #define KERNELS_BLOCKS_FACTORS_H
 
@@ -86,14 +86,14 @@ VEC_INLINE __m512 factors_q6_k(const char *block)
                       _mm_cvtsi32_si128(b->d), _mm512_setzero_si512());
 }
 
-// 16 numbers that were stored 8 by 8: a load of all would wait for both stores.
+// 16 numbers that were stored 8 by 8: one load of all would stall on both stores.
 VEC_INLINE __m512 vector_of_16(const float *of)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(of)), _mm256_loadu_ps(of + 8),
                               1);
 }
 
-// As kernels/blocks_groups.h finds them.
+// From the scales and minima of kernels/blocks_groups.h.
 VEC_INLINE struct factors factors_groups(const char *block, const enum dtype dtype)
 {
     struct block_groups g;

@@ -9,7 +9,7 @@ struct block_groups {
     _Alignas(64) float scale[16], min[16];
 };
 
-// Numbers of a group.
+// Numbers per group.
 static inline int block_group(enum dtype dtype)
 {
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;
@@ -111,7 +111,7 @@ static inline void block_groups_one(struct block_groups *g, const void *block, e
     g->min[0] = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 ? -half_to_float(half[1]) : 0;
 }
 
-// dtype should be known when compiling. Types without minima do not set them.
+// dtype should be a compile-time constant. Types without minima leave them unset.
 static inline void block_groups_of(struct block_groups *g, const void *block, enum dtype dtype)
 {
     const struct block_q4_k *q4_k = block;

@@ -20,7 +20,7 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 }
 
 // Rounds a group of `size` numbers to integers up to `most` times a scale, which it returns. *sum
-// is the sum of the rounded numbers: then only the rounding of x, times each weight, is lost.
+// is the sum of the rounded numbers, so that the only error is that of rounding x.
 static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {
     vf total = { 0 }, largest = { 0 };
@@ -29,7 +29,7 @@ static float x_integers(int32_t *to, const float *x, int size, int32_t most, flo
         total += v;
         largest = vf_max(largest, (vf)((vu)v & 0x7fffffff));
     }
-    // (Not less than 2^-100: 1 / scale shall be finite.)
+    // (At least 2^-100, so that 1 / scale is finite.)
     const float high = vf_highest(largest);
     const float scale = (high > 0x1p-100f ? high : 0x1p-100f) / (float)most;
     vi all = { 0 };
@@ -39,7 +39,7 @@ static float x_integers(int32_t *to, const float *x, int size, int32_t most, flo
         all += n;
     }
     for (int i = 1; i < VEC; i++) all[0] += all[i];
-    // What is not finite stays so: integers have no such numbers.
+    // Passes infinities and NaN on, which integers cannot represent.
     const float zero = vf_sum(total) * 0; // or NaN
     *sum = scale * (float)all[0] + zero;
     return scale + zero;

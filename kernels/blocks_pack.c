@@ -1,9 +1,10 @@
-// kernels/blocks_pack.c -- numbers to blocks: the scales and integers that lose least.
+// kernels/blocks_pack.c -- quantises numbers to blocks: finds the scales and integers with the
+// least error.
 //
-// A group's numbers x become s q - m. For given integers the best s (and m) are the least squares'
-// solution, for a given s (and m) the best integers are the nearest, so the two are found in turn
-// from several starts, and the best try is kept. An error counts by a weight: large numbers move a
-// product more.
+// A group's numbers x become s q - m. For given integers the best s (and m) are the least squares
+// solution; for given s (and m) the best integers are the nearest. So the two are found
+// alternately, from several starts, and the best try is kept. Errors are weighted: large numbers
+// change a product more.
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static float largest(const float *x, int n)
     return most;
 }
 
-// What errors of x count.
+// Weights of the errors of x.
 static void weigh(float *weight, const float *x, int n)
 {
     float squares = 0;
@@ -62,8 +63,8 @@ static void weigh(float *weight, const float *x, int n)
     for (int i = 0; i < n; i++) weight[i] = mean + fabsf(x[i]);
 }
 
-// The weighted error of integers 0..most (or from `least` on) on the line, and what the next line
-// needs to know of them.
+// The weighted error of integers 0..most (or from `least` on) on the line, and the sums that the
+// next line needs.
 struct sums {
     float error, q, qq, xq;
 };
@@ -92,7 +93,7 @@ static inline struct sums try_line(const float *x, const float *weight, int n, s
     return (struct sums){ sum_of(&error), sum_of(&q1), sum_of(&q2), sum_of(&xq) };
 }
 
-// The scale with which integers -limit..limit-1 are nearest to x[16].
+// The scale with which integers -limit..limit-1 fit x[16] best.
 static float fit_scale(const float *x, int limit)
 {
     float weight[16], best = 0, least = INFINITY;
@@ -126,7 +127,7 @@ static struct line next_line(const struct sums *s, float w, float wx)
     return l;
 }
 
-// From the least of x[32], or 0, to the largest.
+// The line from the smallest of x[32], or 0, to the largest.
 static struct line plain_line(const float *x, int most)
 {
     float low = 0, high = x[0];
@@ -137,7 +138,7 @@ static struct line plain_line(const float *x, int most)
     return (struct line){ (high - low) / (float)most, -low };
 }
 
-// The line on which integers 0..most are nearest to x[32].
+// The line on which integers 0..most fit x[32] best.
 static struct line fit_line(const float *x, int most)
 {
     const struct line plain = plain_line(x, most);
@@ -187,7 +188,7 @@ static void pack_q8_0(struct block_q8_0 *b, const float *x)
     for (int i = 0; i < 32; i++) b->q[i] = (int8_t)near(quotient(x[i], d), -127, 127);
 }
 
-// The groups' scales and minima as 6 bits each: kernels/blocks.c says where they stand.
+// Stores the groups' scales and minima, 6 bits each, in the layout of kernels/blocks.c.
 static void put_scales(uint8_t *to, const uint8_t *scale, const uint8_t *min)
 {
     for (int i = 0; i < 4; i++) {
@@ -203,14 +204,15 @@ struct q4_scales {
     uint8_t scale[8], min[8];
 };
 
-// What errors of a block's numbers count; of groups the sums of the weights, those of the weighted
-// numbers, and lines.
+// Error weights of a block's numbers; for each group the sum of weights, the sum of weighted
+// numbers, and the line.
 struct q4_fit {
     float weight[BLOCK], w[8], wx[8];
     struct line plain[8], fitted[8];
 };
 
-// The best scale and min of group g for d and m: those nearest to the line's and next to them.
+// The best scale and min of group g for d and m, among the nearest to the line's and their
+// neighbours.
 static struct sums fit_group(const struct q4_fit *f, const float *x, int g, struct line line,
                              struct q4_scales *s)
 {
@@ -230,8 +232,8 @@ static struct sums fit_group(const struct q4_fit *f, const float *x, int g, stru
     return best;
 }
 
-// The groups' scales and minima for s->d and m; returns by least squares what suits their integers
-// better as d (.scale) and m (.min): x = d a q - m k.
+// Chooses the groups' scales and minima for s->d and m; returns the least squares d (.scale) and m
+// (.min) for their integers: x = d a q - m k.
 static struct line fit_groups(const struct q4_fit *f, const float *x, const struct line *line,
                               struct q4_scales *s)
 {
@@ -287,7 +289,7 @@ static void pack_q4_k(struct block_q4_k *b, const float *x)
         f.plain[g] = plain_line(from, 15);
         f.fitted[g] = fit_line(from, 15);
     }
-    fit_block(&f, x, f.plain, 1, &best); // so that the error is never larger than of these
+    fit_block(&f, x, f.plain, 1, &best); // so that the error never exceeds that of these
     fit_block(&f, x, f.fitted, Q4_ROUNDS, &best);
     b->d = half_of_float(best.d);
     b->m = half_of_float(best.m);
@@ -335,7 +337,7 @@ static void pack_q6_k(struct block_q6_k *b, const float *x)
         scale[1][g] = fit_scale(x + 16 * g, 32);
     }
     for (int way = 0; way < 2; way++) {
-        // The largest scale becomes -128, the only number that has no opposite.
+        // The largest scale becomes -128, the one integer without a positive counterpart.
         struct q6_scales now = { .d = to_half(largest(scale[way], 16) / -128) };
         fit_multiples(x, weight, scale[way], &now);
         if (now.error < best.error) best = now;

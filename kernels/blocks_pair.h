@@ -1,13 +1,13 @@
 // kernels/blocks_pair.h -- 128 weights in blocks as two vectors of bytes, one below the other
-// (AVX-512): what kernels/blocks_dot_vnni.h multiplies.
+// (AVX-512), the operands of kernels/blocks_dot_vnni.h.
 //
 //   groups of 32:  first   g0 0..15   g1 0..15    g2 0..15    g3 0..15
 //                  second  g0 16..31  g1 16..31   g2 16..31   g3 16..31
 //   groups of 16:  first   g0 0..7 g4 0..7        g1 .. g5 ..        ...
 //                  second  g0 8..15 g4 8..15      ...
 //
-// So lanes of 32 bits hold numbers of one group in both, and their integer sums may be added before
-// they are scaled. Q4_K and Q5_K give the groups in the order 0, 2, 1, 3, as their bytes lie.
+// So a 32-bit lane holds numbers of one group in both vectors, and the integer sums can be added
+// before scaling. Q4_K and Q5_K store the groups in the order 0, 2, 1, 3.
 #ifndef KERNELS_BLOCKS_PAIR_H
 #define KERNELS_BLOCKS_PAIR_H
 
@@ -22,7 +22,7 @@ VEC_INLINE bool pair_crossed(const enum dtype dtype)
     return dtype == DTYPE_Q4_K || dtype == DTYPE_Q5_K;
 }
 
-// Of pair p of a run, the group of each lane. size: numbers of a group.
+// The group of each lane of pair p of a run. size: numbers per group.
 VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
 {
     const __m512i of_32 = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
@@ -32,8 +32,8 @@ VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
     return _mm512_add_epi32(at, _mm512_set1_epi32(p * (size == 16 ? 8 : 4)));
 }
 
-// Where the first of 16 numbers of a run, i.. (or its first and last 8), stand among the bytes of
-// all pairs; the last 8 of a group of 16 stand 64 bytes behind the first.
+// Position of 16 numbers of a run, i.. (or of the first 8), among the bytes of all pairs; the last
+// 8 of a group of 16 follow 64 bytes after the first.
 VEC_INLINE int pair_place(int i, int size, bool crossed)
 {
     const int p = i / 128, in = i % 128;
@@ -42,7 +42,7 @@ VEC_INLINE int pair_place(int i, int size, bool crossed)
     return 128 * p + 64 * (in / 16 % 2) + 16 * lane;
 }
 
-// --- from bytes in order, and from bytes as they lie ---------------------------------------------
+// --- from bytes in order, and from stored bytes --------------------------------------------------
 
 // 64 numbers and the next 64.
 VEC_INLINE struct pair pair_of_32(__m512i low, __m512i high)
@@ -83,8 +83,8 @@ VEC_INLINE __mmask64 bits_of_4(const char *at, int apart)
     return halves_of_4(at, apart);
 }
 
-// Bits of 32 bytes, turned left by `first` for the first 32 numbers and `second` for the next ones,
-// those of `mask`, added to the numbers.
+// Adds bits to the numbers: 32 bytes rotated left by `first` for the first 32 numbers and by
+// `second` for the next ones, masked by `mask`.
 VEC_INLINE __m512i with_bits(__m512i numbers, __m512i bytes, int first, int second, int mask)
 {
     const __m512i count =

@@ -1,5 +1,5 @@
-// kernels/blocks_vec.h -- a run of 256 weights in blocks (kernels/blocks.h), whatever their dtype,
-// as bytes with scales and offsets, put together in registers.
+// kernels/blocks_vec.h -- unpacks a run of 256 weights in blocks (kernels/blocks.h) of any dtype to
+// bytes with scales and offsets, in registers.
 //
 //   struct block_run run;
 //   run_open(&run.groups, at, DTYPE_Q4_K);
@@ -26,7 +26,7 @@ VEC_INLINE bool block_has_min(const enum dtype dtype)
            dtype == DTYPE_Q4_K || dtype == DTYPE_Q5_K;
 }
 
-// The byte that stands for 0.
+// The byte that encodes 0.
 VEC_INLINE float block_centre(const enum dtype dtype)
 {
     switch (dtype) {
@@ -92,7 +92,7 @@ VEC_INLINE void run_groups(float *scale, float *offset, const char *run, const e
         block_groups_of(&g, run, dtype);
     else
         groups_of_8(&g, run, dtype);
-    // (The halves of blocks of 32 are added, the minima of others taken away.)
+    // (The minima of Q4_1 and Q5_1 are added, those of other types subtracted.)
     const bool plus = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1;
     for (int i = 0; i < RUN / block_group(dtype); i += 8) {
         const vf8 of = vf8_load(g.scale + i);
@@ -113,7 +113,7 @@ VEC_INLINE vb32 bytes32(const uint8_t *p)
     return v;
 }
 
-// Shifts that carry bits from byte to byte: what arrives is masked.
+// Shifts carry bits from byte to byte; the results are masked.
 VEC_INLINE vb32 bytes_down(vb32 v, int count)
 {
     return (vb32)((vh32)v >> count);
@@ -241,7 +241,7 @@ VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
 #endif
 }
 
-// A run that was put together.
+// An unpacked run.
 struct block_run {
     _Alignas(64) uint8_t q[RUN];
     float scale[16], offset[16]; // the last eight are 0 where groups have 32 numbers
@@ -250,8 +250,8 @@ struct block_run {
 // (kernels/blocks_widen.c)
 void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
 
-// A run of `numbers`, or all that are left of a row: at the end of a row of blocks of 32 it may be
-// shorter, and is copied to `rest`, with zeros behind it.
+// A run of `numbers`, or the rest of a row: at the end of a row of blocks of 32 it may be shorter,
+// and is copied to `rest`, padded with zeros.
 VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN_BYTES],
                                  const enum dtype dtype)
 {
@@ -260,7 +260,7 @@ VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN
     return memcpy(rest, run, dtype_bytes(dtype, numbers));
 }
 
-// run(..., dtype) with the dtype of blocks known when compiling.
+// Calls run(..., dtype) with the dtype as a compile-time constant.
 #define BLOCK_AS(dtype, run, ...)                             \
     switch (dtype) {                                          \
     case DTYPE_Q8_0: run(__VA_ARGS__, DTYPE_Q8_0); break;     \

@@ -1,4 +1,5 @@
-// kernels/blocks_widen.c -- runs of blocks put together, and as f32 for kernels that widen weights.
+// kernels/blocks_widen.c -- unpacks runs of blocks, and widens them to f32 for kernels that need
+// that.
 #include "kernels/blocks_vec.h"
 
 VEC_INLINE void run_as(struct block_run *to, const char *from, const enum dtype dtype)
@@ -33,8 +34,7 @@ VEC_INLINE vf bytes_float(const uint8_t *bytes)
     return __builtin_convertvector(wide, vf);
 }
 
-// Numbers first..first+n of a run. The products are exact, and so is what they are added to unless
-// it is a minimum: one instruction or two round alike.
+// Numbers first..first+n of a run. Products are exact, so one fused instruction or two round alike.
 static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
 {
     for (int i = first / VEC * VEC; i < first + n; i += VEC) {
@@ -56,7 +56,7 @@ void KERNEL(blocks_widen)(float *to, const char *blocks, int64_t from, int64_t n
     const int size = block_group(dtype), block = dtype_form(dtype).numbers;
     for (int64_t k = from / RUN * RUN; k < from + n; k += RUN) {
         const int64_t first = k > from ? k : from, end = k + RUN < from + n ? k + RUN : from + n;
-        const int64_t whole = (end + block - 1) / block * block; // what may be read
+        const int64_t whole = (end + block - 1) / block * block; // end of the readable bytes
         const char *at = blocks + dtype_bytes(dtype, k);
         char rest[RUN_BYTES];
         struct block_run run;

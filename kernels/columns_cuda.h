@@ -4,13 +4,13 @@
 
 #include "kernels/cuda.h"
 
-// Of a row x: z = (x - mean) * scale.
+// Statistics of a row x: z = (x - mean) * scale.
 struct row_stats {
     float mean, scale;
 };
 
-// dgain[n] += the sum over the rows of dy z, dbias[n] += that of dy; either may be NULL. Without
-// dgain x and stats are not read.
+// dgain[n] += sum of dy z over the rows, dbias[n] += sum of dy; either may be NULL. Without dgain,
+// x and stats are not read.
 int columns_add(float *dgain, float *dbias, const float *dy, const float *x,
                 const struct row_stats *stats, int64_t rows, int64_t n);
 

@@ -1,15 +1,14 @@
-// kernels/contribution.c -- what single tokens add to the residual stream (CAPA; methods page,
-// section 3).
+// kernels/contribution.c -- the contribution of single tokens to the residual stream (CAPA).
 //
 //   C_i = || sum over heads n of A[n,i] (v_i,kv(n) W_O[n]) ||,   kv(n) = n / (H/Hkv)
 //
-// weigh_values stacks A[n,i] v_i,kv(n) of all heads into a row, one product with o_proj sums over
-// the heads, row_norms is what is left: no [H,S,D] exists.
+// weigh_values stacks A[n,i] v_i,kv(n) of all heads into a row; one product with o_proj sums over
+// the heads, and row_norms gives the norms, without a tensor [H,S,D].
 #include <math.h>
 
 #include "kernels/vec.h"
 
-// y[0..n) = the numbers of x from `at` on, times weight.
+// y[0..n) = weight * x[at..at+n).
 VEC_INLINE void weigh(float *y, const void *x, int64_t at, float weight, int64_t n,
                       const enum dtype dtype)
 {

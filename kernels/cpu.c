@@ -61,8 +61,8 @@ static const char *cpu_failure(void)
     return failure_text;
 }
 
-// Large buffers lie on pages of 2 MB, where Linux gives them to those who ask: streams through them
-// need far fewer translations of addresses.
+// Requests 2 MB pages for large buffers, if Linux grants them: streaming through them needs far
+// fewer address translations.
 static void *pages_alloc(size_t bytes)
 {
     enum { SMALL = 64, LARGE = 2 << 20 };
@@ -80,7 +80,7 @@ static void *pages_alloc(size_t bytes)
 static _Thread_local void *scratch_memory;
 static _Thread_local size_t scratch_size;
 
-// Frees it when the thread ends.
+// Frees the scratch when the thread ends.
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 
@@ -89,7 +89,7 @@ static void make_scratch_key(void)
     pthread_key_create(&scratch_key, free);
 }
 
-// Grows only; one per thread, for the life of the thread.
+// Scratch only grows; one per thread, for the life of the thread.
 void *cpu_scratch(size_t bytes)
 {
     if (bytes <= scratch_size) return scratch_memory;
@@ -134,8 +134,8 @@ static bool cpu_has_bf16(void)
     return __builtin_cpu_supports("avx512bf16");
 }
 
-// Zen 4 and 5 multiply twice as many bf16 as floats. Intel's cores take so long for a vector of
-// pairs that floats are faster (docs/speed.md): there bf16 is worth it through AMX alone.
+// Zen 4 and 5 multiply twice as many bf16 as floats. On Intel's cores the bf16 vector instruction
+// is slower than floats (docs/speed.md), so there bf16 pays only with AMX.
 static bool cpu_favours_bf16(void)
 {
     return cpu_has_bf16() && __builtin_cpu_is("amd");
@@ -160,7 +160,7 @@ static bool has_avx512(void)
 
 static bool may_use_tiles;
 
-// Linux gives a process the tile registers when it asks; some kernels and virtual machines refuse.
+// Requests the tile registers from Linux; some kernels and virtual machines refuse.
 static void ask_for_tiles(void)
 {
 #if defined(SYS_arch_prctl)
@@ -251,7 +251,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
 };
 #endif
 
-// The best last.
+// Ascending: the best last.
 static const struct {
     const char *name;
     const struct backend *backend;

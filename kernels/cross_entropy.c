@@ -1,5 +1,5 @@
 // kernels/cross_entropy.c -- the loss of next-token prediction and its gradient in one pass over
-// the logits, written over them: loss = log sum e^x - x[target], dx = softmax(x) - (1 at the
+// the logits, which it overwrites: loss = log sum e^x - x[target], dx = softmax(x) - (1 at the
 // target).
 #include <math.h>
 
@@ -11,7 +11,7 @@ static float row_loss(float *x, int64_t n, int32_t target, float weight)
     for (int64_t i = 0; i + VEC <= n; i += VEC) top = vf_max(vf_load(x + i), top);
     float highest = vf_highest(top), at = x[target];
     for (int64_t i = n / VEC * VEC; i < n; i++) highest = x[i] > highest ? x[i] : highest;
-    // The sum over a large vocabulary is taken in double: a long chain of floats would lose digits.
+    // Sums over a large vocabulary in double: a long sum of floats would lose digits.
     double sum = 0;
     for (int64_t i = 0; i < n; i += VEC) {
         int64_t some = n - i < VEC ? n - i : VEC;

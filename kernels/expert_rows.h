@@ -1,5 +1,5 @@
-// kernels/expert_rows.h -- the experts of a mixture on the rows that chose them, each whole in one
-// thread.
+// kernels/expert_rows.h -- the experts of a mixture on the rows that chose them, a thread per
+// piece.
 //
 //   struct expert_rows p = { .y = y, .x = x, .weights = weights, ... };
 //   backend->expert_rows(&p)       // y += for each row the sum of weight * expert(row)
@@ -8,26 +8,26 @@
 
 #include "kernels/fused.h"
 
-// Rows that a thread takes at a time: entries first.. of the list of rows, `count` of them, which
-// are all of one expert.
+// Rows that a thread computes at a time: `count` entries of the list of rows from `first` on, all
+// of one expert.
 struct expert_piece {
     int32_t expert, first, count;
 };
 
-// Rows of a piece at most.
+// Most rows of a piece.
 enum { EXPERT_ROWS = 256 };
 
 // N rows, each with K of the experts; D wide, the experts m inside.
 struct expert_rows {
     struct tensor *y;                 // [N,D], added to
     const struct tensor *x, *weights; // [N,D] [N*K]
-    const struct fused_gated *expert; // by number; no biases
-    const int32_t *rows, *slots;      // [N*K] rows, expert by expert, and where their weights stand
-    const int32_t *places;            // [N,K] where in that list each row stands, ascending
-    const struct expert_piece *piece; // together all of the list
+    const struct fused_gated *expert; // [experts]; no biases
+    const int32_t *rows, *slots;      // [N*K] rows, expert by expert, and indices of their weights
+    const int32_t *places;            // [N,K] indices of each row's entries in that list, ascending
+    const struct expert_piece *piece; // they cover the list
     int64_t pieces;
-    float *each;  // [N*K,D] room
-    void *narrow; // [N,D] of bf16, room
+    float *each;  // [N*K,D] scratch
+    void *narrow; // [N,D] of bf16, scratch
     float *room;  // [threads, EXPERT_ROWS * (D + 2m)]
     int mode;     // enum matmul_mode
 };

@@ -1,6 +1,6 @@
-// kernels/experts.c -- a mixture of experts: the weights of those that a row has chosen, and what
-// one of them gives added to the rows that chose it (DeepSeek-AI 2024, arXiv 2412.19437, equations
-// 12 to 15).
+// kernels/experts.c -- a mixture of experts: the weights of a row's chosen experts, and the output
+// of an expert added to the rows that chose it (DeepSeek-AI 2024, arXiv 2412.19437, equations 12 to
+// 15).
 #include <math.h>
 
 #include "kernels/vec.h"
@@ -10,7 +10,7 @@ static float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// s of a row's chosen experts; what they are divided by.
+// Scores s of a row's chosen experts; returns their divisor.
 static float chosen_scores(float *s, const float *logits, const int32_t *index, int64_t count,
                            bool normalise)
 {

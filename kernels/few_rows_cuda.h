@@ -6,23 +6,23 @@
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 
-static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // of a multiprocessor
+static constexpr int WARPS = 4, THREADS = WARPS * WARP, BLOCKS = 4; // BLOCKS: per multiprocessor
 static constexpr int ROWS = 2, AHEAD = 4;
 static constexpr size_t SHARED_MOST = 220 << 10, SHARED_STATIC = 1 << 10;
 
-// Blocks of a multiprocessor where N rows of x are multiplied together.
+// Blocks per multiprocessor if N rows of x are multiplied together.
 template <int N> static __host__ __device__ constexpr int blocks_beside(void)
 {
     return N > 1 ? 2 : BLOCKS;
 }
 
-// Numbers that a warp asks for at once; x has whole steps of them in shared memory.
+// Numbers that a warp loads at once; x in shared memory is padded to whole steps of them.
 template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
     return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
-// Room for k numbers of x.
+// Shared memory for k numbers of x.
 template <typename T> static __host__ __device__ inline int64_t whole_steps(int64_t k)
 {
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
@@ -51,7 +51,7 @@ static __device__ void ask(typename reader<T>::raw to[AHEAD][ROWS], const T *con
     }
 }
 
-// Where number e of x lies, a multiple of 4.
+// Position of number e of x, a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
     constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
@@ -59,8 +59,8 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
 
-// A row x into shared memory: of a chunk first the lanes' first four numbers, then their next four;
-// NULL: zeros. What the sums must be multiplied with is returned to all threads.
+// Copies a row x to shared memory: of a chunk first the lanes' first four numbers, then their next
+// four; NULL: zeros. Returns the factor for the sums to all threads.
 template <typename T, typename Product>
 static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
 {
@@ -117,13 +117,13 @@ static __device__ inline void stage_some(float *to, const float *x, int64_t k, f
     }
 }
 
-// One of a warp's products: the numbers of its rows, and where its x lies in shared memory.
+// One of a warp's products: the numbers of its rows, and its x in shared memory.
 struct leg {
     int64_t k, x;
 };
 
-// Multiplies pairs of rows one after the other, `count` of them: rows(row, i) finds those of pair i
-// (NULL behind the last one), done(i, sum) gets a lane's part of the sums.
+// Multiplies `count` pairs of rows one after the other: rows(row, i) finds the rows of pair i (NULL
+// past the last one), done(i, sum) receives a lane's part of the sums.
 template <typename T, typename Rows, typename Done>
 static __device__ inline void walk(int64_t count, const float *x, int lane, Rows rows, Done done)
 {

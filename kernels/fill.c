@@ -1,7 +1,7 @@
-// kernels/fill.c -- one number everywhere.
+// kernels/fill.c -- sets all elements to one number.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements a thread takes at a time
+enum { PIECE = 16384 }; // elements per thread and step
 
 int KERNEL(fill)(struct tensor *y, float value)
 {

@@ -1,4 +1,4 @@
-// kernels/fill.cu -- one value everywhere.
+// kernels/fill.cu -- sets all elements to one value.
 #include "kernels/cuda.h"
 
 template <int COUNT> static __global__ void fill_kernel(float *y, int64_t n, float value)

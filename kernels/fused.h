@@ -3,7 +3,7 @@
 //   const struct fused *f = backend->fused;              // NULL: none
 //   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
 //
-// They compute what the ops compute one after the other; only the order of sums differs, and with
+// They compute the same as a sequence of ops; only the order of sums differs, and with
 // MATMUL_BF16 intermediate results between two products may be rounded like their operands, to bf16
 // or f16 (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or
 // mode. A form computed with bf16 weights also has its backward form. Of few rows (few_rows of
@@ -25,7 +25,7 @@ struct fused_linear {
     int64_t first, run, step;
 };
 
-// Behind a sum's product, before it is added: rmsnorm(product) with this gain [M]; gain NULL: none.
+// A norm of the product before it is added: rmsnorm(product) with this gain [M]; gain NULL: none.
 struct fused_after {
     const struct tensor *gain;
     float eps;
@@ -33,14 +33,14 @@ struct fused_after {
 };
 
 // x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
-// wv^T. With gains the heads of q and k are normed before they turn.
+// wv^T. With gains the heads of q and k are normed before rotation.
 //
 // Pair i of a head is numbers 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
 // and i + d/2; it is stored as numbers i and i + d/2.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear wq, wk, wv;       // of the same w: it is multiplied once
+    struct fused_linear wq, wk, wv;       // if all have the same w, it is multiplied once
     const struct tensor *q_gain, *k_gain; // [d] or NULL, both or none
     int64_t adjacent;                     // at most d/2
     const struct tensor *cos, *sin;       // [n,d/2]
@@ -86,7 +86,7 @@ struct fused_ffn {
     int mode;
 };
 
-// Backward form of fused_ffn, without the residual and the norm behind: adds to dh and dgain,
+// Backward form of fused_ffn, without the residual and the norm after it: adds to dh and dgain,
 // either may be NULL. dh may be dy. Overwrites the saved tensors.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
@@ -97,9 +97,9 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL. With
-// norms of heads the caller has come back through them: dq and dk are those of the products, and
-// cos and sin NULL.
+// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL. If
+// heads are normed, the caller has computed the gradients through these norms: dq and dk are those
+// of the products, and cos and sin are NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
@@ -135,11 +135,11 @@ struct fused_experts {
 // (core/model/attention_latent.c):
 //
 //   x = rmsnorm(h);  q = ask x, or ask_up rmsnorm(ask x);  (c, r) = down x
-//   row place[i] of the caches: rmsnorm(c) and r of row i, turned
+//   row place[i] of the caches: rmsnorm(c) and r of row i, rotated
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
-// up holds Wk [nope,R] and Wv [value,R] of each head, one behind the other. What turns, the last
-// 2 half numbers of q and of down's, is paired by neighbours, and stored apart.
+// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary numbers, the last 2 half of q and
+// of down's product, come in adjacent pairs and are stored in split layout.
 struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;

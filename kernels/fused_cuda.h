@@ -1,4 +1,4 @@
-// kernels/fused_cuda.h -- what the fused forms share (fused.cu).
+// kernels/fused_cuda.h -- shared by the fused forms (fused.cu).
 #ifndef KERNELS_FUSED_CUDA_H
 #define KERNELS_FUSED_CUDA_H
 
@@ -23,8 +23,8 @@ int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const str
 int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
                   const struct fused_after *after, float *room);
 
-// Bytes of scratch for what comes back to the norm, [n,width], and its stats; and for beginning
-// each part of the scratch where it must.
+// Bytes of scratch for the gradient at the norm, [n,width], and its stats, including the alignment
+// of each part.
 static inline size_t fused_norm_back_room(int64_t n, int64_t width)
 {
     return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;

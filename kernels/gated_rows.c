@@ -1,14 +1,14 @@
-// kernels/gated_rows.c -- the gated FFN of many rows in one go, through AMX.
+// kernels/gated_rows.c -- the gated FFN of many rows as one kernel, with AMX.
 //
 //   1. rows are normed and packed, 16 at a time
 //   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums become
 //      silu(gate) * up, packed as `down` wants them, while the next tiles are multiplied
 //   3. down, added to y
 //
-// So gate's and up's results, the widest of a layer, are never written as f32, and nothing is
-// packed twice. All three products take weights straight from memory
-// (kernels/matmul_amx_straight.h): a tile of sums has 16 numbers of the inner width by 16 rows, two
-// of them one above the other are a step of a packed tile.
+// So the results of gate and up, the widest of a layer, are never written as f32, and nothing is
+// packed twice. All three products read weights directly from memory
+// (kernels/matmul_amx_straight.h): a tile of sums has 16 numbers of the inner width by 16 rows; two
+// tiles, one above the other, form a step of a packed tile.
 #include "kernels/gated_rows.h"
 
 #include "kernels/matmul_amx.h"
@@ -17,19 +17,19 @@
 
 #if defined(__AMX_BF16__)
 
-enum { GROUP = 4 }; // steps of the inner width that a thread takes at a time at most
+enum { GROUP = 4 }; // most steps of the inner width per thread and task
 
 struct gated {
     const struct gated_rows *p;
     int64_t width, inner; // D, F
     struct straight_x x;
-    int64_t groups; // of steps of the inner width
+    int64_t groups; // groups of steps of the inner width
     struct amx_product down;
     struct straight last; // of the inner rows
 };
 
-// Sums of gate and up that wait for their activation: of `tile` and, behind them, the next one, and
-// numbers 16 j.. of the inner width.
+// Sums of gate and up that await their activation: of `tile` and the next one, numbers 16 j.. of
+// the inner width.
 struct waiting {
     const struct gated *g;
     const float *sums;
@@ -39,14 +39,14 @@ struct waiting {
 // Memory of a thread.
 struct worker {
     float *rows; // [16,D]
-    float *sums; // that wait for the next piece
+    float *sums; // of the pieces so far
     struct waiting waiting;
     struct straight_rest rest;
     float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
 };
 
-// What a thread computes at a time: 16 numbers of the inner width each, from..to, and tiles
-// first..first+rows of the rows.
+// A thread's task: from..to of the inner width, in units of 16 numbers, and tiles first..first+rows
+// of the rows.
 struct part {
     int64_t from, to, first, rows;
 };
@@ -81,7 +81,7 @@ static vf activation(const struct gated_rows *p, const float *gate, const float 
     return a * vf_sigmoid(a) * biased(up, &p->up, number);
 }
 
-// A share is two numbers of the inner width, of the rows of a tile.
+// A share: two numbers of the inner width for the rows of a tile.
 enum { SHARES = AMX_SIDE / 2 };
 
 static void put_share(const void *of, int64_t share)
@@ -126,7 +126,7 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
     const int64_t all = g->inner / AMX_SIDE;
     for (int64_t step = 0; step < g->x.steps; step += g->x.piece)
         for (int64_t j = part->from; j < part->to; j++) {
-            // The next numbers; or those of the next piece; or where another part goes on.
+            // Prefetches the next numbers, the next piece or the next part.
             const bool again = j + 1 == part->to && step + g->x.piece < g->x.steps;
             const int64_t from = again ? part->from : j + 1,
                           then = again ? step + g->x.piece : step;
@@ -138,7 +138,7 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
     straight_finish(&b->rest);
 }
 
-// By every thread of the team.
+// Called by every thread of the team.
 static void multiply_all(const struct gated *g, struct worker *b)
 {
     const struct gated_rows *p = g->p;

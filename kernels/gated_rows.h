@@ -1,10 +1,10 @@
-// kernels/gated_rows.h -- the gated FFN of many rows in one go, through AMX:
+// kernels/gated_rows.h -- the gated FFN of many rows as one kernel, with AMX:
 //
 //   y (+)= down(silu(gate(x)) * up(x)),  x = rows, or rmsnorm(rows)
 //
 //   if (KERNEL(gated_rows_fit)(&p)) status = KERNEL(gated_rows)(&p);
 //
-// The bits are those of the ops rmsnorm, matmul (in bf16), swiglu, matmul and add.
+// The bits equal those of the ops rmsnorm, matmul (in bf16), swiglu, matmul and add.
 #ifndef KERNELS_GATED_ROWS_H
 #define KERNELS_GATED_ROWS_H
 
@@ -15,19 +15,19 @@ struct gated_rows {
     const float *x; // rows of D
     // The same rows in bf16, which are read instead if there is no norm; or NULL.
     const void *narrow;
-    const int32_t *index; // which of them, [rows]; NULL: 0, 1 ..
+    const int32_t *index; // [rows] indices into x; NULL: 0, 1 ..
     const float *gain;    // [D] of the norm before; NULL: none
     float eps;
     struct fused_linear gate, up, down; // of [F,D] [F,D] [D,F]; no parts of packed weights
     float *y;                           // [rows,D]
     int64_t rows;
-    bool add; // to what y holds
-    // y is not read soon: it is written straight to memory, if its lines are whole.
+    bool add; // adds to y
+    // y is not read soon: stores bypass the caches, if they fill whole lines.
     bool past_caches;
     int mode; // enum matmul_mode
 };
 
-// Can it be computed so here? False: use the ops.
+// Does the kernel support this call? False: use the ops.
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
 
 // x[n] in bf16, as products round it, for `narrow`; n is a multiple of 32.

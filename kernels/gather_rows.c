@@ -3,8 +3,8 @@
 
 #include "kernels/vec.h"
 
-// In order and with memmove where y is x: when index ascends no row is overwritten before it was
-// read.
+// If y is x, copies in order and with memmove: an ascending index reads each row before it is
+// overwritten.
 int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
     const int32_t *row = index->data;
@@ -18,7 +18,7 @@ int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct t
     return 0;
 }
 
-enum { COLUMNS = 512 }; // columns a thread takes: rows of the same index meet in one thread only
+enum { COLUMNS = 512 }; // columns per thread: one thread adds all rows with the same index
 
 int KERNEL(gather_rows_backward)(struct tensor *dx, const struct tensor *dy,
                                  const struct tensor *index)

@@ -1,11 +1,10 @@
 // kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use.
 #include "kernels/vec.h"
 
-enum { PIECE = 4096 }; // elements a thread takes at a time
+enum { PIECE = 4096 }; // elements per thread and step
 
-// The share of a normal distribution below x. Its lower tail is e^(-x^2/2) t P(t) with
-// t = 1 / (1 + 0.28 |x|), P fitted to erfcx (relative error below 1e-7), so that it stays right
-// relative to its size; the upper half is 1 minus that.
+// Normal cumulative distribution. Its lower tail is e^(-x^2/2) t P(t) with t = 1 / (1 + 0.28 |x|),
+// P fitted to erfcx with a relative error below 1e-7; the upper half is 1 minus that.
 VEC_INLINE vf normal_below(vf x)
 {
     vf size = vf_choose(x < vf_set(0), -x, x), t = vf_set(1) / (vf_set(1) + vf_set(0.28f) * size);
@@ -58,7 +57,7 @@ int KERNEL(gelu)(struct tensor *y, const struct tensor *x, enum gelu_form form)
 VEC_INLINE vf gelu_slope(vf x, enum gelu_form form)
 {
     const vf one = vf_set(1);
-    if (form == GELU_ERF) // the normal distribution's share and density
+    if (form == GELU_ERF) // normal cumulative distribution and density
         return normal_below(x) + x * vf_exp(x * x * vf_set(-0.5f)) * vf_set(0.3989422804f);
     if (form == GELU_QUICK) {
         vf s = vf_sigmoid(x * vf_set(1.702f));

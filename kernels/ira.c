@@ -1,12 +1,12 @@
-// kernels/ira.c -- information-regularized attention: values of visual tokens moved and blurred,
-// their divergence from the prior, and the gate that weighs both.
+// kernels/ira.c -- information-regularized attention: values of visual tokens shifted and perturbed
+// with noise, their KL divergence from the prior, and the gate that scales both.
 //
-// Rows are numbered as they lie in memory: row r = i * Hkv + h is token i, key/value head h.
+// Rows are in memory order: row r = i * Hkv + h is token i, key/value head h.
 #include <math.h>
 
 #include "kernels/vec.h"
 
-// Of a row r: head [d+1] = delta, log sigma_q^2.
+// Row r of head: [d+1] = delta, log sigma_q^2.
 struct rows {
     int64_t count, heads, dim;
     const float *head;
@@ -62,8 +62,8 @@ int KERNEL(ira_values_backward)(struct tensor *dv, struct tensor *dhead, const s
     return 0;
 }
 
-// What the divergence of row r is computed from. The mean of q about that of the prior is delta, or
-// v + delta - mu; either way its gradient by v is that by delta.
+// Inputs of the divergence of row r. The mean of q minus that of the prior is delta, or v + delta -
+// mu; in both cases its gradients with respect to v and delta are equal.
 struct parts {
     const float *delta, *prior, *v, *mu;
     double variance; // sigma_q^2
@@ -103,8 +103,8 @@ int KERNEL(ira_kl)(struct tensor *kl, const struct tensor *head, const struct te
     return 0;
 }
 
-// Adds what one row gives to its own gradients, and what it gives to those of the prior to the sums
-// of its head.
+// Adds a row's contribution to its own gradients, and its contribution to the prior's gradients to
+// the sums of its head.
 static void kl_row_back(const struct parts *p, int64_t d, double dkl, float *dhead, float *dv,
                         float *dprior, float *dmean)
 {
@@ -126,7 +126,7 @@ static float *row_at(const struct tensor *t, int64_t row, int64_t width)
     return t ? (float *)t->data + row * width : NULL;
 }
 
-// A thread has heads of its own, so that sums over tokens have one order.
+// Each head belongs to one thread, so that sums over tokens have a fixed order.
 int KERNEL(ira_kl_backward)(struct tensor *dhead, struct tensor *dprior, struct tensor *dv,
                             struct tensor *dmean, const struct tensor *dkl,
                             const struct tensor *head, const struct tensor *prior,
@@ -159,8 +159,8 @@ static void softmax_row(float *p, const float *q, const float *keys, int64_t cou
     for (int64_t i = 0; i < count; i++) p[i] = (float)((double)p[i] / sum);
 }
 
-// Sums over the queries of the group's mean p, and of p log p, for one key/value head. `room` holds
-// 2 S floats.
+// Sums over the queries of the group's mean p, and of p log p, for one key/value head. `room`: 2 S
+// floats of scratch.
 static void gate_sums(int64_t h, const struct tensor *q, const struct tensor *k, float scale,
                       double *sum, double *log_sum, float *room)
 {
@@ -200,7 +200,7 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
     for (int64_t i = 0; i < count; i++) {
         double entropy = 0;
         for (int64_t h = 0; h < heads; h++) {
-            // Of p[.,i] / s: log s - sum p log p / s.
+            // Entropy of p[.,i] / s: log s - sum p log p / s.
             const double s = sum[h * count + i];
             if (s > 0) entropy += log(s) - log_sum[h * count + i] / s;
         }

@@ -16,7 +16,7 @@ static float row_mean(const float *x, int64_t n)
     return vf_sum(s0 + s1) / (float)n;
 }
 
-// Mean of (x - mean)^2, in a second pass: the difference of two large sums would lose digits.
+// Mean of (x - mean)^2, in a second pass: a difference of two large sums would lose digits.
 static float row_variance(const float *x, int64_t n, float mean)
 {
     vf s0 = { 0 }, s1 = { 0 };
@@ -57,9 +57,9 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
 
 // --- backward ------------------------------------------------------------------------------------
 // With z = (x - mean) s, s = 1 / sqrt(var + eps) and e = dy gain:
-// dx = s (e - mean(e) - z mean(e z)), dgain = the sum of dy z over the rows, dbias that of dy.
+// dx = s (e - mean(e) - z mean(e z)), dgain = sum of dy z over the rows, dbias = sum of dy.
 
-enum { COLUMNS = 256 }; // columns whose gains a thread adds up at a time
+enum { COLUMNS = 256 }; // columns per thread and step
 
 static void row_backward(float *dx, const float *dy, const float *x, const float *gain, int64_t n,
                          float mean, float scale)

@@ -1,29 +1,28 @@
 // kernels/matmul.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M].
 //
-// Few rows: dot products at the speed of the memory bus (kernels/matmul_few.c). Many rows:
+// Few rows: dot products limited by memory bandwidth (kernels/matmul_few.c). Many rows:
 //
-//   x is packed once, tile by tile of TILE_ROWS rows, cut into pieces of INNER along K
-//   each thread takes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
-//     the weights are widened to f32 and turned into a panel that stays in the near caches
-//     the panel is multiplied with every tile of x, the sums added to y
-// So weights are widened in passing, and a row of y has the same bits however many rows there are.
+//   x is packed once, in tiles of TILE_ROWS rows and pieces of INNER along K
+//   each thread computes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
+//     widen the weights to f32 and transpose them into a panel that stays in the L1 and L2 caches
+//     multiply the panel with every tile of x and add the sums to y
+// A row of y has the same bits for any number of rows.
 //
-// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) take the place of
-// floats in the packed x and in the panels, and one instruction adds both products; the rest is the
-// same. A panel is then used up fast: where only some fifty rows share it (an expert's), waiting
-// for the weights of the next one took a third of the time, so they are asked for meanwhile.
-// (With AMX, bf16 goes through its tiles instead: kernels/matmul_amx.c, of rather few rows
+// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) replace floats in
+// the packed x and in the panels, and one instruction adds both products. A panel then takes little
+// time: if only some fifty rows share it (an expert's), waiting for the next weights took a third
+// of the time, so they are prefetched. (With AMX: kernels/matmul_amx.c, and for rather few rows
 // kernels/matmul_amx_straight.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
 
 enum {
-    INNER = 512,            // numbers along K taken at a time
-    GROUP = 512 / TILE_COLS // panels a thread takes at a time at most
+    INNER = 512,            // numbers along K per piece
+    GROUP = 512 / TILE_COLS // most panels per thread and group
 };
 
-// One product and how it is cut up.
+// A product and how it is split.
 struct product {
     float *y;
     const char *w;
@@ -36,9 +35,9 @@ struct product {
     int64_t ld;       // numbers from one row of x to the next
     bool x_turned;    // x is given as [k][rows]
     bool w_turned;    // w is given as [k][m]
-    bool add;         // to what y holds
+    bool add;         // adds to y
     float *x;         // packed: for each piece of K, for each tile, [piece][rows of the tile]
-    int64_t tiles;    // of rows; their sizes differ by one at most
+    int64_t tiles;    // tiles of rows; their sizes differ by at most one
     float *panels;    // [threads][panel_size]
 };
 
@@ -51,7 +50,7 @@ static int64_t tile_start(const struct product *p, int64_t tile)
     return tile * small + (tile < large ? tile : large);
 }
 
-// As tile_pack, from rows that lie turned already.
+// As tile_pack, from transposed rows.
 static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
@@ -82,7 +81,7 @@ static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int6
     tile_pack(to, pairs, n, rows, n);
 }
 
-// Rows of a tile, numbers (or pairs) k..k+inner of each.
+// Packs the rows of a tile, numbers (or pairs) k..k+inner of each.
 static void pack_piece(const struct product *p, const float *x, int64_t tile, int64_t k,
                        int64_t inner)
 {
@@ -100,7 +99,7 @@ static void pack_piece(const struct product *p, const float *x, int64_t tile, in
         tile_pack(to, x + from * p->ld + k, p->ld, rows, inner);
 }
 
-// By every thread of the team.
+// Called by every thread of the team.
 static void pack_x(const struct product *p, const float *x)
 {
 #pragma omp for schedule(static)
@@ -109,13 +108,13 @@ static void pack_x(const struct product *p, const float *x)
             pack_piece(p, x, t, k, p->k - k < INNER ? p->k - k : INNER);
 }
 
-// What one tile adds: to y (first piece of K: replaces), columns 0..cols.
+// Products of one tile: adds to y (the first piece of K replaces it), columns 0..cols.
 struct target {
     float *y;
     int64_t ld, cols, inner;
     const float *bias; // of the first column; used with the first piece
     bool first;
-    // Weights to ask for meanwhile: `ask_rows` rows, `ask_bytes` of each in a step.
+    // Weights to prefetch: `ask_rows` rows, `ask_bytes` of each per step.
     const char *ask;
     int64_t ask_rows, ask_bytes;
     size_t ask_step; // bytes from one row to the next
@@ -150,7 +149,7 @@ VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
     for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
 }
 
-// From each row to ask for, the bytes of step k and the next few, into the second-level cache.
+// Prefetches the bytes of step k of each row, and a few more, into the L2 cache.
 VEC_INLINE void ask_for(const struct target *t, int64_t k)
 {
     const char *row = t->ask + k * t->ask_bytes;
@@ -219,7 +218,7 @@ static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t 
     }
 }
 
-// Numbers k..k+inner of rows from..from+cols of w to a panel.
+// Packs numbers k..k+inner of rows from..from+cols of w into a panel.
 static void panel_rows(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
                        int64_t inner)
 {
@@ -230,7 +229,7 @@ static void panel_rows(float *panel, const struct product *p, int64_t from, int6
         panel_pack(panel, w, p->row_bytes, cols, k, inner, p->dtype);
 }
 
-// Columns from..from+cols of rows k..k+inner of w, which lies as [k][m], to a panel.
+// Packs columns from..from+cols of rows k..k+inner of w, stored as [k][m], into a panel.
 static void panel_copy(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
                        int64_t inner)
 {
@@ -240,7 +239,7 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
     }
 }
 
-// Like panel_copy, but packs rows k.. k + numbers, f32 or bf16, in pairs; an odd last row is paired
+// As panel_copy, but packs rows k.. k + numbers, f32 or bf16, in pairs; an odd last row is paired
 // with zeros.
 VEC_INLINE void panel_turned_pairs_as(float *panel, const struct product *p, int64_t from,
                                       int64_t cols, int64_t k, int64_t numbers, enum dtype dtype)
@@ -255,12 +254,13 @@ VEC_INLINE void panel_turned_pairs_as(float *panel, const struct product *p, int
         }
 }
 
-// Columns from..from+cols of rows k..k+inner of w, both counted in pairs, to a panel of pairs.
+// Packs columns from..from+cols of rows k..k+inner of w, both counted in pairs, into a panel of
+// pairs.
 static void panel_pairs(float *panel, const struct product *p, int64_t from, int64_t cols,
                         int64_t k, int64_t inner)
 {
     int64_t numbers = p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner;
-    if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already: as many bytes as a float
+    if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already, of the size of a float
         panel_pack(panel, p->w + (size_t)from * p->row_bytes, p->row_bytes, cols, k, inner,
                    DTYPE_F32);
         return;
@@ -269,7 +269,7 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
         VEC_AS(p->dtype, panel_turned_pairs_as, panel, p, from, cols, 2 * k, numbers);
         return;
     }
-    // Otherwise as floats first, and then two rows of the panel become one.
+    // Otherwise as floats first; then two rows of the panel become one.
     if (p->w_turned)
         panel_copy(panel, p, from, cols, 2 * k, numbers);
     else
@@ -282,7 +282,7 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
         }
 }
 
-// A panel: weight rows m.. m + cols, numbers (or pairs) k..k+inner of each.
+// Packs a panel: weight rows m.. m + cols, numbers (or pairs) k..k+inner of each.
 struct panel {
     int64_t m, cols, k, inner;
 };
@@ -305,7 +305,7 @@ static void fill_panel(float *panel, const struct product *p, const struct panel
         panel_rows(panel, p, at->m, at->cols, at->k, at->inner);
 }
 
-// The tile asks for its share of the weights of the panel `next`.
+// Prefetches the tile's share of the weights of panel `next`.
 static void ask_share(struct target *t, const struct product *p, const struct panel *next,
                       int64_t tile)
 {
@@ -317,7 +317,7 @@ static void ask_share(struct target *t, const struct product *p, const struct pa
     t->ask_step = p->row_bytes;
 }
 
-// A packed panel with all rows of x.
+// Multiplies a packed panel with all rows of x.
 static void multiply_panel(const struct product *p, const float *panel, const struct panel *at,
                            const struct panel *next)
 {
@@ -339,7 +339,7 @@ static void multiply_panel(const struct product *p, const float *panel, const st
     }
 }
 
-// Weight rows from..to, all rows of x. The thread will probably go on from row `then`.
+// Weight rows from..to, all rows of x. `then`: the row with which the thread probably continues.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, int64_t then,
                            float *panel)
 {
@@ -358,7 +358,7 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, in
         }
 }
 
-// Weight rows that a thread takes at a time: so few that no thread waits long for the last one.
+// Weight rows per task: few enough that no thread waits long for the last one.
 static int64_t group_size(const struct product *p, int64_t threads)
 {
     const int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 8);
@@ -379,7 +379,8 @@ static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
                                    .m = p->m,
                                    .add = p->add });
 #endif
-    // Rows that are not turned are taken as pairs where they lie: then none may be left over.
+    // Rows that are not transposed are read as pairs in place, so their number of elements must be
+    // even.
     p->numbers = p->k;
     p->pairs =
         mode == MATMUL_BF16 && vec_has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
@@ -422,8 +423,8 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// The same product with other sides turned: dx = dy w sums over the M rows of w, dw = dy^T x over
-// the N rows of x.
+// The same product with other operands transposed: dx = dy w sums over the M rows of w, dw = dy^T x
+// over the N rows of x.
 
 int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                       enum matmul_mode mode)
@@ -457,7 +458,7 @@ int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tens
     int64_t rows = dy->shape[0], m = tensor_row(dy), width = tensor_row(x);
     if (dbias) sum_columns(dbias->data, dy->data, rows, m);
     if (!dw || !width) return 0;
-    // A block of dw's rows at a time, so that the turned dy stays small.
+    // A block of dw's rows at a time, so that the transposed dy stays small.
     for (int64_t from = 0; from < m; from += BLOCK) {
         struct product p = { .y = (float *)dw->data + from * width,
                              .w = x->data,

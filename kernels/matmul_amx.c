@@ -1,39 +1,39 @@
-// kernels/matmul_amx.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of many rows in bf16, through AMX.
+// kernels/matmul_amx.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of many rows in bf16, with AMX.
 //
 //   x is packed once: [piece of K][16 rows][32 numbers], a tile each
-//   each thread takes a group of columns (rows of w), and BLOCK tiles of rows at a time:
-//     for every piece along K: the group's weights are packed (for the first BLOCK), and
-//       two by two tiles of columns and rows are multiplied; sums wait in tiles of their own,
-//       and after the last piece go to y (with the bias) at once
+//   each thread computes a group of columns (rows of w), and BLOCK tiles of rows at a time:
+//     for every piece along K: pack the group's weights (for the first BLOCK), and multiply two by
+//       two tiles of columns and rows; sums are kept in tiles between pieces, and written to y
+//       (with the bias) after the last piece
 //
-// Where columns are few, threads take rows instead, and pack them just before they are multiplied.
+// If columns are few, threads share the rows instead, and pack them just before multiplying.
 //
-// Four tiles of sums, two of x and two of weights are all there are: four products share four
-// loads. The group's piece of weights (at most 900 KB) stays in the second-level cache, while all
-// rows pass: the next two tiles of x are asked for meanwhile, and the sums and the part of y that
-// come next. So a group as wide and a piece as long as that cache allows are fastest; most layers
-// of encoders have one piece, whose sums never leave the first-level cache. Sums wait in whole
-// aligned tiles, since y need not be aligned and has rows and columns that no tile fills.
+// Four tiles of sums, two of x and two of weights use all eight: four products share four loads.
+// The group's piece of weights (at most 900 KB) stays in the L2 cache while it is multiplied with
+// all rows; meanwhile the next two tiles of x, sums and part of y are prefetched. So the widest
+// group and the longest piece that fit the cache are fastest; most layers of encoders have one
+// piece, whose sums never leave the L1 cache. Sums are kept in whole aligned tiles, because y may
+// be unaligned and its last rows and columns do not fill a tile.
 #include "kernels/matmul_amx_ends.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 20,                        // tiles of columns that a thread takes at most
-    NARROW = 4,                        // tiles of columns that are shared out by rows
-    BLOCK = 256,                       // tiles of rows that a thread computes at a time at most
-    IN_BLOCKS = 512,                   // numbers along K of a piece of weights in blocks
-    WIDE = GROUP * AMX_SIDE * AMX_STEP // room for weights as f32: 32 by GROUP, or a piece of 16
+    GROUP = 20,                        // most tiles of columns per thread
+    NARROW = 4,                        // up to this many tiles of columns, threads share the rows
+    BLOCK = 256,                       // most tiles of rows at a time
+    IN_BLOCKS = 512,                   // numbers along K per piece of weights in blocks
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // size of weights as f32: 32 by GROUP, or a piece of 16
 };
 
-// How a product is cut up.
+// How a product is split.
 struct plan {
     const struct amx_product *p;
     struct amx_rows x;
     int64_t tiles, block; // tiles of rows; in a block
     put_fn *put;
     bool keep;        // a group's weights are packed once for all blocks
-    bool past_caches; // results are written straight to memory
+    bool past_caches; // stores bypass the caches
 };
 
 // Memory of a thread.
@@ -54,7 +54,7 @@ static void pack_x(const struct plan *plan, int64_t from, int64_t to)
                           at_most(p->k - k, AMX_STEP));
 }
 
-// Stored rows from..from+rows of weights in blocks, numbers k..k+n of each, as f32.
+// Widens stored rows from..from+rows of weights in blocks, numbers k..k+n of each, to f32.
 static struct amx_source widened(float *to, const struct amx_source *w, int64_t from, int64_t rows,
                                  int64_t k, int64_t n)
 {
@@ -80,8 +80,7 @@ static void pack_turned_weights(const struct worker *b, const struct plan *plan,
     }
 }
 
-// The rows of weights that are columns m..m+16 of the product. Gates are tile by tile between what
-// they let through.
+// The weight rows for columns m..m+16 of the product. Tiles of gate alternate with tiles of up.
 static struct amx_source weights_at(const struct amx_product *p, int64_t m, int64_t *from,
                                     int64_t *count)
 {
@@ -109,9 +108,9 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
 
 enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
-// Memory that is asked for while tiles are multiplied; NULL: none.
+// Addresses to prefetch while tiles are multiplied; NULL: none.
 struct ask {
-    const char *x; // `lines` lines every step into the second-level cache
+    const char *x; // `lines` lines per step, into the L2 cache
     int64_t lines;
     const float *sums; // four tiles
     const float *y;    // two by 16 rows of two lines
@@ -130,8 +129,8 @@ VEC_INLINE void ask_for(const struct ask *ask, int64_t step)
                            3);
 }
 
-// The sums of `high` by `wide` (1 or 2) tiles; from one row of tiles of x, and one column of
-// weights, to the next are `steps` tiles.
+// The sums of `high` by `wide` (1 or 2) tiles; rows of tiles of x, and columns of tiles of weights,
+// are `steps` tiles apart.
 VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, bool first,
                          const struct ask *ask, const int high, const int wide)
 {
@@ -159,13 +158,13 @@ VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, 
     amx_sums_store(c, 2 * SUMS, SUMS, high, wide);
 }
 
-// What a thread computes at a time: `cols` tiles of columns, from column m on, and tiles
-// from..from+rows of the rows.
+// A thread's task: `cols` tiles of columns, from column m on, and tiles from..from+rows of the
+// rows.
 struct part {
     int64_t m, cols, from, rows;
 };
 
-// What comes behind tiles i.. of the part's rows and j.. of its columns.
+// Addresses to prefetch after tiles i.. of the part's rows and j.. of its columns.
 static struct ask ask_behind(const struct plan *plan, const struct part *part, const float *sums,
                              int64_t i, int64_t j, int64_t k)
 {
@@ -180,8 +179,7 @@ static struct ask ask_behind(const struct plan *plan, const struct part *part, c
     return ask;
 }
 
-// The piece from k on. After the last one the sums are put while they are still in the first-level
-// cache.
+// Computes the piece from k on. After the last one, writes the sums while they are in the L1 cache.
 static void multiply_piece(const struct plan *plan, const struct worker *b, const struct part *part,
                            const char *weights, int64_t k)
 {
@@ -211,7 +209,8 @@ static void multiply_piece(const struct plan *plan, const struct worker *b, cons
         }
 }
 
-// Columns m..m+cols of y, tiles from..from+rows of the rows; `packed`: the weights are already.
+// Columns m..m+cols of y, tiles from..from+rows of the rows; `packed`: the weights are packed
+// already.
 static void multiply_block(const struct plan *plan, const struct worker *b, int64_t m, int64_t cols,
                            int64_t from, int64_t rows, bool packed)
 {
@@ -228,25 +227,25 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
     }
 }
 
-// Few columns, as LoRA's: all of them are one group, and threads share the rows.
+// Few columns, as in LoRA: one group, and threads share the rows.
 static bool is_narrow(const struct amx_product *p)
 {
     return p->m <= NARROW * AMX_SIDE;
 }
 
-// Pairs of tiles of columns. The last tile may not be full, and may have no other.
+// Pairs of tiles of columns. The last tile may be partial, and without a partner.
 static int64_t pairs_of(const struct amx_product *p)
 {
     return (p->m + 2 * AMX_SIDE - 1) / (2 * AMX_SIDE);
 }
 
-// Groups of columns. More of them read x more often.
+// Groups of columns. More groups read x more often.
 static int64_t groups_of(const struct amx_product *p, int64_t threads)
 {
     return is_narrow(p) ? 1 : amx_groups(pairs_of(p), GROUP / 2, threads);
 }
 
-// By every thread of the team: each packs the rows that it multiplies.
+// Called by every thread of the team; each packs the rows that it multiplies.
 static void multiply_narrow(const struct plan *plan, const struct worker *b)
 {
 #pragma omp for schedule(dynamic)
@@ -274,13 +273,13 @@ static void multiply_wide(const struct plan *plan, const struct worker *b, int64
 
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 {
-    enum { CACHE = 4 << 20 }; // bytes of a thread
+    enum { CACHE = 4 << 20 }; // bytes per thread
     const bool whole = p->m % AMX_SIDE == 0 && (uintptr_t)p->y % 64 == 0;
     return whole && !p->add && (!p->after || p->after->end == PRODUCT_STORED) &&
            p->rows * p->m * (int64_t)sizeof *p->y > threads * CACHE;
 }
 
-// Weights in blocks begin where blocks do.
+// Pieces of weights in blocks begin at block borders.
 static struct amx_rows rows_of(const struct amx_product *p)
 {
     const int64_t piece = dtype_in_blocks(p->w.dtype) ? IN_BLOCKS : amx_piece(p->k);
@@ -320,7 +319,7 @@ int KERNEL(matmul_tiles)(const struct amx_product *p)
             multiply_narrow(&plan, &b);
         else
             multiply_wide(&plan, &b, groups);
-        if (plan.past_caches) _mm_sfence(); // other threads read y behind the barrier
+        if (plan.past_caches) _mm_sfence(); // other threads read y after the barrier
         amx_close();
     }
     return 0;

@@ -1,4 +1,4 @@
-// kernels/matmul_amx.h -- the product of many rows in bf16 through AMX, for kernels/matmul.c.
+// kernels/matmul_amx.h -- the product of many rows in bf16 with AMX, for kernels/matmul.c.
 #ifndef KERNELS_MATMUL_AMX_H
 #define KERNELS_MATMUL_AMX_H
 
@@ -7,15 +7,15 @@
 
 #if defined(__AMX_BF16__)
 
-// Rows that are packed for products: [piece of K][16 rows][32 numbers], a tile each. What is
-// missing in the last tiles is finite.
+// Rows packed for products: [piece of K][16 rows][32 numbers], a tile each. The padding of the last
+// tiles is finite.
 struct amx_rows {
     char *data;
     int64_t rows, k;
     int64_t piece; // numbers along K in one, a multiple of AMX_STEP
 };
 
-enum { AMX_STEPS = 45 }; // of AMX_STEP numbers along K in a piece at most
+enum { AMX_STEPS = 45 }; // most steps of AMX_STEP numbers along K per piece
 
 // Numbers along K in a piece: few and equal pieces.
 VEC_INLINE int64_t amx_piece(int64_t k)

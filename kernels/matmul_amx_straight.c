@@ -1,18 +1,16 @@
-// kernels/matmul_amx_straight.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] in bf16 through AMX, with
-// weights straight from memory.
+// kernels/matmul_amx_straight.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] in bf16 with AMX, reading
+// weights directly from memory.
 //
-// Rows of w as they lie are rows of a tile, if they are the left side of the product: y^T = w x^T.
-// So weights need no packing. x is packed instead, once for all weights
-// (kernels/matmul_amx_straight.h):
+// As the left operand of y^T = w x^T, rows of w in memory are rows of a tile, so weights need no
+// packing. x is packed instead, once for all weights (kernels/matmul_amx_straight.h):
 //
-//   for each block of rows of x and each group of rows of w, which threads take in turn:
+//   for each block of rows of x and each group of rows of w, shared among threads:
 //     for each piece along K and each two tiles of w:
-//       two by two tiles with all of the block's; the next tiles of w are asked for meanwhile
-//       after the last piece the sums are turned and go to y, while the next ones are computed
+//       multiply with all tiles of the block, two by two; prefetch the next tiles of w
+//       after the last piece transpose the sums into y, while the next ones are computed
 //
-// A block's piece of x stays in the second-level cache, which feeds the tiles two thirds as fast as
-// the first. With packed weights (kernels/matmul_amx.c) the same numbers are added in the same
-// order.
+// A block's piece of x stays in the L2 cache, from which tiles load two thirds as fast as from L1.
+// kernels/matmul_amx.c adds the same numbers in the same order.
 #include "kernels/matmul_amx_straight.h"
 
 #include "kernels/matmul_amx.h"
@@ -21,24 +19,24 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 8,    // pairs of tiles of weights that a thread takes at a time at most
-    LEAST_M = 128 // threads share the columns
+    GROUP = 8,    // most pairs of tiles of weights per thread and task
+    LEAST_M = 128 // from this many columns on, threads share them
 };
 
-// What a thread computes at a time: tiles m..to of columns, tiles from..from+rows of the rows.
+// A thread's task: tiles m..to of columns, tiles from..from+rows of the rows.
 struct part {
     int64_t m, to, from, rows;
 };
 
-// Sums that wait to be put: `high` by `wide` tiles, of rows from `row` and columns from m on.
+// Sums to write later: `high` by `wide` tiles, of rows from `row` and columns from m on.
 struct waiting {
     const struct straight *s;
     const float *sums;
     int64_t row, m, high, wide;
 };
 
-// Memory of a thread: sums that wait for the next piece, and those of a single one, which are put
-// while the next tiles are multiplied.
+// Memory of a thread: sums between pieces, and finished sums, which are written while the next
+// tiles are multiplied.
 struct worker {
     float *sums;
     struct waiting waiting;
@@ -52,7 +50,7 @@ bool KERNEL(matmul_is_straight)(const struct amx_product *p)
            p->m >= LEAST_M;
 }
 
-// A tile of sums, turned, to rows from `row` on and columns m..m+16 of y.
+// Writes a tile of sums, transposed, to rows from `row` on and columns m..m+16 of y.
 static void put_sums(const struct straight *s, const float *sums, int64_t row, int64_t m,
                      const bool past_caches)
 {
@@ -88,7 +86,7 @@ static const char *weights(const struct straight *s, int64_t tile, int64_t step)
            step * AMX_STEP * (int64_t)sizeof(uint16_t);
 }
 
-// The numbers of `high` tiles of weights behind the last whole step, with zeros behind them.
+// Copies the last partial step of `high` tiles of weights, padded with zeros.
 static void copy_tail(const struct straight *s, char *tail, int64_t tile, int64_t high)
 {
     const int64_t k = s->p->k / AMX_STEP * AMX_STEP;
@@ -97,8 +95,8 @@ static void copy_tail(const struct straight *s, char *tail, int64_t tile, int64_
                       s->p->k - k);
 }
 
-// Two tiles of weights, from column tile m on, with the block's rows: the piece from `step` on.
-// `next`: the two tiles that come next, or NULL.
+// Multiplies two tiles of weights, from column tile m on, with the block's rows: the piece from
+// `step` on. `next`: the two tiles to prefetch, or NULL.
 static void multiply_pair(const struct straight *s, const struct part *part, struct worker *b,
                           int64_t m, int64_t step, const char *const next[2])
 {
@@ -131,13 +129,13 @@ static void multiply_pair(const struct straight *s, const struct part *part, str
     }
 }
 
-// The sums of the part's pairs wait one behind the other.
+// The sums of the part's pairs are stored one after the other.
 static void multiply_part(const struct straight *s, const struct part *part, struct worker *b)
 {
     const int64_t all = s->p->m / AMX_SIDE;
     for (int64_t step = 0; step < s->x.steps; step += s->x.piece)
         for (int64_t m = part->m; m < part->to; m += 2) {
-            // The next columns; or those of the next piece; or where another part goes on.
+            // Prefetches the next columns, the next piece or the next part.
             const bool again = m + 2 >= part->to && step + s->x.piece < s->x.steps;
             const int64_t from = again ? part->m : m + 2, then = again ? step + s->x.piece : step;
             const char *const next[] = { from < all ? weights(s, from, then) : NULL,
@@ -147,7 +145,7 @@ static void multiply_part(const struct straight *s, const struct part *part, str
     straight_finish(&b->rest);
 }
 
-// Of rows in bf16 nothing but their order changes.
+// bf16 rows are only reordered.
 static void pack_narrow(const struct straight_x *x, const struct straight_rows *from, int64_t tile)
 {
     const int64_t row = tile * AMX_SIDE, n = at_most(x->rows - row, AMX_SIDE);
@@ -197,7 +195,7 @@ void KERNEL(straight_columns)(const struct straight *s, float *sums)
                                    at_most(s->x.tiles - from, s->x.block) };
         multiply_part(s, &part, &b);
     }
-    if (s->past_caches) _mm_sfence(); // other threads read y behind the barrier
+    if (s->past_caches) _mm_sfence(); // other threads read y after the barrier
 }
 
 struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads)

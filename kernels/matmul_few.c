@@ -1,20 +1,19 @@
 // kernels/matmul_few.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of few rows: dot products that read
-// the weights as they are stored. The memory bus is the limit, so what matters is to keep it busy:
+// the weights as they are stored. Memory bandwidth is the limit, so the bus must be kept busy:
 //
-//   each thread takes one stretch of the weight rows and cuts it into streams, each contiguous
-//   for every i: row i of all streams is multiplied with all rows of x at once
-//   done, it helps the others: takes the last rows of their streams, some at a time
+//   each thread splits a range of the weight rows into contiguous streams
+//   for every i: multiply row i of all streams with all rows of x
+//   a thread that has finished takes rows from the ends of other threads' streams
 //
-// The streams share what they load of x. A row of x is 32 KB at K = 8192, as large as a first-level
-// cache through which the weights pass too: read anew for every weight row, it comes from the
-// second level, and those loads take the places in which loads from memory would wait (Zen 4: half
-// of the bandwidth lost). The streams are contiguous because the hardware's prefetchers follow
-// addresses; rows dealt out in turn cost half of the bandwidth as well. The help is there because
-// no two threads read equally fast for 100 microseconds: waiting for the slower one in every
-// product cost a twentieth of a token.
+// The streams share their loads of x. A row of x is 32 KB at K = 8192, as large as an L1 cache
+// through which the weights pass too: read again for every weight row, it would come from L2, and
+// these loads would occupy the queues of loads from memory (Zen 4: half of the bandwidth lost).
+// Streams are contiguous because hardware prefetchers follow addresses; interleaved rows cost half
+// of the bandwidth too. Threads help each other because no two read equally fast for 100
+// microseconds: waiting for the slower one in every product cost 5% of a token's time.
 //
-// A vector of bf16 weights holds pairs, of which the even numbers are shifted and the odd ones
-// masked: cheaper than widening them in order. x is put into that order once.
+// Of a vector of bf16 weights the even numbers are shifted and the odd ones masked, which is
+// cheaper than widening them in order. x is reordered to match, once.
 #include "kernels/matmul_few.h"
 
 #include <stdatomic.h>
@@ -23,24 +22,23 @@
 #include "kernels/tile.h"
 
 enum {
-    STEP = 2 * VEC,  // numbers along K taken at a time
-    AHEAD = 2048,    // bytes of a stream asked for in advance
-    BAND = 64 * 1024 // bytes of weights that a thread takes at a time, of all streams
+    STEP = 2 * VEC,  // numbers along K per step
+    AHEAD = 2048,    // bytes of a stream to prefetch
+    BAND = 64 * 1024 // bytes of weights per band, over all streams
 };
 
-// How near what is asked for comes: into the second-level cache; into the first one where that has
-// 48 KB, as Intel's processors with AMX do (1 to 7% faster there).
+// Prefetch target: L2, or L1 where it has 48 KB, as on Intel's processors with AMX (1 to 7% faster
+// there).
 #if defined(__AMX_TILE__)
 enum { NEAR = 3 };
 #else
 enum { NEAR = 2 };
 #endif
 
-// As many streams as the registers have room for: 2 sums for each number of y, and 2 vectors of
-// each stream.
+// As many streams as fit in registers: 2 sums for each number of y, and 2 vectors per stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Of blocks four: 1 sum for each number of y waits in the first-level cache while others are added.
+// Four for blocks: 1 sum for each number of y, kept in the L1 cache while others are added.
 enum { BLOCK_STREAMS = 4 };
 #define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
@@ -77,8 +75,8 @@ VEC_INLINE void put_block_sums(const struct few_product *p, vf s[FEW_ROWS][4], i
                 vf_sum(s[r][t]) + (p->bias ? p->bias[i + t * apart] : 0);
 }
 
-// Weight row i of each stream (`apart` rows from one to the next) with each row of x. Two sums for
-// each number of y; their order depends on K alone.
+// Multiplies weight row i of each stream (`apart` rows apart) with each row of x. Two sums for each
+// number of y; their order depends on K alone.
 VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int64_t apart,
                      const int rows, const int streams, const enum dtype dtype)
 {
@@ -96,7 +94,7 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) {
             const char *from = w + t * stream_bytes;
-            // (Asking for what lies past the end does no harm.)
+            // (Prefetching past the end is harmless.)
             for (int64_t byte = 0; byte < STEP * size; byte += 64)
                 __builtin_prefetch(from + k * size + byte + AHEAD, 0, NEAR);
             load_step(from, k, &a[t], &b[t], dtype);
@@ -121,8 +119,8 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
     put_sums(p, s, i, apart, rows, streams);
 }
 
-// The same of weights in blocks; x as prepared. With DTYPE_COUNT of any dtype: the bytes of a run
-// are put together by a function, for all rows of x, in the first-level cache.
+// The same for weights in blocks, with x prepared. DTYPE_COUNT: any dtype; a function unpacks the
+// bytes of a run into the L1 cache, for all rows of x.
 VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
                             int64_t apart, const int rows, const int streams,
                             const enum dtype dtype)
@@ -153,7 +151,7 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
-// A function for each dtype: inlined where it is called, it would lack registers.
+// A function for each dtype: inlined into its caller it would run out of registers.
 typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
                         int64_t apart);
 #define BLOCK_DOTS(name, dtype)                                                       \
@@ -197,12 +195,12 @@ VEC_INLINE void dots_of(const struct few_product *p, const void *x, int64_t i, i
         dots_blocks(p, x, i, apart, rows, streams, DTYPE_COUNT);
 }
 
-// --- who computes what ---------------------------------------------------------------------------
+// --- sharing the work ----------------------------------------------------------------------------
 
-// Columns of y which one thread begins with.
+// The columns of y that a thread starts with.
 struct stretch {
-    _Alignas(64) _Atomic uint64_t left; // bands nobody has taken: the first | the end << 32
-    int64_t from, to, apart;            // columns; columns of a stream
+    _Alignas(64) _Atomic uint64_t left; // bands not taken yet: first | end << 32
+    int64_t from, to, apart;            // columns; columns per stream
 };
 
 // The next band from the front or the back; -1: none is left.
@@ -217,7 +215,7 @@ static int64_t take_band(struct stretch *s, bool front)
     return (int64_t)(front ? now & UINT32_MAX : (now >> 32) - 1);
 }
 
-// Columns of a stream in a band.
+// Columns per stream in a band.
 static int64_t band_columns(const struct few_product *p)
 {
     const int64_t row = (int64_t)dtype_bytes(p->dtype, p->k) * STREAMS(p->rows, p->dtype);
@@ -236,7 +234,7 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
     }
 }
 
-// The last band is what the streams leave over.
+// The last band holds the columns beyond the streams.
 VEC_INLINE void run_band(const struct few_product *p, const void *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {
@@ -250,7 +248,7 @@ VEC_INLINE void run_band(const struct few_product *p, const void *x, const struc
         dots_of(p, x, i, 0, rows, 1, dtype);
 }
 
-// The work of thread `me`: its own stretch, then what is left of the others'.
+// The work of thread `me`: its own columns, then bands of the others.
 VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct stretch *stretches,
                            int64_t count, int64_t me, const int rows, const enum dtype dtype)
 {
@@ -260,8 +258,8 @@ VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct st
     }
 }
 
-// A function for each number of rows and each kind of dtype: in one, where every variant is
-// inlined, GCC takes several times as long.
+// A function for each number of rows and kind of dtype: one function with all variants inlined
+// takes GCC several times as long.
 typedef void thread_run(const struct few_product *p, const void *x, struct stretch *stretches,
                         int64_t count, int64_t me);
 #define THREAD_RUN(rows, name, dtype)                                                         \
@@ -306,7 +304,7 @@ static enum kind kind_of(enum dtype dtype)
                                  : KIND_BLOCKS;
 }
 
-// x with the even numbers of each step in front of the odd ones; what is left over stays in order.
+// x with the even numbers of each step before the odd ones; a partial last step stays in order.
 static void order_x(const struct few_product *p, float *to)
 {
     for (int64_t r = 0; r < p->rows; r++) {
@@ -322,7 +320,7 @@ static void order_x(const struct few_product *p, float *to)
     }
 }
 
-// Bytes of x as the products of a dtype want it, and x so; 0: as it is.
+// Prepares x for the products of a dtype; returns the bytes needed, 0 if x is used as it is.
 static size_t x_bytes(const struct few_product *p)
 {
     if (dtype_in_blocks(p->dtype)) return (size_t)(p->rows * x_runs(p->k)) * sizeof(struct x_run);

@@ -1,5 +1,5 @@
-// kernels/patches.c -- a picture cut into squares, one row of the output for each, so that the
-// patch convolution of a vision transformer (stride = size) is a matrix product.
+// kernels/patches.c -- cuts a picture into squares, one output row each: the patch convolution of a
+// vision transformer (stride = size) is then a matrix product.
 #include <string.h>
 
 #include "kernels/vec.h"

@@ -1,4 +1,4 @@
-// kernels/products.c -- kernels/products.h on the CPU: through the tiles of AMX.
+// kernels/products.c -- kernels/products.h on the CPU, with AMX tiles.
 #include "kernels/products.h"
 
 #include "kernels/attention_amx.h"
@@ -23,7 +23,7 @@ static struct amx_rows rows_at(const struct packed_rows *r)
     return (struct amx_rows){ r->data, r->rows, r->k, amx_piece(r->k) };
 }
 
-// Rows from..from+n, normed.
+// Norms rows from..from+n.
 static void norm_rows(float *to, const struct row_packing *p, int64_t from, int64_t n)
 {
     const int64_t k = p->to.k;
@@ -36,7 +36,7 @@ static void norm_rows(float *to, const struct row_packing *p, int64_t from, int6
     }
 }
 
-// Tile t of the rows, normed in `room` [16,K] where there is a norm.
+// Packs tile t of the rows; `room` [16,K] holds normed rows if there is a norm.
 static void pack_tile(const struct row_packing *p, const struct amx_rows *to, int64_t t,
                       float *room)
 {
@@ -87,7 +87,7 @@ static int run(const struct packed_product *p)
     return KERNEL(matmul_tiles)(&product);
 }
 
-// Tiles have room for numbers that no head has; they must be finite, as weights are 0 there.
+// The padding of tiles must be finite, because its weights are 0.
 static void clear_ends(const struct amx_rows *to)
 {
     const int64_t tiles = amx_row_tiles(to->rows), whole = to->k / AMX_STEP * AMX_STEP;

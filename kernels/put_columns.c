@@ -1,10 +1,9 @@
-// kernels/put_columns.c -- columns of a matrix put into another: heads taken apart and put
-// together.
+// kernels/put_columns.c -- copies columns of a matrix into another: splits and joins heads.
 #include <string.h>
 
 #include "kernels/vec.h"
 
-// With a step that the compiler knows, vectors do it.
+// The compiler vectorises it for a constant step.
 static void take(float *out, const float *in, int64_t step, int64_t count)
 {
     if (step == 1)
@@ -28,7 +27,7 @@ int KERNEL(put_columns)(struct tensor *y, int64_t to, const struct tensor *x, st
     return 0;
 }
 
-// A thread has whole rows of x: what rows of y share one meets in no other.
+// A thread handles whole rows of x, so it alone sums the rows of y that share one.
 int KERNEL(put_columns_backward)(struct tensor *dx, struct columns from, const struct tensor *dy,
                                  int64_t to)
 {

@@ -37,8 +37,8 @@ int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
 
 #endif
 
-// The inverse of a turn is the turn by the negative angle: dx += (dx' cos + dy' sin, dy' cos - dx'
-// sin).
+// The gradient of a rotation is the rotation by the negative angle: dx += (dx' cos + dy' sin, dy'
+// cos - dx' sin).
 static void turn_back(float *dx, const float *dy, const float *cos, const float *sin, int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {

@@ -1,8 +1,8 @@
 // kernels/rows_products.c -- several products of the same rows, which are normed and packed once,
-// through AMX.
+// with AMX.
 //
-// Each product is as in kernels/matmul_amx_straight.c. A thread that finds no more columns of one
-// takes some of the next, whose results go elsewhere.
+// Each product is computed as in kernels/matmul_amx_straight.c. A thread that finds no more columns
+// of one product continues with the next.
 #include "kernels/rows_products.h"
 
 #include "kernels/matmul_amx.h"
@@ -34,7 +34,7 @@ static struct amx_product product_of(const struct rows_products *p, const struct
                                  .m = one->w->shape[0] };
 }
 
-// The caches hold the results of all or of none.
+// Either all stores bypass the caches or none.
 static bool go_past_caches(const struct amx_product *product, int count, int64_t threads)
 {
     struct amx_product all = product[0];

@@ -1,7 +1,7 @@
-// kernels/scale.c -- every number times the same one.
+// kernels/scale.c -- a tensor times one number.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements a thread takes at a time
+enum { PIECE = 16384 }; // elements per thread and step
 
 static int64_t piece(int64_t n, int64_t from)
 {

@@ -1,4 +1,4 @@
-// kernels/scale_columns.c -- every row of a matrix times a vector, number by number.
+// kernels/scale_columns.c -- every row of a matrix times a vector, elementwise.
 #include "kernels/vec.h"
 
 int KERNEL(scale_columns)(struct tensor *y, const struct tensor *x, const struct tensor *w)
@@ -14,7 +14,7 @@ int KERNEL(scale_columns)(struct tensor *y, const struct tensor *x, const struct
     return 0;
 }
 
-enum { COLUMNS = 256 }; // columns whose sums a thread adds up at a time
+enum { COLUMNS = 256 }; // columns per thread and step
 
 static void add_products(struct tensor *dw, const struct tensor *dy, const struct tensor *x)
 {

@@ -1,4 +1,5 @@
-// kernels/scatter_rows.c -- rows written to places given by index, f32 into bf16 rounded.
+// kernels/scatter_rows.c -- writes rows to given indices; rounds f32 to bf16 if the target has
+// that.
 #include <string.h>
 
 #include "kernels/vec.h"

@@ -1,7 +1,7 @@
 // kernels/sum_squares.c -- the sum of the squares of all numbers, in double.
 //
-// Pieces of a fixed size are summed each by itself and their sums added in order, so that the
-// result depends neither on the number of threads nor on chance.
+// Pieces of a fixed size are summed separately and their sums added in order, so the result does
+// not depend on the number of threads or their timing.
 #include "kernels/vec.h"
 
 enum { PIECE = 16384, PIECES = 64 }; // elements of a piece, pieces at a time
