@@ -2,25 +2,20 @@
 #include "commands/command.h"
 #include "core/probes/results.h"
 
-struct memory_options {
-    const char *csv;
-};
-
 static const struct option_row options[] = {
-    { "--csv", "FILE", "writes each table to FILE-TABLE.csv", OPTION_TEXT,
-      .at = offsetof(struct memory_options, csv) },
+    { "--csv", "FILE", "writes each table to FILE-TABLE.csv", .type = OPTION_TEXT },
     { 0 },
 };
 
 static int memory_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct memory_options o = { 0 };
+    const char *csv = NULL;
     struct results r = { 0 };
-    if (options_parse(options, &o, argc, argv, err) < 0) return -1;
+    if (options_parse(options, &csv, argc, argv, err) < 0) return -1;
     engine_memory(shell->engine, &r);
     results_show(&r, shell->sinks);
     results_emit(&r, "memory", shell->sinks);
-    const int status = o.csv ? results_write_csv(&r, o.csv, shell->sinks, err) : 0;
+    const int status = csv ? results_write_csv(&r, csv, shell->sinks, err) : 0;
     results_release(&r);
     return status;
 }

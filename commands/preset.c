@@ -207,12 +207,12 @@ const struct command command_preset = {
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details =
-        "A recipe sets all that any recipe sets, to its own values or to the defaults (/preset\n"
-        "list shows its own): what was loaded before leaves no trace. One that sets nothing of\n"
-        "training leaves those settings alone. To combine methods, add /capa, /align, /ira or\n"
-        "settings after it. Where a recipe switches a method on, it takes\n"
-        "the adapter or calibration that the model's folder keeps (methods/adapter,\n"
-        "methods/ffn.safetensors), unless one of yours is in use; recipes for training never do.\n"
+        "A recipe sets every setting that any recipe sets, to its own value (/preset list) or\n"
+        "the default, so that nothing of an earlier recipe remains; a recipe without training\n"
+        "settings leaves those alone. To combine methods, add /capa, /align, /ira or settings\n"
+        "after it. A recipe that switches a method on also uses the adapter or calibration that\n"
+        "the model's folder keeps (methods/adapter, methods/ffn.safetensors), unless one of\n"
+        "yours is in use; recipes for training never do.\n"
         "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: those\n"
         "of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B, else 1/8, 3/8 and\n"
         "5/8 of the depth, and auto.\n"

@@ -32,8 +32,8 @@ const struct setting screen_settings[] = {
       .def = "auto",
       .choices = graphics,
       .stale = STALE_NOTHING,
-      .help = "How the terminal draws pictures and maps: its own graphics (kitty, iTerm2, sixel), "
-              "which auto finds, or characters.",
+      .help = "Drawing of pictures and maps: terminal graphics (kitty, iTerm2, sixel), which auto "
+              "detects, or characters.",
       .also = "sixel kitty iterm images" },
     { .key = "screen.layout",
       .type = SETTING_CHOICE,

@@ -157,8 +157,8 @@ const struct setting image_settings[] = {
       .def = "0",
       .unit = "tokens",
       .stale = STALE_VISUAL,
-      .help = "Visual tokens a picture may cost: it is made smaller, or cut into fewer tiles; 0: "
-              "as the model's folder says.",
+      .help = "Maximum number of visual tokens per picture: larger pictures are shrunk or cut into "
+              "fewer tiles; 0: the limit of the model's folder.",
       .check = check_max_tokens,
       .apply = apply_limit },
     { .key = "image.downsample",
