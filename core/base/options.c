@@ -18,6 +18,17 @@ static bool is_argument(const struct option_row *row)
     return row->name[0] != '-';
 }
 
+// Is the word an option? One dash alone begins an option only if the rows have such names, or as a
+// misspelt "--csv"; other words, such as -5 or -.png, are arguments.
+static bool is_option(const struct option_row *rows, const char *word)
+{
+    if (word[0] != '-' || !word[1]) return false;
+    if (word[1] == '-') return true;
+    for (const struct option_row *row = rows; row->name; row++)
+        if (!is_argument(row) && (row->name[1] != '-' || !strcmp(row->name + 1, word))) return true;
+    return false;
+}
+
 // The row of an option; *value is set if its value is in the same word.
 static const struct option_row *find_row(const struct option_row *rows, const char *word,
                                          const char **value)
@@ -159,7 +170,7 @@ int options_parse(const struct option_row *rows, void *self, int argc, char **ar
             continue;
         }
         int status;
-        if (options && word[0] == '-' && word[1]) {
+        if (options && is_option(rows, word)) {
             status = read_option(rows, self, argc, argv, &at, err);
         } else if (!next->name) {
             status = refuse_word(rows, word, err);

@@ -88,6 +88,26 @@ static void values_are_read_in_their_types(void **state)
     assert_int_equal(parse(rows, &m, "out --name old", &err), 3);
 }
 
+// Without short names, a word with one dash is an argument, unless it is a misspelt option.
+static void one_dash_begins_arguments(void **state)
+{
+    static const struct option_row plain[] = {
+        { "N", NULL, "a number", OPTION_WHOLE, .at = offsetof(struct mine, seed), -9, 9 },
+        { "FILE", NULL, NULL, OPTION_TEXT, .at = offsetof(struct mine, file), .optional = true },
+        { "--once", NULL, NULL, OPTION_FLAG, .at = offsetof(struct mine, once) },
+        { 0 },
+    };
+    struct mine m;
+    struct err err;
+    assert_int_equal(parse(plain, &m, "-5 -.png", &err), 2);
+    assert_int_equal(m.seed, -5);
+    assert_string_equal(m.file, "given");
+    assert_int_equal(parse(plain, &m, "-5 -once", &err), -1);
+    assert_string_equal(err.text, "unknown option '-once': did you mean --once?");
+    assert_int_equal(parse(rows, &m, "out -x", &err), -1);
+    assert_non_null(strstr(err.text, "unknown option '-x'"));
+}
+
 static void refuse(const struct option_row *table, const char *line, const char *message)
 {
     struct mine m;
@@ -129,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_in_their_types),
+        cmocka_unit_test(one_dash_begins_arguments),
         cmocka_unit_test(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
