@@ -288,7 +288,7 @@ static bool spell_named(const char *typed, unsigned modifiers, char name[32])
         return named[i].with & WITH(modifiers);
     }
     for (int number = 1; number <= 12; number++) {
-        char function[4];
+        char function[16];
         snprintf(function, sizeof function, "F%d", number);
         if (strcasecmp(typed, function) != 0) continue;
         snprintf(name, 32, "%s%s", key_modifiers(modifiers), function);
