@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
 
-struct asked {
+struct pending_look {
     look_fn take;
     void *self;
     const struct site *site;
@@ -15,7 +15,7 @@ struct asked {
     struct tensor x;
 };
 
-static int give(struct graph *g, struct asked *a, const void *stored)
+static int take_look(struct graph *g, struct pending_look *a, const void *stored)
 {
     struct err err = { 0 };
     float *wide = NULL;
@@ -37,17 +37,17 @@ static int give(struct graph *g, struct asked *a, const void *stored)
 // Unwanted copies must be taken too, because the queue is in order.
 static void take_oldest(struct graph *g)
 {
-    struct asked *a = &g->looks->list[g->looks->next++];
+    struct pending_look *a = &g->looks->list[g->looks->next++];
     const void *stored = g->backend->copies->take();
     if (graph_stop(g)) return;
     if (stored)
-        give(g, a, stored);
+        take_look(g, a, stored);
     else
         graph_fail(g, "%s", g->backend->failure());
 }
 
 // Queues a look. False: its copy does not fit, even after all others were taken.
-static bool ask(struct graph *g, const struct asked *a)
+static bool queue_look(struct graph *g, const struct pending_look *a)
 {
     struct looks *l = g->looks;
     while (!g->backend->copies->download(a->x.data, tensor_bytes(&a->x))) {
@@ -66,9 +66,9 @@ int look(struct graph *g, const struct tensor *x, const struct site *site,
          const struct site_args *args, look_fn take, void *self)
 {
     if (!x || !graph_ok(g)) return -1;
-    struct asked a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
-    if (!g->backend->own_memory) return give(g, &a, x->data);
-    if (g->looks && tensor_bytes(x) && ask(g, &a)) return graph_ok(g) ? 0 : -1;
+    struct pending_look a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
+    if (!g->backend->own_memory) return take_look(g, &a, x->data);
+    if (g->looks && tensor_bytes(x) && queue_look(g, &a)) return graph_ok(g) ? 0 : -1;
     looks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
@@ -77,7 +77,7 @@ int look(struct graph *g, const struct tensor *x, const struct site *site,
         return -1;
     }
     g->backend->download(host, x->data, tensor_bytes(x));
-    const int status = give(g, &a, host);
+    const int status = take_look(g, &a, host);
     free(host);
     return status;
 }

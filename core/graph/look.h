@@ -1,6 +1,6 @@
 // core/graph/look.h -- asynchronous reads: the host looks at numbers without making the pass wait.
 //
-//   look(g, args->x, site, args, take, self);      // at a site: asks for the numbers of x
+//   look(g, args->x, site, args, take, self);      // at a site: requests the numbers of x
 //   static int take(void *self, const struct site *site, const struct site_args *args, struct err
 //   *err)
 //   {
@@ -23,7 +23,7 @@ int look(struct graph *g, const struct tensor *x, const struct site *site,
 
 // Looks that are requested and not yet taken.
 struct looks {
-    struct asked *list;
+    struct pending_look *list;
     size_t next, count, capacity;
 };
 

@@ -65,8 +65,8 @@ static char *form_of(const cJSON *q)
 {
     const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");
     const char *algorithm = text_of(q, "quant_algo");
-    const cJSON *groups =
-        json_get(q, "config_groups"); // compressed-tensors: the first group counts
+    // compressed-tensors: the first group.
+    const cJSON *groups = json_get(q, "config_groups");
     const cJSON *weights = json_get(groups ? groups->child : NULL, "weights");
     const cJSON *bits = json_get(weights, "num_bits");
     const bool floats = !strcmp(text_of(weights, "type"), "float");

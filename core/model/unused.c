@@ -127,17 +127,6 @@ static const char *const harmless_keys[] = { "image_processor_type",
                                              "transformers_version",
                                              NULL };
 
-// Processors whose steps the family computes; others have steps and defaults of their own.
-static bool is_processor(const struct model *m, const char *name)
-{
-    const struct vision_kind *kind = m->vision.config.kind;
-    const char *const *known =
-        kind->picture_keys ? kind->picture_processors : m->family->picture_processors;
-    if (!known) BUG("family %s names no picture_processors", m->family->name);
-    while (*known && strncmp(name, *known, strlen(*known)) != 0) known++;
-    return *known != NULL;
-}
-
 // Does a key of picture_config_read_shared agree with the configuration in use?
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
@@ -189,9 +178,16 @@ static char *picture_notice(const struct model *m)
     struct buf b = { 0 };
     if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
-    if (cJSON_IsString(type) && !is_processor(m, type->valuestring)) put(&b, type);
     const struct vision_kind *kind = m->vision.config.kind;
-    const char *const *keys = kind->picture_keys ? kind->picture_keys : m->family->picture_keys;
+    const bool own = kind->picture_keys; // the encoder's lists, else the family's
+    const char *const *keys = own ? kind->picture_keys : m->family->picture_keys;
+    const char *const *known = own ? kind->picture_processors : m->family->picture_processors;
+    if (!known) BUG("family %s names no picture_processors", m->family->name);
+    // Other processors have steps and defaults of their own.
+    while (cJSON_IsString(type) && *known &&
+           strncmp(type->valuestring, *known, strlen(*known)) != 0)
+        known++;
+    if (cJSON_IsString(type) && !*known) put(&b, type);
     cJSON_ArrayForEach(item, json)
     {
         if (!text_listed(keys, item->string) && !text_listed(harmless_keys, item->string) &&

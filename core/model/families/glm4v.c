@@ -64,12 +64,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     if (vision_config_read(v, &vision_glm, vision, err) < 0 ||
         json_int(vision, "intermediate_size", 1, 1000000, 13696, &m->projector.inner, err) < 0)
         return err_in(err, "vision_config");
-    if (v->out != m->decoder.config.hidden)
-        return err_set(err,
-                       "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" %lld of "
-                       "the language model",
-                       (long long)v->out, (long long)m->decoder.config.hidden);
-    return 0;
+    return native_check_width(m, v->out, err);
 }
 
 static int glm_configure(struct model *m, const struct checkpoint *c, struct err *err)

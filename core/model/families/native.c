@@ -70,6 +70,15 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
     return 0;
 }
 
+int native_check_width(const struct model *m, int64_t out, struct err *err)
+{
+    if (out == m->decoder.config.hidden) return 0;
+    return err_set(err,
+                   "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" %lld of the "
+                   "language model",
+                   (long long)out, (long long)m->decoder.config.hidden);
+}
+
 // --- the grid ------------------------------------------------------------------------------------
 
 // The preprocessing of a picture of that shape.

@@ -10,6 +10,8 @@
 extern const char *const native_picture_keys[];
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
+// Checks that the encoder's output is as wide as the decoder.
+int native_check_width(const struct model *m, int64_t out, struct err *err);
 // Functions of struct family.
 int64_t native_picture_tokens(const struct model *m, struct picture_shape shape);
 void native_picture_usual(const struct model *m, int64_t *width, int64_t *height);

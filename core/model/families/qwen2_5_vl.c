@@ -56,16 +56,11 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     if (vision_config_read(&m->vision.config, &vision_qwen, vision, err) < 0 ||
         json_int(vision, "out_hidden_size", 1, 1000000, 3584, &out, err) < 0)
         return err_in(err, "vision_config");
-    if (out != m->decoder.config.hidden)
-        return err_set(err,
-                       "\"out_hidden_size\" %lld of the encoder is not the \"hidden_size\" "
-                       "%lld of the language model",
-                       (long long)out, (long long)m->decoder.config.hidden);
     m->projector = (struct projector){ .kind = &merger,
                                        .merge = m->vision.config.merge * m->vision.config.merge,
                                        .act = GELU_ERF,
                                        .bias = true };
-    return 0;
+    return native_check_width(m, out, err);
 }
 
 static int qwen_configure(struct model *m, const struct checkpoint *c, struct err *err)
