@@ -105,12 +105,6 @@ static void marks_draw(const struct sheet *s, size_t l, double half, double alph
     cairo_set_line_cap(cr, CAIRO_LINE_CAP_BUTT);
 }
 
-// Earlier lines have larger marks, visible behind later ones.
-static double mark_half(size_t l, size_t count)
-{
-    return fmin(2.2 + 0.5 * (double)(count - 1 - l), 3.7);
-}
-
 // --- around the frame ----------------------------------------------------------------------------
 
 // Writes the legend, its first base line at y; returns the number of rows.
@@ -303,7 +297,8 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     for (size_t i = 0; i < of->count; i++)
         if (place_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
     stroke(s, 0.9, rgb);
-    const double half = of->points ? 2.2 : mark_half(l, count);
+    // Earlier lines have larger marks, visible behind later ones.
+    const double half = of->points ? 2.2 : fmin(2.2 + 0.5 * (double)(count - 1 - l), 3.7);
     for (size_t i = 0; i < of->count && marked; i++)
         if (place_of(s, of, i, &x, &y)) mark(s, x, y, l, half);
     marks_draw(s, l, half, of->points ? 0.7 : 1);

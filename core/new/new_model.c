@@ -136,11 +136,6 @@ static void put_text_config(struct buf *b, const struct shape *s, const struct n
     buf_release(&lines);
 }
 
-static int64_t picture_tokens(const struct shape *s)
-{
-    return (s->image / s->patch) * (s->image / s->patch);
-}
-
 // The shape's own text with the ids of this tokenizer.
 static void put_own_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
 {
@@ -184,7 +179,7 @@ void new_model_config(struct buf *b, const struct shape *s, const struct new_tok
     if (s->tiles) buf_printf(b, "  \"image_grid_pinpoints\": %s,\n", s->tiles);
     if (s->tiles_limit) buf_printf(b, "  \"vision_aspect_ratio\": \"%s\",\n", s->tiles_limit);
     buf_printf(b, "  \"image_seq_length\": %lld,\n  \"image_token_index\": %lld,\n",
-               (long long)picture_tokens(s), (long long)t->image);
+               (long long)((s->image / s->patch) * (s->image / s->patch)), (long long)t->image);
     buf_printf(b, "  \"mm_projector_type\": \"%s\",\n",
                s->projector_layers == 1 ? "linear" : "mlp2x_gelu");
     buf_printf(b,

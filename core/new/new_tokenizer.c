@@ -63,17 +63,13 @@ struct learned {
 
 // --- learning merges -----------------------------------------------------------------------------
 
-static bool byte_prints_as_itself(int byte)
-{
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-}
-
 // First the 188 bytes that print as themselves, then the others as U+0100, U+0101, ...
 static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
 {
     for (int shown = 1; shown >= 0; shown--)
         for (int byte = 0, code = 256; byte < BYTES; byte++) {
-            if (byte_prints_as_itself(byte) != shown) continue;
+            const bool prints = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+            if (prints != shown) continue;
             utf8proc_uint8_t utf8[5] = { 0 };
             utf8proc_encode_char(shown ? byte : code++, utf8);
             id_of_byte[byte] = l->count;
@@ -140,13 +136,6 @@ static void corpus_make(struct corpus *c, const struct words *w, const int id_of
             c->symbols[c->count++] = id_of_byte[(unsigned char)*p];
         }
     }
-}
-
-static void corpus_release(struct corpus *c)
-{
-    free(c->symbols);
-    free(c->times);
-    free(c->pairs);
 }
 
 static int compare_key(const void *a, const void *b)
@@ -217,16 +206,12 @@ static struct learned *learn(int64_t limit, const char *text)
         apply_merge(&corpus, m,
                     token_id(l, xasprintf("%s%s", l->tokens[m.left], l->tokens[m.right])));
     }
-    corpus_release(&corpus);
+    free(corpus.symbols);
+    free(corpus.times);
+    free(corpus.pairs);
     names_release(&words.names);
     free(words.times);
     return l;
-}
-
-static void learned_free(struct learned *l)
-{
-    for (int i = 0; i < l->count; i++) free(l->tokens[i]);
-    free(l);
 }
 
 // --- special tokens ------------------------------------------------------------------------------
@@ -455,7 +440,8 @@ void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const ch
     put_named(&map, &specials, t);
     buf_puts(&map, "\n}\n");
     t->map = buf_take(&map);
-    learned_free(l);
+    for (int i = 0; i < l->count; i++) free(l->tokens[i]);
+    free(l);
     free(specials.list);
 }
 

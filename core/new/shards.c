@@ -18,11 +18,6 @@ struct plan {
     uint64_t bytes;
 };
 
-static uint64_t tensor_size(const struct shape_tensor *t)
-{
-    return (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
-}
-
 // Starts a new file when the limit would be passed.
 static struct plan make_plan(const struct shards *s)
 {
@@ -30,7 +25,7 @@ static struct plan make_plan(const struct shards *s)
                       .file_of = xreallocarray(NULL, (size_t)s->count, sizeof *p.file_of) };
     uint64_t bytes = 0;
     for (int i = 0; i < s->count; i++) {
-        const uint64_t more = tensor_size(&s->tensors[i]);
+        const uint64_t more = (uint64_t)shape_tensor_count(&s->tensors[i]) * sizeof(uint16_t);
         if (bytes && bytes + more > LIMIT) {
             p.files++;
             bytes = 0;

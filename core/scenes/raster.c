@@ -146,13 +146,6 @@ static int coverage(const struct object *o, int px, int py, int64_t size)
     return count;
 }
 
-static void blend(uint8_t *pixel, const uint8_t rgb[3], int covered)
-{
-    for (int c = 0; c < 3; c++)
-        pixel[c] =
-            (uint8_t)((pixel[c] * (SAMPLES - covered) + rgb[c] * covered + SAMPLES / 2) / SAMPLES);
-}
-
 static int clamp(int64_t value, int size)
 {
     return value < 0 ? 0 : value > size ? size : (int)value;
@@ -170,7 +163,11 @@ static void paint_object(struct raster *r, const struct object *o, int index)
             const int covered = coverage(o, x, y, size);
             const size_t at = (size_t)y * (size_t)size + (size_t)x;
             if (!covered) continue;
-            blend(r->pixels + 3 * at, o->rgb, covered);
+            uint8_t *pixel = r->pixels + 3 * at;
+            for (int c = 0; c < 3; c++)
+                pixel[c] =
+                    (uint8_t)((pixel[c] * (SAMPLES - covered) + o->rgb[c] * covered + SAMPLES / 2) /
+                              SAMPLES);
             if (covered < SAMPLES / 2) continue;
             r->area[index]++;
             r->owner[at] = (uint8_t)(index + 1);

@@ -77,15 +77,6 @@ static struct jinja_value join_texts(struct jinja_run *r, const struct jinja_str
     return safe ? jinja_markup(r->arena, joined.text) : joined;
 }
 
-static struct jinja_value join_lists(struct jinja_run *r, struct jinja_value a,
-                                     struct jinja_value b)
-{
-    struct jinja_list *list = jinja_list_new(r->arena);
-    jinja_list_extend(r, list, a.list->items, a.list->count);
-    jinja_list_extend(r, list, b.list->items, b.list->count);
-    return jinja_list_value(a.kind, list);
-}
-
 static struct jinja_value repeat(struct jinja_run *r, struct jinja_value text,
                                  struct jinja_value times)
 {
@@ -102,8 +93,12 @@ struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, stru
     if (r->failed) return jinja_value_none();
     if (jinja_is_number(a) && jinja_is_number(b)) return arithmetic(r, op, a, b);
     if (op == N_ADD && jinja_is_text(a) && jinja_is_text(b)) return join_texts(r, a.text, b.text);
-    if (op == N_ADD && a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE))
-        return join_lists(r, a, b);
+    if (op == N_ADD && a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE)) {
+        struct jinja_list *list = jinja_list_new(r->arena);
+        jinja_list_extend(r, list, a.list->items, a.list->count);
+        jinja_list_extend(r, list, b.list->items, b.list->count);
+        return jinja_list_value(a.kind, list);
+    }
     if (op == N_MULTIPLY && jinja_is_text(a) && b.kind == JINJA_INT) return repeat(r, a, b);
     if (op == N_MULTIPLY && jinja_is_text(b) && a.kind == JINJA_INT) return repeat(r, b, a);
     return wrong_kinds(r, signs[op - N_ADD], a, b);

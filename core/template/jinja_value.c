@@ -278,30 +278,17 @@ bool jinja_value_truth(struct jinja_value v)
     }
 }
 
-static bool lists_equal(struct jinja_run *r, const struct jinja_list *a, const struct jinja_list *b)
-{
-    if (a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (r->failed || !jinja_value_equal(r, a->items[i], b->items[i])) return false;
-    return true;
-}
-
-static bool dicts_equal(struct jinja_run *r, const struct jinja_dict *a, const struct jinja_dict *b)
-{
-    if (a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const int64_t k = jinja_dict_find(r, b, a->keys[i]);
-        if (r->failed || k < 0 || !jinja_value_equal(r, a->values[i], b->values[k])) return false;
-    }
-    return true;
-}
-
 static bool contents_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
 {
-    bool equal = false;
-    if (jinja_enter(r))
-        equal =
-            a.kind == JINJA_DICT ? dicts_equal(r, a.dict, b.dict) : lists_equal(r, a.list, b.list);
+    const bool dict = a.kind == JINJA_DICT;
+    const size_t count = dict ? a.dict->count : a.list->count;
+    bool equal = jinja_enter(r) && count == (dict ? b.dict->count : b.list->count);
+    for (size_t i = 0; equal && i < count; i++) {
+        const int64_t k = dict ? jinja_dict_find(r, b.dict, a.dict->keys[i]) : (int64_t)i;
+        equal = !r->failed && k >= 0 &&
+                jinja_value_equal(r, dict ? a.dict->values[i] : a.list->items[i],
+                                  dict ? b.dict->values[k] : b.list->items[k]);
+    }
     r->depth--;
     return equal;
 }
@@ -329,14 +316,6 @@ bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_v
     }
 }
 
-static int strings_order(const struct jinja_string *a, const struct jinja_string *b)
-{
-    const size_t n = a->length < b->length ? a->length : b->length;
-    const int order = n ? memcmp(a->bytes, b->bytes, n) : 0; // UTF-8 sorts as its characters do
-    if (order) return order < 0 ? -1 : 1;
-    return a->length < b->length ? -1 : a->length > b->length;
-}
-
 int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b)
 {
     if (!jinja_step(r, 1)) return 0;
@@ -349,8 +328,12 @@ int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_va
         return x < y ? -1 : x > y;
     }
     if (jinja_is_text(a) && jinja_is_text(b)) {
-        jinja_step(r, (a.text->length < b.text->length ? a.text->length : b.text->length) / 64);
-        return strings_order(a.text, b.text);
+        const size_t x = a.text->length, y = b.text->length, n = x < y ? x : y;
+        jinja_step(r, n / 64);
+        // UTF-8 sorts as its characters do.
+        const int order = n ? memcmp(a.text->bytes, b.text->bytes, n) : 0;
+        if (order) return order < 0 ? -1 : 1;
+        return x < y ? -1 : x > y;
     }
     jinja_fail(r, "a %s and a %s have no order", jinja_value_kind_name(a),
                jinja_value_kind_name(b));

@@ -60,19 +60,14 @@ bool begins_raw(const struct message *messages, size_t count)
     return count && messages[0].role == ROLE_RAW && messages[0].ids.count;
 }
 
-// Templates know no raw ids, nor answers to them, nor an empty conversation: layouts do.
-static bool has_raw(const struct message *messages, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (messages[i].role == ROLE_RAW) return true;
-    return false;
-}
-
 int render_messages(struct rendering *r, const struct message *messages, size_t count, bool answers,
                     struct err *err)
 {
+    bool raw = false;
+    for (size_t i = 0; i < count; i++) raw |= messages[i].role == ROLE_RAW;
     buf_puts(&r->text, "");
-    if (r->options->template && count && !has_raw(messages, count))
+    // Templates know no raw ids, nor answers to them, nor an empty conversation: layouts do.
+    if (r->options->template && count && !raw)
         return render_template(r, messages, count, answers, err);
     render_layout(r, messages, count);
     return 0;
@@ -117,11 +112,6 @@ static int filling_length(const struct filling *f, const struct picture *picture
                    "model, but image.max_tokens is %lld",
                    (long long)p->shape.width, (long long)p->shape.height, (long long)p->tokens,
                    (long long)p->shape.most_tokens);
-}
-
-static bool ends_row(const struct picture *p, int64_t cell)
-{
-    return p->newline_step && cell >= p->newline && (cell - p->newline) % p->newline_step == 0;
 }
 
 // Does the model have all tokens of the text?
@@ -180,7 +170,9 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
             s->ids[row + k] = r->options->placeholder;
             s->picture[row + k] = f->picture;
             s->cell[row + k] = (int32_t)k;
-            s->newline[row + k] = ends_row(&pictures[f->picture], k);
+            const struct picture *p = &pictures[f->picture];
+            s->newline[row + k] =
+                p->newline_step && k >= p->newline && (k - p->newline) % p->newline_step == 0;
         }
         row += n;
     }

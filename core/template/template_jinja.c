@@ -68,18 +68,13 @@ static struct jinja_value parts_value(struct jinja_arena *arena, const struct me
     return jinja_list_value(JINJA_LIST, list);
 }
 
-static bool has_picture(const struct message *m)
-{
-    for (size_t i = 0; i < m->content_count; i++)
-        if (!m->content[i].text) return true;
-    return false;
-}
-
 static struct jinja_value message_value(const struct chat_template *t, struct jinja_arena *arena,
                                         const struct message *m, int32_t source)
 {
     const struct jinja_value v = jinja_dict(arena);
-    const bool parts = t->parts && (!t->texts || has_picture(m) || m->content_count > 1);
+    bool parts = !t->texts || m->content_count > 1;
+    for (size_t i = 0; i < m->content_count; i++) parts |= !m->content[i].text; // a picture
+    parts &= t->parts;
     jinja_set(arena, v, "role", jinja_words(arena, role_name(m->role)));
     if (parts) {
         jinja_set(arena, v, "content", parts_value(arena, m, source));
@@ -341,15 +336,6 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
     return to + at - from;
 }
 
-// End of the text of message i; `otherwise` if it has none.
-static size_t typed_end(const struct jinja_output *out, size_t i, size_t otherwise)
-{
-    size_t end = otherwise;
-    for (size_t k = 0; k < out->span_count; k++)
-        if (out->spans[k].source == (int32_t)i) end = out->spans[k].end;
-    return end;
-}
-
 // The answer of message i starts where the text differs from that of the generation prompt before
 // it, and ends with its turn: where the text differs from that of the messages up to it.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
@@ -363,7 +349,9 @@ static int find_answer(const struct rendering *r, const struct message *messages
     if (status == 0) {
         const size_t start = common_length(&before.text, &out->text);
         const size_t end = common_length(&turn.text, &out->text);
-        const size_t typed = typed_end(out, i, start);
+        size_t typed = start; // end of its text
+        for (size_t k = 0; k < out->span_count; k++)
+            if (out->spans[k].source == (int32_t)i) typed = out->spans[k].end;
         const bool known = o->layout != layout_find("plain");
         *open = known ? o->layout->bare_answers
                       : typed >= end || is_blank(out->text.data + typed, end - typed);
@@ -418,13 +406,6 @@ static char *generation_text(const struct rendering *r, const struct message *me
     return text ? text : xstrdup("");
 }
 
-static bool any_generated(const struct message *messages, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (messages[i].generated) return true;
-    return false;
-}
-
 // Does the template accept the messages without the first one?
 static bool refuses_system(const struct rendering *r, const struct message *messages, size_t count)
 {
@@ -447,7 +428,9 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     struct err own;
     if (!err) err = &own;
     int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, NULL, err);
-    if (status == 0 && any_generated(messages, count)) {
+    bool generated = false;
+    for (size_t i = 0; i < count; i++) generated |= messages[i].generated;
+    if (status == 0 && generated) {
         char *generation = generation_text(r, messages, count, &out);
         cut_answers(&cuts, &out, generation, messages);
         free(generation);

@@ -128,15 +128,6 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 
 // --- the system message ------------------------------------------------------------------------
 
-static void put_date(struct rendering *r)
-{
-    char *date = prompt_date(r->options);
-    put(r, "Cutting Knowledge Date: December 2023\nToday Date: ");
-    put(r, date);
-    put(r, "\n\n");
-    free(date);
-}
-
 // The text after `from` in a template up to `to`, if it is plain text and not code.
 static char *plain_until(const char *from, const char *to)
 {
@@ -188,7 +179,9 @@ static size_t put_system(struct rendering *r, const struct message *messages, si
     bool given = count && messages[0].role == ROLE_SYSTEM;
     if (l->place == SYSTEM_WITH_DATE) {
         put(r, l->open[ROLE_SYSTEM]);
-        put_date(r);
+        char *date = prompt_date(r->options);
+        buf_printf(&r->text, "Cutting Knowledge Date: December 2023\nToday Date: %s\n\n", date);
+        free(date);
         if (given) put_content(r, &messages[0]);
         put(r, l->close[ROLE_SYSTEM]);
         return given;

@@ -114,17 +114,6 @@ static void put_merges(struct token_export *e, const struct tokenizer *t)
     free(all);
 }
 
-// SentencePiece merges the pair whose result has the highest score.
-static void put_scores(struct token_export *e, const struct tokenizer *t)
-{
-    size_t count;
-    struct merge *all = sorted_merges(t, &count);
-    e->scores = xcalloc(e->list.count + 1, sizeof *e->scores);
-    for (size_t i = count; i-- > 0;) e->scores[all[i].id] = -(float)all[i].rank - 1;
-    e->list.scores = e->scores;
-    free(all);
-}
-
 // --- trying --------------------------------------------------------------------------------------
 
 static bool same_ids_of(const struct tokenizer *a, const struct tokenizer *b, const char *text)
@@ -195,7 +184,14 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
     l->eos = l->add_eos ? t->after.data[0] : -1;
     put_tokens(e, t, (size_t)count, pieces);
     put_merges(e, t);
-    if (pieces) put_scores(e, t);
+    if (pieces) { // SentencePiece merges the pair whose result has the highest score
+        size_t merges;
+        struct merge *all = sorted_merges(t, &merges);
+        e->scores = xcalloc(e->list.count + 1, sizeof *e->scores);
+        while (merges-- > 0) e->scores[all[merges].id] = -(float)all[merges].rank - 1;
+        e->list.scores = e->scores;
+        free(all);
+    }
     for (int i = 0; pieces && i < 4; i++) {
         l->prefix = i % 2 == 0;
         l->squeeze = i >= 2;

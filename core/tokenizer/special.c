@@ -78,19 +78,6 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void know_all(struct merging *m)
-{
-    cJSON *item;
-    cJSON_ArrayForEach(item, m->list)
-    {
-        const cJSON *text = json_get(item, "content"), *id = json_get(item, "id");
-        if (cJSON_IsString(text)) know(m, item, text->valuestring);
-        if (cJSON_IsNumber(id)) buf_add(&m->ids, &id->valuedouble, sizeof id->valuedouble);
-    }
-    const size_t count = m->ids.length / sizeof(double);
-    if (count) qsort(m->ids.data, count, sizeof(double), compare_ids);
-}
-
 // Id of a text of the vocabulary, -1 if none. BPE: {"text": id}. Unigram: ["text", score] in the
 // order of the ids.
 static double word_id(struct merging *m, const char *text)
@@ -324,8 +311,16 @@ static void report(struct buf *notice, struct told *t, const char *what)
 static int merge(struct merging *m, const struct companions *c, struct buf *notice, struct err *err)
 {
     struct told unread = { 0 };
+    cJSON *item;
     m->last = -1;
-    know_all(m);
+    cJSON_ArrayForEach(item, m->list)
+    {
+        const cJSON *text = json_get(item, "content"), *id = json_get(item, "id");
+        if (cJSON_IsString(text)) know(m, item, text->valuestring);
+        if (cJSON_IsNumber(id)) buf_add(&m->ids, &id->valuedouble, sizeof id->valuedouble);
+    }
+    const size_t ids = m->ids.length / sizeof(double);
+    if (ids) qsort(m->ids.data, ids, sizeof(double), compare_ids);
     const int status = visit_all(m, c->config, false, err) == 0 && put_extras(m, c, err) == 0
                            ? visit_all(m, c->config, true, err)
                            : -1;

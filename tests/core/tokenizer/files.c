@@ -17,8 +17,6 @@
 #include "core/tokenizer/tokenizer_parts.h"
 #include "tests/core/scratch.h"
 
-#define MARK "\xE2\x96\x81"
-
 static struct tokenizer *open_folder(const char *name)
 {
     struct err err = { "" };

@@ -13,8 +13,6 @@
 #include "core/tokenizer/tokenizer.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-#define MARK "\xE2\x96\x81"
-
 // --- small SentencePiece models ----------------------------------------------------------------
 
 static void put_varint(struct buf *b, uint64_t x)
