@@ -50,18 +50,19 @@ bool file_out_force(bool force)
 
 enum { HEAD = 16 };
 
-// Returns the number of bytes read.
-static size_t read_head(const char *path, unsigned char head[HEAD])
+// Whether a file has at least `length` bytes; head[length] receives the first ones.
+static bool read_head(const char *path, unsigned char *head, size_t length)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    const ssize_t n = fd < 0 ? 0 : read(fd, head, HEAD);
+    const ssize_t n = fd < 0 ? -1 : read(fd, head, length);
     if (fd >= 0) close(fd);
-    return n < 0 ? 0 : (size_t)n;
+    return n == (ssize_t)length;
 }
 
-static bool begins(const unsigned char *head, size_t n, const char *magic, size_t length)
+static bool begins(const char *path, const char *magic, size_t length)
 {
-    return n >= length && !memcmp(head, magic, length);
+    unsigned char head[HEAD];
+    return read_head(path, head, length) && !memcmp(head, magic, length);
 }
 
 static bool ends(const char *path, const char *end)
@@ -70,21 +71,16 @@ static bool ends(const char *path, const char *end)
     return n > e && !strcasecmp(path + n - e, end);
 }
 
-static bool is_database(const char *path)
+// A database, or a file that SQLite keeps beside one, which may be empty or hold committed
+// transactions.
+static bool is_of_database(const char *path)
 {
-    unsigned char head[HEAD] = { 0 };
-    return begins(head, read_head(path, head), "SQLite format 3", 16);
-}
-
-// The files that SQLite keeps beside a database may be empty, or hold committed transactions.
-static bool is_beside_database(const char *path)
-{
-    static const char *const endings[] = { "-wal", "-shm", "-journal" };
+    static const char *const endings[] = { "", "-wal", "-shm", "-journal" };
     bool found = false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings && !found; i++) {
         if (!ends(path, endings[i])) continue;
         char *base = xstrndup(path, strlen(path) - strlen(endings[i]));
-        found = is_database(base);
+        found = begins(base, "SQLite format 3", 16);
         free(base);
     }
     return found;
@@ -112,17 +108,15 @@ static bool is_model_file(const char *path, const struct stat *st)
                                          "model.safetensors.index.json",
                                          NULL };
     static const char *const pickled[] = { ".bin", ".pt", ".pth", ".ckpt" };
-    unsigned char head[HEAD];
-    const size_t n = read_head(path, head);
+    unsigned char head[9];
     // Safetensors: eight bytes of length, then a JSON object.
     uint64_t header = 0;
-    for (int i = 8; n > 8 && i-- > 0;) header = header << 8 | head[i];
-    if (n > 8 && head[8] == '{' && header >= 2 && header <= (uint64_t)st->st_size - 8) return true;
-    if (begins(head, n, "GGUF", 4) || ends(path, ".safetensors") || ends(path, ".gguf"))
-        return true;
+    const bool read = read_head(path, head, sizeof head);
+    for (int i = 8; read && i-- > 0;) header = header << 8 | head[i];
+    if (read && head[8] == '{' && header >= 2 && header <= (uint64_t)st->st_size - 8) return true;
+    if (begins(path, "GGUF", 4) || ends(path, ".safetensors") || ends(path, ".gguf")) return true;
     for (size_t i = 0; i < sizeof pickled / sizeof *pickled; i++)
-        if (ends(path, pickled[i]) &&
-            (begins(head, n, "PK\3\4", 4) || begins(head, n, "\x80\2", 2)))
+        if (ends(path, pickled[i]) && (begins(path, "PK\3\4", 4) || begins(path, "\x80\2", 2)))
             return true;
     return text_listed(names, text_file_name(path));
 }
@@ -135,7 +129,7 @@ static int check_existing(const char *path, const char *target, const struct sta
                        "'%s' is read by this command, or is a picture of the conversation: choose "
                        "another name",
                        path);
-    if (is_database(target) || is_beside_database(target))
+    if (is_of_database(target))
         return err_set(err, "'%s' belongs to an SQLite database: choose another name", path);
     if (st->st_size && (is_model_file(path, st) || is_model_file(target, st)))
         return err_set(err, "'%s' is a file of a model: choose another name", path);

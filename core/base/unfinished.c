@@ -67,18 +67,6 @@ static void sweep(const char *path, bool folder)
     free(above);
 }
 
-static char *random_name(const char *path)
-{
-    static const char characters[] = "0123456789"
-                                     "abcdefghijklmnopqrstuvwxyz"
-                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    unsigned char bytes[RANDOM];
-    char text[RANDOM + 1] = { 0 };
-    if (getrandom(bytes, RANDOM, 0) != RANDOM) BUG("getrandom");
-    for (int i = 0; i < RANDOM; i++) text[i] = characters[bytes[i] % (sizeof characters - 1)];
-    return xasprintf("%s%s%s", path, infix, text);
-}
-
 // Gives it the permissions of any new file or folder: those of mkostemp and mkdtemp hide it from
 // other users, and correcting them needs the umask, which can be read only by changing it for all
 // threads.
@@ -93,9 +81,16 @@ static int create(const char *part, bool folder)
 
 char *unfinished_begin(const char *path, bool folder, int *lock)
 {
+    static const char characters[] = "0123456789"
+                                     "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     sweep(path, folder);
     for (;;) {
-        char *part = random_name(path);
+        unsigned char bytes[RANDOM];
+        char text[RANDOM + 1] = { 0 };
+        if (getrandom(bytes, RANDOM, 0) != RANDOM) BUG("getrandom");
+        for (int i = 0; i < RANDOM; i++) text[i] = characters[bytes[i] % (sizeof characters - 1)];
+        char *part = xasprintf("%s%s%s", path, infix, text);
         *lock = create(part, folder);
         // Another process may remove it before it is locked.
         if (*lock >= 0 && (flock(*lock, LOCK_EX) < 0 || has_name(*lock, part))) return part;

@@ -29,38 +29,30 @@ static uint32_t size_of(struct thrift *t, const struct thrift_field *f)
     return (uint32_t)thrift_within(t, f, 0, PARQUET_MAX_BYTES);
 }
 
-// DataPageHeader and DictionaryPageHeader.
-static void read_data(struct thrift *t, struct parquet_page *g)
+// DataPageHeader and DictionaryPageHeader, or DataPageHeaderV2.
+static void read_data(struct thrift *t, bool v2, struct parquet_page *g)
 {
     struct thrift_field f = { 0 };
     while (thrift_next(t, &f))
         if (f.id == 1)
             g->values = size_of(t, &f);
-        else if (f.id == 2)
+        else if (f.id == (v2 ? 4 : 2))
             g->encoding = (int)size_of(t, &f);
-        else if (f.id == 3 && f.type == THRIFT_I32)
+        else if (!v2 && f.id == 3 && f.type == THRIFT_I32)
             g->def_encoding = (int)size_of(t, &f);
-        else if (f.id == 4)
+        else if (!v2 && f.id == 4)
             g->rep_encoding = (int)size_of(t, &f);
+        else if (v2 && f.id == 5)
+            g->def_size = size_of(t, &f);
+        else if (v2 && f.id == 6)
+            g->rep_size = size_of(t, &f);
+        else if (v2 && f.id == 7)
+            g->compressed = thrift_bool(t, &f);
         else
             thrift_skip(t, &f);
 }
 
-// DataPageHeaderV2.
-static void read_data_v2(struct thrift *t, struct parquet_page *g)
-{
-    struct thrift_field f = { 0 };
-    while (thrift_next(t, &f)) switch (f.id) {
-        case 1: g->values = size_of(t, &f); break;
-        case 4: g->encoding = (int)size_of(t, &f); break;
-        case 5: g->def_size = size_of(t, &f); break;
-        case 6: g->rep_size = size_of(t, &f); break;
-        case 7: g->compressed = thrift_bool(t, &f); break;
-        default: thrift_skip(t, &f);
-        }
-}
-
-// PageHeader; what follows it are g->size bytes. -1: broken.
+// PageHeader; g->size bytes follow it. -1: broken.
 static int read_header(struct thrift *t, int64_t *kind, struct parquet_page *g)
 {
     struct thrift_field f = { 0 };
@@ -72,10 +64,8 @@ static int read_header(struct thrift *t, int64_t *kind, struct parquet_page *g)
         case 3: g->size = size_of(t, &f); break;
         case 5:
         case 7:
-            if (thrift_struct(t, &f)) read_data(t, g);
-            break;
         case 8:
-            if (thrift_struct(t, &f)) read_data_v2(t, g);
+            if (thrift_struct(t, &f)) read_data(t, f.id == 8, g);
             break;
         default: thrift_skip(t, &f);
         }
