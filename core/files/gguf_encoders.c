@@ -163,12 +163,12 @@ static void put_whole_blocks(struct encoder_config *e)
         config_refuse(c, "'clip.vision.n_wa_pattern' is missing: the file does not name the blocks "
                          "with full attention");
     if (c->failed) return;
-    if (!every) {
+    if (!every && list) {
         config_put_list(e->vision, "fullatt_block_indexes", list, list->count);
         return;
     }
     cJSON *whole = cJSON_AddArrayToObject(e->vision, "fullatt_block_indexes");
-    for (int64_t i = every - 1; i < blocks; i += every)
+    for (int64_t i = every - 1; every && i < blocks; i += every)
         cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
 }
 
@@ -318,7 +318,8 @@ static void read_kimi(struct encoder_config *e)
     const int64_t pixels = config_value(&e->c, "image_max_pixels", 0, 0);
     const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
     if (e->c.failed || !pixels) return;
-    cJSON_AddNumberToObject(e->preprocessor, "in_token_limit", (double)(pixels / (patch * patch)));
+    const int64_t patches = pixels / (patch * patch);
+    cJSON_AddNumberToObject(e->preprocessor, "in_token_limit", (double)patches);
 }
 
 static const struct gguf_name kimi_outer[] = {

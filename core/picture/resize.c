@@ -140,9 +140,10 @@ static inline __attribute__((always_inline)) void row_across(uint8_t *to, const 
         const int32_t *value = w->value + x * w->most;
         const uint8_t *p = from + channels * (w->first[x] - base);
         int32_t sum[4] = { HALF, HALF, HALF, HALF };
-        for (int64_t k = 0; k < w->count[x]; k++, p += channels)
+        for (int64_t k = 0; k < w->count[x]; k++, p += channels) {
 #pragma GCC unroll 4
             for (int c = 0; c < channels; c++) sum[c] += value[k] * p[c];
+        }
 #pragma GCC unroll 4
         for (int c = 0; c < channels; c++) to[c] = narrow(sum[c]);
     }
