@@ -71,18 +71,6 @@ static cJSON *read_json(const struct adapter *a, const char *name)
     return json;
 }
 
-static void look_at_template(struct adapter *a, cJSON *tokenizer)
-{
-    const char *ours = a->model->checkpoint->chat_template;
-    char *text = checkpoint_template_in(a->model->checkpoint, a->folder, tokenizer);
-    if (text && !checkpoint_same_template(text, ours ? ours : ""))
-        names_add(&a->notices,
-                  "the adapter's folder has a chat template other than the model's, which is not "
-                  "used: if it was trained with it, copy it to the model's folder",
-                  NULL);
-    free(text);
-}
-
 static void add_token(struct adapter *a, struct names *missing, const char *token, double id)
 {
     const int32_t ours = token ? tokenizer_id(a->model->tokenizer, token) : 0;
@@ -140,8 +128,16 @@ static void look_at_pictures(struct adapter *a)
 void adapter_beside(struct adapter *a)
 {
     cJSON *tokenizer = read_json(a, "tokenizer_config.json");
+    const struct checkpoint *model = a->model->checkpoint;
+    char *template = checkpoint_template_in(model, a->folder, tokenizer);
     look_at_weights(a);
-    look_at_template(a, tokenizer);
+    if (template &&
+        !checkpoint_same_template(template, model->chat_template ? model->chat_template : ""))
+        names_add(&a->notices,
+                  "the adapter's folder has a chat template other than the model's, which is not "
+                  "used: if it was trained with it, copy it to the model's folder",
+                  NULL);
+    free(template);
     if (a->model->tokenizer) look_at_tokens(a, tokenizer);
     look_at_pictures(a);
     cJSON_Delete(tokenizer);
@@ -159,15 +155,6 @@ static const char known[] =
     "monteclora_config peft_type peft_version qalora_group_size r rank_pattern revision "
     "runtime_config target_modules target_parameters task_type trainable_token_indices "
     "use_bdlora use_dora use_qalora use_rslora velora_config";
-
-static void look_at_keys(struct adapter *a, const struct adapter_config *c)
-{
-    struct names unknown = { 0 };
-    const cJSON *item;
-    cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !items_has(known, item->string, " "))
-        names_add(&unknown, item->string, NULL);
-    adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
-}
 
 // Finds keys of rank_pattern and alpha_pattern that apply to no LoRA of the file.
 static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
@@ -216,7 +203,11 @@ static void look_at_base(struct adapter *a, const struct adapter_config *c)
 
 void adapter_config_notices(struct adapter *a, const struct adapter_config *c)
 {
+    struct names unknown = { 0 };
+    const cJSON *item;
     look_at_base(a, c);
-    look_at_keys(a, c);
+    cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !items_has(known, item->string, " "))
+        names_add(&unknown, item->string, NULL);
+    adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
     look_at_patterns(a, c);
 }

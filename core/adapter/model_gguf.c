@@ -239,12 +239,13 @@ static void add_expert(struct export *e, const char *plain, const struct weight 
 static void add_weight(struct export *e, const struct weight *w)
 {
     char *plain = weight_plain_name(w->common);
+    const int64_t rows = w->tensor->shape[0];
     if (strstr(plain, ".experts."))
         add_expert(e, plain, w);
     else if (strstr(plain, ".qkv_proj."))
         add_packed(e, plain, w);
     else
-        gguf_tensor_rows(add_rows(e, plain, w, w->tensor->shape[0]), w, 0, w->tensor->shape[0]);
+        gguf_tensor_rows(add_rows(e, plain, w, rows), w, 0, rows);
     free(plain);
 }
 

@@ -365,13 +365,6 @@ int model_mmproj_type(const char *type, struct err *err)
     return err_set(err, "unknown type '%s' of the encoder; types: q8_0, f16, bf16", type);
 }
 
-static enum dtype matrix_dtype(const struct model *m, const char *type, const char *model)
-{
-    const enum dtype matrix = gguf_kind_find(type ? type : model)->matrix;
-    if (type || !dtype_in_blocks(matrix)) return matrix;
-    return m->vision.patch.weight.dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F16;
-}
-
 int model_mmproj_check(const struct model *m, struct err *err)
 {
     const struct encoder *encoder = find(m);
@@ -387,8 +380,12 @@ int model_write_mmproj(const struct model *m, const char *type, const char *mode
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err)
 {
-    struct export e = { .model = m, .encoder = find(m), .dtype = matrix_dtype(m, type, model) };
+    struct export e = { .model = m,
+                        .encoder = find(m),
+                        .dtype = gguf_kind_find(type ? type : model)->matrix };
     if (model_mmproj_check(m, err) < 0) return -1;
+    if (!type && dtype_in_blocks(e.dtype))
+        e.dtype = m->vision.patch.weight.dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F16;
     model_pass(m, true);
     e.out = gguf_writer_new(path);
     gguf_writer_prefix(e.out, "clip.vision");

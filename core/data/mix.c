@@ -64,41 +64,30 @@ static int open_source(struct source *s, const struct mix_source *from, const st
 
 // --- how many of each ----------------------------------------------------------------------------
 
-static double all_shares(const struct mix_source *from, size_t count)
+// Rounds the shares of the total by the largest remainder method. Returns the total: the requested
+// one, or the largest for which no source repeats a sample.
+static int64_t share_out(struct mix *m, const struct mix_source *from)
 {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += from[i].share;
-    return sum;
-}
-
-// The largest total for which no source repeats a sample.
-static int64_t total_without_repeating(const struct mix *m, const struct mix_source *from)
-{
-    const double sum = all_shares(from, m->count);
-    double total = MIX_SAMPLES_MAX;
+    double sum = 0, most = MIX_SAMPLES_MAX;
+    for (size_t i = 0; i < m->count; i++) sum += from[i].share;
     for (size_t i = 0; i < m->count; i++)
-        total = fmin(total, (double)m->sources[i].count * sum / from[i].share);
-    return (int64_t)(total * (1 + rounding));
-}
-
-// Rounds the shares of the total by the largest remainder method.
-static void share_out(struct mix *m, const struct mix_source *from, int64_t total)
-{
-    const double sum = all_shares(from, m->count);
+        most = fmin(most, (double)m->sources[i].count * sum / from[i].share);
+    const int64_t total = m->options->count ? m->options->count : (int64_t)(most * (1 + rounding));
     int64_t left = total;
     for (size_t i = 0; i < m->count; i++) {
         m->sources[i].wanted = (int64_t)floor((double)total * from[i].share / sum);
         left -= m->sources[i].wanted;
     }
     for (; left > 0; left--) {
-        size_t most = 0;
+        size_t next = 0;
         double lost = -1;
         for (size_t i = 0; i < m->count; i++) {
             const double d = (double)total * from[i].share / sum - (double)m->sources[i].wanted;
-            if (d > lost) lost = d, most = i;
+            if (d > lost) lost = d, next = i;
         }
-        m->sources[most].wanted++;
+        m->sources[next].wanted++;
     }
+    return total;
 }
 
 // --- samples -------------------------------------------------------------------------------------
@@ -214,9 +203,7 @@ int mix_write(const struct mix_source *sources, size_t count, const struct mix_o
     for (size_t i = 0; i < count && status == 0; i++)
         status = open_source(&m.sources[i], &sources[i], options, err);
     if (status == 0) {
-        const int64_t total =
-            options->count ? options->count : total_without_repeating(&m, sources);
-        share_out(&m, sources, total);
+        const int64_t total = share_out(&m, sources);
         m.out = file_out_open(path, err);
         status = m.out ? put_all(&m, total, err) : -1;
         if (m.out && status == 0)

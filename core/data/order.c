@@ -30,23 +30,15 @@ void order_epoch(int64_t *order, int64_t n, bool shuffled, uint64_t seed, int64_
     if (shuffled) shuffle(order, n, sizeof *order, seed, RANDOM_SHUFFLE, (uint64_t)epoch << 40);
 }
 
-// Number of samples of each group; the caller frees it.
-static int64_t *group_sizes(const int64_t *group, int64_t n)
-{
-    int64_t most = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (group[i] > most) most = group[i];
-    int64_t *size = xcalloc((size_t)most + 1, sizeof *size);
-    for (int64_t i = 0; i < n; i++) size[group[i]]++;
-    return size;
-}
-
 // Visits the samples in random order and takes a sample's group if that brings the total closer to
 // `count`. If every group is too large, takes one of the smallest.
 int64_t order_split(bool *chosen, const int64_t *group, int64_t n, int64_t count, uint64_t seed)
 {
     int64_t *list = xreallocarray(NULL, (size_t)n + 1, sizeof *list), kept = 0, smallest = -1;
-    int64_t *size = group_sizes(group, n); // 0: taken
+    int64_t most = 0;
+    for (int64_t i = 0; i < n; i++) most = group[i] > most ? group[i] : most;
+    int64_t *size = xcalloc((size_t)most + 1, sizeof *size); // of each group; 0: taken
+    for (int64_t i = 0; i < n; i++) size[group[i]]++;
     for (int64_t i = 0; i < n; i++) list[i] = i;
     shuffle(list, n, sizeof *list, seed, RANDOM_SPLIT, 0);
     for (int64_t i = 0; i < n; i++) {

@@ -116,25 +116,22 @@ static int infer_table(const struct metric_case *c, bool mmmu)
     return infer(&table);
 }
 
-// Several right answers as the cell of a table has them, "['a', 'b']": VLMEvalKit looks for that
-// text, which no answer contains.
-static const char *cell_of(const struct metric_case *c)
-{
-    struct buf b = { 0 };
-    if (c->reference_count == 1) return c->references[0];
-    for (size_t i = 0; i < c->reference_count; i++)
-        buf_printf(&b, "%s'%s'", i ? ", " : "[", c->references[i]);
-    buf_putc(&b, ']');
-    return scratch_take(c->scratch, &b);
-}
-
 // An open question (MMMU) becomes one with the choices "the answer" and "Other Answers".
 static int score_table(const struct metric *m, const struct metric_case *c,
                        struct metric_outcome *o, struct err *err)
 {
     if (c->choice_count || !c->reference_count || choices_whole_letter(c->references[0]) >= 0)
         return choices_score_letter(c, infer_table(c, m == &metric_mmmu_vlmevalkit), o, err);
-    const char *const choices[] = { cell_of(c), other_answers };
+    // Several right answers as the cell of a table has them, "['a', 'b']": VLMEvalKit looks for
+    // that text, which no answer contains.
+    struct buf cell = { 0 };
+    for (size_t i = 0; c->reference_count > 1 && i < c->reference_count; i++)
+        buf_printf(&cell, "%s'%s'", i ? ", " : "[", c->references[i]);
+    if (c->reference_count == 1)
+        buf_puts(&cell, c->references[0]);
+    else
+        buf_putc(&cell, ']');
+    const char *const choices[] = { scratch_take(c->scratch, &cell), other_answers };
     struct metric_case closed = *c;
     closed.choices = choices;
     closed.choice_count = 2;

@@ -115,11 +115,6 @@ static void add_subject(cJSON *row, const char *id)
     }
 }
 
-static bool names_picture(const char *id)
-{
-    return text_ends(id, ".png") || text_ends(id, ".jpg") || text_ends(id, ".jpeg");
-}
-
 // Makes a record from a row; without an id column, the row number is its id.
 static int make_record(struct set_record *r, cJSON *row, int64_t number, struct err *err)
 {
@@ -127,7 +122,9 @@ static int make_record(struct set_record *r, cJSON *row, int64_t number, struct 
     snprintf(index, sizeof index, "%" PRId64, number);
     // MME's question id is a picture file, which groups the questions of that picture.
     const char *question_id = set_text_of(row, "question_id", ""), *id = set_text_of(row, "id", "");
-    const bool picture = names_picture(question_id), numbered = json_get(row, "index") != NULL;
+    const bool numbered = json_get(row, "index") != NULL;
+    const bool picture = text_ends(question_id, ".png") || text_ends(question_id, ".jpg") ||
+                         text_ends(question_id, ".jpeg");
     const bool same = picture && (!json_get(row, "id") || !strcmp(id, question_id));
     if (picture && !json_get(row, "image_path"))
         cJSON_AddStringToObject(row, "image_path", question_id);

@@ -167,16 +167,6 @@ static char *tsv_picture(void *self, const char *name, size_t *size, struct err 
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// Adds the files of "image_path", for tables without pictures.
-static void add_paths(const struct tsv *t, struct set_record *r)
-{
-    const char *text = set_text(r, "image_path");
-    cJSON *parts = text && *text == '[' ? set_python_list(text) : NULL, *part;
-    cJSON_ArrayForEach(part, parts) set_add_picture(r, part->valuestring, t->folder);
-    if (text && !parts) set_add_picture(r, text, t->folder);
-    cJSON_Delete(parts);
-}
-
 // "None" is a valid question, answer or choice, and "" a valid choice; in other columns both mean a
 // missing value.
 static bool is_there(const char *name, const char *field)
@@ -201,7 +191,12 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
         if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
     if (t->x.rows[index].image_size) return find_pictures(t, index, r, err);
-    add_paths(t, r);
+    // Tables without pictures name files.
+    const char *path = set_text(r, "image_path");
+    cJSON *parts = path && *path == '[' ? set_python_list(path) : NULL, *part;
+    cJSON_ArrayForEach(part, parts) set_add_picture(r, part->valuestring, t->folder);
+    if (path && !parts) set_add_picture(r, path, t->folder);
+    cJSON_Delete(parts);
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
+#include "core/base/items.h"
 #include "core/base/names.h"
 #include "core/base/random.h"
 #include "core/metrics/chair.h"
@@ -52,11 +52,8 @@ static void add_to_parts(struct sums *sums, const struct set_total *t, const str
 
 static bool is_cognition(const char *category)
 {
-    static const char *const names[] = { "commonsense_reasoning", "numerical_calculation",
-                                         "text_translation", "code_reasoning" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], category)) return true;
-    return false;
+    return items_has("commonsense_reasoning numerical_calculation text_translation code_reasoning",
+                     category, " ");
 }
 
 // "CATEGORY\nGROUP"
