@@ -206,7 +206,7 @@ void keys_unread(const cJSON *sample, struct names *unread)
         !is_empty(json_get(sample, "images")))
         add(unread, "images", " beside \"image\"");
     // A system message beside turns that begin with one is not read.
-    if (json_get(sample, "system") && cJSON_IsArray(turns) &&
+    if (json_get(sample, "system") && turns && cJSON_IsArray(turns) &&
         !strcasecmp(speaker(turns->child), "system"))
         add(unread, "system", " beside a system message");
     if (cJSON_IsArray(turns)) add_turns(unread, turns, json_get(sample, "image"));

@@ -17,7 +17,7 @@ static void mark_answers(struct labels *l, const struct message *messages, size_
     size_t k = 0;
     for (size_t i = 0; i < count; i++) {
         if (messages[i].role != ROLE_ASSISTANT || messages[i].generated) continue;
-        if (k == answer_count) BUG("more answers than the prompt has");
+        if (!answers || k == answer_count) BUG("more answers than the prompt has");
         const struct prompt_answer *a = &answers[k++];
         if (messages[i].untrained) continue;
         for (int64_t row = a->first > 0 ? a->first : 1; row < a->end; row++)

@@ -21,10 +21,10 @@ static const char *const plurals[][2] = {
 
 // "OBJECT: word or words, ..."; without an object: the words name none.
 static const char *const synonyms[] = {
-    "person: man, woman, boy, girl, child, kid, baby, toddler, infant, guy, lady, gentleman, "
-    "player, skier, surfer, snowboarder, skateboarder, rider, cyclist, driver, pedestrian, "
-    "chef, officer, policeman, fireman, batter, catcher, pitcher, passenger, tennis player, "
-    "baseball player, soccer player",
+    ("person: man, woman, boy, girl, child, kid, baby, toddler, infant, guy, lady, gentleman, "
+     "player, skier, surfer, snowboarder, skateboarder, rider, cyclist, driver, pedestrian, "
+     "chef, officer, policeman, fireman, batter, catcher, pitcher, passenger, tennis player, "
+     "baseball player, soccer player"),
     "bicycle: bike",
     "car: automobile, sedan, suv, taxi, cab",
     "motorcycle: motorbike, scooter, moped, motor bike, motor cycle",
@@ -80,9 +80,9 @@ static const char *const synonyms[] = {
     "elephant: baby elephant",
     "giraffe: baby giraffe",
     "zebra: baby zebra",
-    ": toilet paper, baseball game, baseball field, soccer field, football field, "
-    "basketball court, train station, train track, bus stop, bus station, boat dock, "
-    "bird house, dog house, car seat, table cloth, bed sheet",
+    (": toilet paper, baseball game, baseball field, soccer field, football field, "
+     "basketball court, train station, train track, bus stop, bus station, boat dock, "
+     "bird house, dog house, car seat, table cloth, bed sheet"),
     "mouse: computer mouse",
 };
 // clang-format on

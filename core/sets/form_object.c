@@ -120,7 +120,8 @@ static int open_questions(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
     cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
-    if (cJSON_IsString(name)) o->subtype = xstrdup(name->valuestring);
+    const char *text = cJSON_GetStringValue(name);
+    if (text) o->subtype = xstrdup(text);
     cJSON_Delete(name);
     if (!o->subtype || strchr(o->subtype, '/')) return 0;
     char *folder = path_folder(path);

@@ -149,14 +149,12 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
     s->lost = prompt_count_lost(texts, s->choice_count, lost);
     // The right choice: a letter, or a number from 0 (HellaSwag).
     const char *text = s->reference_count == 1 ? s->references[0] : "";
-    char *end;
     long right = -1;
     if (text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1])
         right = text[0] - 'A';
-    else if (isdigit((unsigned char)*text))
-        right = strtol(text, &end, 10);
-    const bool whole = right >= 0 && (!isdigit((unsigned char)*text) || !*end);
-    if (whole && (size_t)right < s->choice_count) s->right = (int)right;
+    else if (*text && strspn(text, "0123456789") == strlen(text))
+        right = strtol(text, NULL, 10);
+    if (right >= 0 && (size_t)right < s->choice_count) s->right = (int)right;
 }
 
 // --- names ---------------------------------------------------------------------------------------
