@@ -81,16 +81,14 @@ static const struct setting ira_settings[] = {
 enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
 
 static const struct ira_param {
-    const char *name; // K: a layer
-    float fresh;      // initial value, except of the last row of HEAD and BIAS
+    const char *name;   // K: a layer
+    double fresh, last; // initial values
 } params[PARAMS] = {
-    [HEAD] = { "ira.K.head.weight", 0 },
-    [BIAS] = { "ira.K.head.bias", 0 },
-    [PRIOR] = { "ira.K.prior.weight", -4 }, // log sigma_p^2
-    [MEAN] = { "ira.K.prior_mean.weight", 0 },
+    [HEAD] = { "ira.K.head.weight", 0, 0 },
+    [BIAS] = { "ira.K.head.bias", 0, -4 },      // the last: log sigma_q^2
+    [PRIOR] = { "ira.K.prior.weight", -4, -4 }, // log sigma_p^2
+    [MEAN] = { "ira.K.prior_mean.weight", 0, 0 },
 };
-
-static const float fresh_variance = -4; // log sigma_q^2: the last number of the bias
 
 struct ira_layer {
     struct tensor param[PARAMS]; // [d+1,d] [d+1] [Hkv,d] [Hkv,d], owned
@@ -180,17 +178,11 @@ static int fill_param(struct ira *x, const struct method_env *env, int layer, in
     void *data = t->data;
     *t = param_shape(&env->model->decoder.config, p);
     t->data = data;
-    const int64_t count = tensor_count(t);
-    float *fresh = xreallocarray(NULL, (size_t)count, sizeof *fresh);
-    for (int64_t i = 0; i < count; i++) fresh[i] = params[p].fresh;
-    if (p == BIAS) fresh[count - 1] = fresh_variance;
     param_name(x->layer[layer].name[p], layer, p);
     backend_enter(x->backend, env->model->decoder.layer[layer].gpu);
     if (!t->data) t->data = x->backend->alloc(tensor_bytes(t));
     backend_enter(x->backend, 0);
-    const int status = method_fill(env, x->layer[layer].name[p], t, fresh, err);
-    free(fresh);
-    return status;
+    return method_fill(env, x->layer[layer].name[p], t, params[p].fresh, params[p].last, err);
 }
 
 static void ira_progress(void *state, double share)

@@ -2,7 +2,6 @@
 #include "core/methods/kit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/ops/check.h"
 
@@ -21,16 +20,17 @@ int method_trained(const struct method_env *env, const char *name, const struct 
                    name, op_shape(t, has), op_shape(want, needs));
 }
 
-int method_fill(const struct method_env *env, const char *name, struct tensor *t,
-                const float *fresh, struct err *err)
+int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
+                double last, struct err *err)
 {
     const struct tensor *trained;
     const size_t bytes = tensor_bytes(t);
     if (method_trained(env, name, t, &trained, err) < 0) return -1;
     if (!t->data) t->data = env->backend->alloc(bytes);
     if (!t->data) return err_set(err, "out of memory for %s", name);
+    const int64_t count = tensor_count(t);
     float *host = xmalloc(bytes);
-    memcpy(host, fresh, bytes);
+    for (int64_t i = 0; i < count; i++) host[i] = (float)(i + 1 < count ? fresh : last);
     if (trained) env->backend->download(host, trained->data, bytes);
     env->backend->upload(t->data, host, bytes);
     free(host);

@@ -16,9 +16,9 @@
 // it belongs to another model.
 int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
                    const struct tensor **found, struct err *err);
-// Fills a learned tensor, whose shape is set, with the trained one of that name, else with `fresh`,
-// as many numbers. Allocates its memory if it has none; the method releases it.
-int method_fill(const struct method_env *env, const char *name, struct tensor *t,
-                const float *fresh, struct err *err);
+// Fills a learned tensor, whose shape is set, with the trained one of that name, else with `fresh`
+// and its last number with `last`. Allocates its memory if it has none; the method releases it.
+int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
+                double last, struct err *err);
 
 #endif

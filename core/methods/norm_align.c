@@ -85,18 +85,6 @@ static int norm_target(const struct backend *backend, const struct tensor *table
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }
 
-// Fills a parameter [n] with the trained tensor, or with `value`.
-static int norm_fill(struct tensor *t, const struct method_env *env, const char *name, int64_t n,
-                     double value, struct err *err)
-{
-    float *fresh = xreallocarray(NULL, (size_t)n, sizeof *fresh);
-    for (int64_t i = 0; i < n; i++) fresh[i] = (float)value;
-    *t = (struct tensor){ .data = t->data, .dtype = DTYPE_F32, .rank = 1, .shape = { n } };
-    const int status = method_fill(env, name, t, fresh, err);
-    free(fresh);
-    return status;
-}
-
 static int norm_start(void **state, const struct method_env *env, struct err *err)
 {
     const struct model *m = env->model;
@@ -105,6 +93,8 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     if (!n) {
         *state = n = xcalloc(1, sizeof *n);
         n->backend = env->backend;
+        n->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
+        n->bias = n->gain;
     }
     model_pass(m, true); // it acts on pictures
     // Without an embedding table, this process has only later layers (core/stages/stages.h) and
@@ -116,8 +106,8 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     n->table = table->data;
     const bool text = settings_is(env->settings, "norm.init", "text");
     const double gain = text ? n->target / sqrt((double)width) : 1;
-    if (norm_fill(&n->gain, env, "norm_align.weight", width, gain, err) < 0) return -1;
-    return norm_fill(&n->bias, env, "norm_align.bias", width, 0, err);
+    if (method_fill(env, "norm_align.weight", &n->gain, gain, gain, err) < 0) return -1;
+    return method_fill(env, "norm_align.bias", &n->bias, 0, 0, err);
 }
 
 static bool norm_without_effect(const struct method_env *env, struct err *why)

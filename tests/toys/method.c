@@ -42,12 +42,8 @@ static int toy_start(void **state, const struct method_env *env, struct err *err
         t->backend = env->backend;
         t->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
     }
-    float *fresh = xreallocarray(NULL, (size_t)width, sizeof *fresh);
-    for (int64_t i = 0; i < width; i++)
-        fresh[i] = (float)settings_real(env->settings, "toy.factor");
-    const int status = method_fill(env, "toy.gain", &t->gain, fresh, err);
-    free(fresh);
-    return status;
+    const double factor = settings_real(env->settings, "toy.factor");
+    return method_fill(env, "toy.gain", &t->gain, factor, factor, err);
 }
 
 static int toy_run(void *state, struct graph *g, struct site_args *args)
