@@ -246,20 +246,6 @@ static int merge_shards(struct checkpoint *c, struct err *err)
     return 0;
 }
 
-static int open_weights(struct checkpoint *c, struct err *err)
-{
-    int status = 0;
-    if (c->gguf_count)
-        status = 0;
-    else if (file_exists(c, "model.safetensors"))
-        status = open_shard(c, "model.safetensors", err);
-    else if (file_exists(c, "model.safetensors.index.json"))
-        status = open_index(c, err);
-    else
-        status = open_single(c, err);
-    return status < 0 ? -1 : merge_shards(c, err);
-}
-
 // --- bringing weights into memory ----------------------------------------------------------------
 
 // Brings `size` bytes of a mapping of `path` into memory. -1 if its disk cannot read them.
@@ -308,12 +294,6 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
 
 // --- opening and closing -------------------------------------------------------------------------
 
-static int read_folder(struct checkpoint *c, struct err *err)
-{
-    for (size_t n = strlen(c->folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
-    return read_configs(c, err) < 0 ? -1 : checkpoint_read_template(c, err);
-}
-
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err)
 {
@@ -326,10 +306,23 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err)
 {
     struct checkpoint *c = xcalloc(1, sizeof *c);
+    int status;
     c->folder = xstrdup(folder);
-    const bool gguf = checkpoint_is_gguf(folder);
-    if ((gguf ? checkpoint_read_gguf(c, folder, err) : read_folder(c, err)) < 0) goto out;
-    if (open_weights(c, err) < 0) goto out;
+    if (checkpoint_is_gguf(folder)) {
+        status = checkpoint_read_gguf(c, folder, err);
+    } else {
+        for (size_t n = strlen(folder); n > 1 && c->folder[n - 1] == '/';) c->folder[--n] = 0;
+        status = read_configs(c, err);
+        if (status == 0) status = checkpoint_read_template(c, err);
+        if (status < 0) goto out;
+        if (file_exists(c, "model.safetensors"))
+            status = open_shard(c, "model.safetensors", err);
+        else if (file_exists(c, "model.safetensors.index.json"))
+            status = open_index(c, err);
+        else
+            status = open_single(c, err);
+    }
+    if (status < 0 || merge_shards(c, err) < 0) goto out;
     c->name = xstrdup(c->folder);
     return c;
 out:

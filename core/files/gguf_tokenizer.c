@@ -257,21 +257,6 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
     return config;
 }
 
-// The file's own end token comes first: training uses the first one (core/data/labels.h).
-static int named_ends(const struct gguf *f, uint64_t tokens, struct ids *ends, struct err *err)
-{
-    static const char *const names[] = { "eos", "eot", "eom" };
-    const bool all = names_all_ends(f);
-    const struct gguf_entry *list;
-    int32_t known[3];
-    for (int i = 0; i < 3; i++)
-        if (token_id(f, names[i], &known[i], err) < 0) return -1;
-    if (gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0) return -1;
-    for (int i = 0; i < 3 && !all; i++) add_end(ends, known[i], tokens);
-    for (uint64_t i = 0; list && i < list->count; i++) add_end(ends, gguf_number(list, i), tokens);
-    return 0;
-}
-
 // Adds the sampling that the file recommends (llama.cpp's keys), as generation_config.json has it.
 static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
 {
@@ -303,20 +288,24 @@ static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
 
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err)
 {
-    const struct gguf_entry *tokens, *types;
+    static const char *const names[] = { "eos", "eot", "eom" };
+    const struct gguf_entry *tokens, *types, *list = NULL;
+    const bool all = names_all_ends(f);
+    int32_t known[3];
     struct ids ends = { 0 };
     if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
     const uint64_t count = tokens ? tokens->count : 0;
-    if (list_of_tokens(f, "tokenizer.ggml.token_type", count, &types, err) < 0 ||
-        named_ends(f, count, &ends, err) < 0) {
-        ids_release(&ends);
-        return NULL;
-    }
+    int status = list_of_tokens(f, "tokenizer.ggml.token_type", count, &types, err);
+    for (int i = 0; i < 3 && status == 0; i++) status = token_id(f, names[i], &known[i], err);
+    if (status < 0 || gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0) return NULL;
+    // The file's own end token comes first: training uses the first one (core/data/labels.h).
+    for (int i = 0; i < 3 && !all; i++) add_end(&ends, known[i], count);
+    for (uint64_t i = 0; list && i < list->count; i++) add_end(&ends, gguf_number(list, i), count);
     *named = ends.count;
-    if (tokens && !names_all_ends(f)) ends_by_text(tokens, types, &ends);
-    cJSON *config = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(config, "eos_token_id");
+    if (tokens && !all) ends_by_text(tokens, types, &ends);
+    cJSON *config = cJSON_CreateObject(), *json = cJSON_AddArrayToObject(config, "eos_token_id");
     for (size_t i = 0; i < ends.count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber(ends.data[i]));
+        cJSON_AddItemToArray(json, cJSON_CreateNumber(ends.data[i]));
     ids_release(&ends);
     if (put_sampling(f, config, err) == 0) return config;
     cJSON_Delete(config);
