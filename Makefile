@@ -86,7 +86,9 @@ KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
 CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
+# (The kernels are no subject of SAN=thread: `make test-threads` builds the ordinary ones first.)
 KERNEL_OBJ := $(PLAIN:%.c=$(B)/%.o) $(foreach i,$(ISAS),$(KERNELS:%.c=$(B)/%.$(i).o))
+KERNEL_OBJ := $(KERNEL_OBJ:build/tsan/%=build/opt/%)
 CORE_OBJ   := $(CORE:%.c=$(B)/%.o)
 SHELL_OBJ  := $(SHELL_SRC:%.c=$(B)/%.o)
 
@@ -226,6 +228,7 @@ check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) 
 THREAD_TESTS := $(addprefix tests/commands/,turns.sh session.sh) $(addprefix tests/tui/,drafts.sh events.sh frictions.sh maps.sh toggles.sh waits.sh) \
                 $(addprefix $(B)/tests/sessions/,jobs manage replay store)
 test-threads: deps-test
+	@$(MAKE) --no-print-directory $(JOBS) vlmsh
 	@$(MAKE) --no-print-directory $(JOBS) check-threads SAN=thread
 check-threads: $(B)/vlmsh goldens $(filter $(B)/%,$(THREAD_TESTS))
 	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(THREAD_TESTS)
