@@ -425,8 +425,9 @@ void params_mark_reached(struct params *p)
     for (size_t k = 0; k < p->count; k++) {
         const struct param *one = &p->list[k];
         const int64_t width = tensor_row(one->tensor);
-        for (int64_t i = 0; one->grad->reached && one->m && i < one->count; i++)
-            if (one->m[i] != 0 || one->v[i] != 0) one->grad->reached[i / width] = true;
+        for (int64_t r = 0; one->grad->reached && r < one->tensor->shape[0]; r++)
+            for (int64_t i = r * width; one->m && i < (r + 1) * width; i++)
+                if (one->m[i] != 0 || one->v[i] != 0) one->grad->reached[r] = true;
     }
 }
 
