@@ -8,7 +8,6 @@
 #include "commands/parse.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
-#include "core/lists.h"
 #include "core/probes/probe.h"
 
 #define X(name) extern const struct command command_##name;
@@ -61,13 +60,10 @@ static void list_commands(void)
 
 void commands_hand_over(const struct command *const *more)
 {
-    static const struct setting *settings[COMMANDS_MAX + 1];
     const struct command *c;
-    int n = 0;
     others = more;
     for (int i = 0; (c = command_at(i)); i++)
-        if (c->settings) settings[n++] = c->settings;
-    lists_hand_over_settings(settings);
+        if (c->settings) settings_add(c->settings);
 }
 
 const struct command *command_at(int index)

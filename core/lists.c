@@ -30,36 +30,22 @@ static const struct calibration_kind *const calibrations[] = { CALIBRATION_KINDS
 static const struct job_kind *const jobs[] = { JOB_KINDS(X) NULL };
 #undef X
 
-#define X(name) +1
-enum {
-    COMMANDS_MAX = 32,
-    SETTINGS_MAX = METHODS_MAX + COMMANDS_MAX SETTINGS_FIRST(X) SETTINGS_LAST(X)
-};
-#undef X
-
-void lists_hand_over_settings(const struct setting *const *more)
+void lists_hand_over_settings(void)
 {
-    static const struct setting *lists[SETTINGS_MAX + 1];
     const struct method *m;
-    int n = 0;
-#define X(name) lists[n++] = name##_settings;
+    settings_clear();
+#define X(name) settings_add(name##_settings);
     SETTINGS_FIRST(X)
-    for (int i = 0; (m = method_shown(i)); i++) lists[n++] = m->settings;
+    for (int i = 0; (m = method_shown(i)); i++) settings_add(m->settings);
     SETTINGS_LAST(X)
 #undef X
-    for (; more && *more; more++) {
-        if (n == SETTINGS_MAX) BUG("more than %d commands have settings", COMMANDS_MAX);
-        lists[n++] = *more;
-    }
-    lists[n] = NULL;
-    settings_hand_over(lists);
 }
 
 void lists_hand_over(void)
 {
     families_hand_over(families);
     methods_hand_over(methods);
-    lists_hand_over_settings(NULL);
+    lists_hand_over_settings();
     probes_hand_over(probes);
     calibration_kinds_hand_over(calibrations);
     job_kinds_hand_over(jobs);

@@ -83,7 +83,7 @@ PROBES(X)
 #undef X
 
 void lists_hand_over(void);
-// Hands over the settings only, then those of commands: `more` ends with NULL, or is NULL.
-void lists_hand_over_settings(const struct setting *const *more);
+// The settings only, without those of commands (commands_hand_over adds them).
+void lists_hand_over_settings(void);
 
 #endif

@@ -7,66 +7,55 @@
 
 #include "core/base/mem.h"
 
-static const struct setting *const *lists; // NULL-terminated
+static const struct setting **rows; // [count], in display order
+static int count;
 
 struct settings {
     int count;
     char *text[]; // plain spelling of each value
 };
 
-void settings_hand_over(const struct setting *const *all)
+void settings_clear(void)
 {
-    lists = all;
+    count = 0;
+}
+
+void settings_add(const struct setting *more)
+{
+    for (; more->key; more++) {
+        rows = xreallocarray(rows, (size_t)count + 1, sizeof *rows);
+        rows[count++] = more;
+    }
 }
 
 const struct setting *settings_row(int index)
 {
-    if (index < 0) return NULL;
-    for (int i = 0; lists[i]; i++)
-        for (const struct setting *row = lists[i]; row->key; row++)
-            if (!index--) return row;
-    return NULL;
+    return index >= 0 && index < count ? rows[index] : NULL;
 }
 
 int settings_count(void)
 {
-    int count = 0;
-    for (int i = 0; lists[i]; i++)
-        for (const struct setting *row = lists[i]; row->key; row++) count++;
     return count;
-}
-
-// Returns the index of a key among all rows; -1: unknown.
-static int find(const char *key, const struct setting **found)
-{
-    int index = 0;
-    for (int i = 0; lists[i]; i++)
-        for (const struct setting *row = lists[i]; row->key; row++, index++)
-            if (!strcmp(row->key, key)) {
-                *found = row;
-                return index;
-            }
-    return -1;
-}
-
-// Returns the index and row of a key that the program itself names.
-static int must_find(const char *key, const struct setting **row)
-{
-    const int index = find(key, row);
-    if (index < 0) BUG("no setting %s", key);
-    return index;
-}
-
-const struct setting *settings_find(const char *key)
-{
-    const struct setting *row;
-    return find(key, &row) < 0 ? NULL : row;
 }
 
 int settings_index(const char *key)
 {
-    const struct setting *row;
-    return find(key, &row);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rows[i]->key, key)) return i;
+    return -1;
+}
+
+const struct setting *settings_find(const char *key)
+{
+    return settings_row(settings_index(key));
+}
+
+// The index of a key that the program itself names.
+static int must_find(const char *key)
+{
+    const int index = settings_index(key);
+    if (index < 0) BUG("no setting %s", key);
+    return index;
 }
 
 const struct setting *settings_used(enum setting_use use)
@@ -96,10 +85,9 @@ const char *settings_nearest(const char *key)
 
 struct settings *settings_new(void)
 {
-    const int count = settings_count();
     struct settings *s = xmalloc(sizeof *s + (size_t)count * sizeof *s->text);
     s->count = count;
-    for (int i = 0; i < count; i++) s->text[i] = xstrdup(settings_row(i)->def);
+    for (int i = 0; i < count; i++) s->text[i] = xstrdup(rows[i]->def);
     return s;
 }
 
@@ -161,10 +149,9 @@ int settings_unknown(const char *key, struct err *err)
 
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err)
 {
-    const struct setting *row;
-    const int index = find(key, &row);
+    const int index = settings_index(key);
     if (index < 0) return settings_unknown(key, err);
-    char *text = setting_spell(row, value, err);
+    char *text = setting_spell(rows[index], value, err);
     if (!text) return -1;
     free(s->text[index]);
     s->text[index] = text;
@@ -173,24 +160,21 @@ int settings_set(struct settings *s, const char *key, const char *value, struct 
 
 void settings_reset(struct settings *s, const char *key)
 {
-    const struct setting *row;
-    const int index = must_find(key, &row);
+    const int index = must_find(key);
     free(s->text[index]);
-    s->text[index] = xstrdup(row->def);
+    s->text[index] = xstrdup(rows[index]->def);
 }
 
 bool settings_changed(const struct settings *s, const char *key)
 {
-    const struct setting *row;
-    const int index = must_find(key, &row);
-    return strcmp(s->text[index], row->def) != 0;
+    const int index = must_find(key);
+    return strcmp(s->text[index], rows[index]->def) != 0;
 }
 
 const char *settings_text(const struct settings *s, const char *key)
 {
-    const struct setting *row;
-    const int index = must_find(key, &row);
-    return s ? s->text[index] : row->def;
+    const int index = must_find(key);
+    return s ? s->text[index] : rows[index]->def;
 }
 
 bool settings_is(const struct settings *s, const char *key, const char *word)

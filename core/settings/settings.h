@@ -103,8 +103,10 @@ struct setting {
     char *(*replay)(const char *value, const char *arithmetic, int64_t began);
 };
 
-// The arrays of all subjects, ended by NULL; they must last as long as the program.
-void settings_hand_over(const struct setting *const *all);
+// Empties the table; adds an array, which ends with a row without a key and lasts as long as the
+// program.
+void settings_clear(void);
+void settings_add(const struct setting *rows);
 
 // All rows, in display order. settings_row NULL past the end.
 int settings_count(void);

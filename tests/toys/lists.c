@@ -19,6 +19,7 @@ void toys_hand_over(void)
 {
     families_hand_over(families);
     methods_hand_over(methods);
+    lists_hand_over_settings(); // those of the methods too
     probes_hand_over(probes);
     commands_hand_over(commands);
 }
