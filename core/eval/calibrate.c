@@ -117,7 +117,7 @@ static int resume(struct running *r, struct err *err)
     // provenance: "HASH@12:HASH adapter=..."
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && !place) status = err_set(err, "'%s' is not the state of this job", r->state);
-    if (status == 0) {
+    if (status == 0 && place) {
         char *end, *was_data = xstrndup(c.data, (size_t)(place - c.data));
         r->next = strtoll(place + 1, &end, 10);
         for (int64_t i = 0; *end == ':' && i < r->next && i < r->data.count; i++) note_sample(r, i);
