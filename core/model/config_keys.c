@@ -171,23 +171,11 @@ static int check_layers(const struct section *p, struct err *err)
 
 #define COUNT(keys) (sizeof(keys) / sizeof *(keys))
 
-static int check_rope(const struct section *text, const struct decoder_config *d, struct err *err)
-{
-    static const char *const names[] = { "rope_scaling", "rope_parameters" };
-    for (int i = 0; i < 2; i++) {
-        const struct section p = { names[i], json_get(text->json, names[i]), text->computed };
-        if (check(&p, rope_keys, COUNT(rope_keys), err) < 0) return -1;
-    }
-    // Rotates pairs of neighbours.
-    const cJSON *pairs = json_get(text->json, "rope_interleaved");
-    const bool known = d->kind->rotary->interleaved || decoder_traits(d).interleaved;
-    return cJSON_IsTrue(pairs) && !known ? refuse(text, "rope_interleaved", pairs, err) : 0;
-}
-
 static int check_text(const struct section *p, const struct decoder_config *d, struct err *err)
 {
+    const struct attention_traits traits = decoder_traits(d);
     if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
-        (!decoder_traits(d).head_norms && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
+        (!traits.head_norms && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
         check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0)
         return -1;
     // Gemma's key; "hidden_act" is read elsewhere.
@@ -196,7 +184,15 @@ static int check_text(const struct section *p, const struct decoder_config *d, s
     if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0 &&
         refuse(p, "hidden_activation", act, err) < 0)
         return -1;
-    return check_rope(p, d, err);
+    static const char *const names[] = { "rope_scaling", "rope_parameters" };
+    for (int i = 0; i < 2; i++) {
+        const struct section rope = { names[i], json_get(p->json, names[i]), p->computed };
+        if (check(&rope, rope_keys, COUNT(rope_keys), err) < 0) return -1;
+    }
+    // Rotates pairs of neighbours.
+    const cJSON *pairs = json_get(p->json, "rope_interleaved");
+    const bool known = d->kind->rotary->interleaved || traits.interleaved;
+    return cJSON_IsTrue(pairs) && !known ? refuse(p, "rope_interleaved", pairs, err) : 0;
 }
 
 int config_keys_check(const struct model *m, struct err *err)

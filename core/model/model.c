@@ -89,19 +89,6 @@ static int load_tokenizer(struct model *m, struct err *err)
                          m->placeholder_word);
 }
 
-// The dtype of all matrices, or f32 if they differ; if any are in blocks, that of the first one.
-static enum dtype common_dtype(const struct weights *w)
-{
-    int dtype = -1;
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->list[i].rank < 2) continue;
-        const int one = (int)w->list[i].tensor->dtype;
-        if (dtype_in_blocks((enum dtype)one)) return (enum dtype)one;
-        dtype = dtype < 0 || one == dtype ? one : DTYPE_F32;
-    }
-    return dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
-}
-
 bool model_in_blocks(const struct model *m)
 {
     for (size_t i = 0; i < m->weights.count; i++)
@@ -127,13 +114,17 @@ static int configure(struct model *m, struct err *err)
 
 static int bind_weights(struct model *m, struct err *err)
 {
+    int dtype = -1; // of all matrices, f32 if they differ, or of the first one in blocks
     if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
+        const int one = (int)w->tensor->dtype;
+        if (w->rank >= 2 && (dtype < 0 || !dtype_in_blocks((enum dtype)dtype)))
+            dtype = dtype < 0 || one == dtype || dtype_in_blocks((enum dtype)one) ? one : DTYPE_F32;
         w->part = m->family->part(m, w->name);
         w->common = decoder_common_name(m->decoder.config.kind, w->name);
     }
-    m->dtype = common_dtype(&m->weights);
+    m->dtype = dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
     return 0;
 }
 

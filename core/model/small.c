@@ -231,18 +231,6 @@ static int not_kept(const struct gguf_kind *kind, struct err *err)
                   kind->name);
 }
 
-static int write_file(const struct model *m, const struct gguf_kind *kind, const char *path,
-                      const struct load_progress *progress, struct err *err)
-{
-    struct writing w = { .out = gguf_writer_new(path), .progress = progress };
-    if (write_tensors(m, kind, &w, err) == 0) {
-        if (gguf_writer_finish(w.out, err) == 0) return 0;
-    } else {
-        gguf_writer_abandon(w.out);
-    }
-    return strcmp(err->text, "cancelled") ? not_kept(kind, err) : -1;
-}
-
 // --- using ---------------------------------------------------------------------------------------
 
 struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path)
@@ -274,7 +262,13 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
                         char written[HASH_HEX], const struct load_progress *progress,
                         struct err *err)
 {
-    if (write_file(m, kind, path, progress, err) < 0) return -1;
+    struct writing w = { .out = gguf_writer_new(path), .progress = progress };
+    int status = write_tensors(m, kind, &w, err);
+    if (status == 0)
+        status = gguf_writer_finish(w.out, err);
+    else
+        gguf_writer_abandon(w.out);
+    if (status < 0) return strcmp(err->text, "cancelled") ? not_kept(kind, err) : -1;
     *written = 0;
     // If another program has removed it already, opening fails too.
     if (content_hash_anew(path, progress, written, NULL) == 0) {

@@ -15,19 +15,6 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// "merge_kernel_size": [n, n].
-static int read_merge(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    const cJSON *list = json_get(json, "merge_kernel_size");
-    v->merge = 2;
-    if (!list) return 0;
-    const cJSON *a = cJSON_GetArrayItem(list, 0), *b = cJSON_GetArrayItem(list, 1);
-    v->merge = json_whole(a, 0);
-    if (!cJSON_IsArray(list) || json_whole(b, 0) != v->merge || v->merge < 1 || v->merge > 16)
-        return err_set(err, "\"merge_kernel_size\" must be a pair of equal numbers from 1 to 16");
-    return 0;
-}
-
 static int moon_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
     static const struct vision_sizes usual = {
@@ -36,7 +23,12 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
     v->eps = 1e-5; // no config names it
     v->times = 1;
     v->patch_bias = true;
-    if (vision_sizes_read(v, &usual, json, err) < 0 || read_merge(v, json, err) < 0) return -1;
+    if (vision_sizes_read(v, &usual, json, err) < 0) return -1;
+    const cJSON *list = json_get(json, "merge_kernel_size"); // [n, n]
+    v->merge = list ? json_whole(cJSON_GetArrayItem(list, 0), 0) : 2;
+    if (list && (!cJSON_IsArray(list) || json_whole(cJSON_GetArrayItem(list, 1), 0) != v->merge ||
+                 v->merge < 1 || v->merge > 16))
+        return err_set(err, "\"merge_kernel_size\" must be a pair of equal numbers from 1 to 16");
     // Kimi-VL's keys of the table of positions, or Kimi-K2.5's.
     const bool newer = json_get(json, "pos_emb_height") != NULL;
     const char *const rows = newer ? "pos_emb_height" : "init_pos_emb_height";
@@ -69,21 +61,6 @@ static int read_side(struct picture_config *p, const cJSON *json, struct err *er
     return 0;
 }
 
-static int read_limits(struct picture_config *p, const cJSON *json, struct err *err)
-{
-    const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
-    bool pad;
-    int64_t patch;
-    if (json_int(json, key, 1, 10000000, 4096, &p->most_patches, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, p->patch, &patch, err) < 0 ||
-        json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(p, json, err) < 0)
-        return -1;
-    if (patch != p->patch)
-        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
-                       (long long)p->patch);
-    return pad ? 0 : err_set(err, "\"pad_input\" false is not supported");
-}
-
 // The encoder's config has this value, too.
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
@@ -108,9 +85,19 @@ static int moon_read_pictures(struct picture_config *p, const struct vision_conf
     *p = vision_picture_defaults(v, FIT_PATCHES);
     p->patch = v->patch;
     p->multiple = v->patch * v->merge;
-    if (picture_config_read_shared(p, json, err) < 0 || read_limits(p, json, err) < 0 ||
-        check_merge(v, json, err) < 0)
+    const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
+    bool pad;
+    int64_t patch;
+    if (picture_config_read_shared(p, json, err) < 0 ||
+        json_int(json, key, 1, 10000000, 4096, &p->most_patches, err) < 0 ||
+        json_int(json, "patch_size", 1, 1000, p->patch, &patch, err) < 0 ||
+        json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(p, json, err) < 0)
         return -1;
+    if (patch != p->patch)
+        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
+                       (long long)p->patch);
+    if (!pad) return err_set(err, "\"pad_input\" false is not supported");
+    if (check_merge(v, json, err) < 0) return -1;
     p->crop = false;
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
