@@ -26,7 +26,7 @@ wait_for() {
     tmux capture-pane -p >&2
     exit 1
 }
-picture() { sleep 0.5; tmux capture-pane -e -p | "$shot" "$font" "$folder/$1.png"; echo "  $folder/$1.png"; }
+picture() { sleep 0.5; rm -f "$folder/$1.png"; tmux capture-pane -e -p | "$shot" "$font" "$folder/$1.png"; echo "  $folder/$1.png"; }
 
 # A world of its own to look at, the model under a short name.
 cd "$work"
