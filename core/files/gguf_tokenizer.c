@@ -291,7 +291,7 @@ cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *e
     static const char *const names[] = { "eos", "eot", "eom" };
     const struct gguf_entry *tokens, *types, *list = NULL;
     const bool all = names_all_ends(f);
-    int32_t known[3];
+    int32_t known[3] = { -1, -1, -1 };
     struct ids ends = { 0 };
     if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
     const uint64_t count = tokens ? tokens->count : 0;
