@@ -50,7 +50,7 @@ static int open_source(struct source *s, const struct mix_source *from, const st
     s->open = true;
     s->round = -1;
     s->folder = realpath(s->data.folder, NULL);
-    if (!s->folder) return err_set(err, "'%s' is not there any more", s->data.folder);
+    if (!s->folder) return err_set(err, "the folder '%s' no longer exists", s->data.folder);
     s->usable = xreallocarray(NULL, (size_t)s->data.count, sizeof *s->usable);
     s->order = xreallocarray(NULL, (size_t)s->data.count, sizeof *s->order);
     for (int64_t i = 0; i < s->data.count; i++) {

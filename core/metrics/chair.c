@@ -132,7 +132,7 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
                  struct err *err)
 {
     if (!c->choice_count)
-        return err_set(err, "the sample does not say which objects could be named: CHAIR needs "
+        return err_set(err, "the sample has no list of objects that can be named: CHAIR needs "
                             "annotated pictures (/eval FILE --set chair)");
     struct phrases p = phrases_of(c);
     struct buf found = { 0 }; // "person, dog (not there)"

@@ -107,7 +107,7 @@ int choices_right(const struct metric_case *c, struct err *err)
         return err_set(err, "the answer is choice %d (from 0), but there are only %zu", c->right,
                        c->choice_count);
     }
-    if (!c->reference_count) return err_set(err, "the sample does not say which choice is right");
+    if (!c->reference_count) return err_set(err, "the sample has no right choice");
     const char *text = c->references[0];
     int right = choice_of_text(c, text);
     if (right < 0) right = choices_letter(text, (int)c->choice_count);

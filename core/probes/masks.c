@@ -121,7 +121,7 @@ static int take_annotation(struct masks *m, const struct images *images, const c
     size_t i;
     if (!images->picture || !json_id_text(json, "image_id", id) ||
         !names_find(&images->ids, id, &i))
-        return err_set(err, "its \"image_id\" is none of \"images\"");
+        return err_set(err, "its \"image_id\" is not in \"images\"");
     add_item(m, images->picture[i], at);
     return 0;
 }

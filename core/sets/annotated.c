@@ -88,11 +88,11 @@ static int take_instance(struct coco *c, const cJSON *json, struct err *err)
     char image[24], category[24];
     size_t i, k;
     if (!json_id_text(json, "image_id", image) || !names_find(&c->a->ids, image, &i))
-        return err_set(err, "its \"image_id\" is none of \"images\"");
+        return err_set(err, "its \"image_id\" is not in \"images\"");
     if (!c->number || !json_id_text(json, "category_id", category) ||
         !names_find(&c->categories, category, &k))
-        return err_set(err, "its \"category_id\" is none of \"categories\": what is in the picture "
-                            "cannot be told");
+        return err_set(err, "its \"category_id\" is not in \"categories\", so its object has no "
+                            "name");
     add_object(&c->a->picture[i], c->number[k]);
     return 0;
 }

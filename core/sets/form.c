@@ -75,7 +75,7 @@ bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *numb
     *row = mark ? strtoll(mark + 1, &end, 10) : -1;
     *number = end && *end == '.' ? strtol(end + 1, NULL, 10) : -1;
     if (*row >= 0 && *row < rows && *number >= 0) return true;
-    err_set(err, "there is no picture '%s'", name);
+    err_set(err, "no picture '%s'", name);
     return false;
 }
 

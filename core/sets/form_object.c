@@ -155,7 +155,7 @@ static int read_question(const struct object *o, struct set_record *r, struct er
     const int64_t id = number_of(r->json, "image_id");
     if (!o->subtype)
         return err_set(err, "neither \"data_id\" nor \"data_subtype\" names the picture");
-    if (id < 0) return err_set(err, "\"image_id\" is no whole number");
+    if (id < 0) return err_set(err, "\"image_id\" is not a whole number");
     set_add_picture(r, scratch_printf(&r->scratch, "COCO_%s_%012" PRId64 ".jpg", o->subtype, id),
                     o->folder);
     return 0;

@@ -358,7 +358,7 @@ static char *shards_picture(void *self, const char *name, size_t *size, struct e
         memcpy(bytes, p->bytes, p->size);
         bytes[p->size] = 0;
     } else if (status == 0) {
-        err_set(err, "there is no picture '%s'", name);
+        err_set(err, "no picture '%s'", name);
     }
     parquet_row_release(&row);
     pthread_mutex_unlock(&s->lock);

@@ -84,13 +84,13 @@ static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *r
         if (!*image || strlen(image) > SHORT_IMAGE) return image;
         const bool known = names_find(&x->keys, image, &other);
         if (!known || x->key_rows[other] == SET_ROWS) {
-            err_set(err, "the picture of row %lld is that of index '%s', which %s", (long long)*row,
+            err_set(err, "row %lld refers to index '%s' for its picture, which %s", (long long)*row,
                     image, known ? "several rows have: number them differently" : "no row has");
             return NULL;
         }
         *row = x->key_rows[other];
     }
-    err_set(err, "row %lld names its picture by other rows in a circle", (long long)*row);
+    err_set(err, "row %lld refers to other rows for its picture in a circle", (long long)*row);
     return NULL;
 }
 
@@ -118,7 +118,7 @@ static int find_pictures(const struct tsv *t, int64_t row, struct set_record *r,
         cJSON *parts = image ? set_python_list(image) : NULL;
         count = cJSON_GetArraySize(parts);
         cJSON_Delete(parts);
-        if (!count) return err_set(err, "the pictures of row %lld are no list", (long long)row);
+        if (!count) return err_set(err, "the pictures of row %lld are not a list", (long long)row);
     }
     // "FILE#ROW.NUMBER": the same for rows that show the same picture.
     r->pictures = xcalloc((size_t)count, sizeof *r->pictures);
@@ -159,7 +159,7 @@ static char *tsv_picture(void *self, const char *name, size_t *size, struct err 
     cJSON *parts = image && *image == '[' ? set_python_list(image) : NULL;
     if (parts) part = cJSON_GetStringValue(cJSON_GetArrayItem(parts, (int)number));
     if (part) bytes = decode(part, strlen(part), name, size, err);
-    if (image && !part) err_set(err, "there is no picture '%s'", name);
+    if (image && !part) err_set(err, "no picture '%s'", name);
     cJSON_Delete(parts);
     scratch_release(&s);
     return bytes;

@@ -35,7 +35,7 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
         if (!suite || !strcmp(w->suite, suite)) return w;
     for (const struct set_way *w = set->ways; w->ask; w++)
         buf_printf(&b, "%s%s", w == set->ways ? "" : ", ", w->suite);
-    err_set(err, "'%s' is not known as '%s': choose one of %s", set->name, suite, b.data);
+    err_set(err, "no suite '%s' for the set '%s': choose one of %s", suite, set->name, b.data);
     buf_release(&b);
     return NULL;
 }
@@ -275,7 +275,7 @@ int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r
     const struct opened *o = opened_of(d);
     if (!o) {
         *r = (struct set_record){ 0 };
-        return err_set(err, "'%s' is no evaluation set", d->path);
+        return err_set(err, "'%s' is not an evaluation set", d->path);
     }
     return o->form->read(o->self, index, r, err);
 }

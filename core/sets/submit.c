@@ -163,7 +163,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
     struct set_record r;
     struct buf prompt = { 0 };
     if (index < 0 || index >= w->data->count) // of a damaged database
-        return err_set(err, "there is no sample %lld", (long long)index);
+        return err_set(err, "no sample %lld", (long long)index);
     const int status = eval_set_record(w->data, index, &r, err);
     if (status == 0) {
         way->ask(&r, &prompt);

@@ -71,7 +71,7 @@ END
 done
 printf '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id": 1}], "categories": [{"id": 1, "name": "cup"}]}' >"$work/none.json"
 vlmsh demo/model --json -c "/eval $work/none.json --set chair --here" >"$work/events"
-check_has "an object without a category" 'select(.event=="error").message' '"annotations" 0: its "category_id" is none of "categories"'
+check_has "an object without a category" 'select(.event=="error").message' '"annotations" 0: its "category_id" is not in "categories"'
 
 # Questions that list objects beside their own answer keep it.
 printf '{"id":"%d","image":"%s","question":"Is there a circle?","answer":"yes","objects":[%s]}\n' \

@@ -161,8 +161,9 @@ def check_pope(annotations, folder, each):
 
 # The fixed tables are data that both read; the algorithm is not shared.
 TABLES = open("core/metrics/chair_words.h").read()
-PLURAL = dict(re.findall(r'PLURAL\("([^"]*)", "([^"]*)"\)', TABLES))
-SYNONYM = re.findall(r'SYNONYM\("([^"]*)", "([^"]*)"\)', TABLES)
+PLURAL = dict(re.findall(r'{ "([^"]*)", "([^"]*)" }', TABLES))
+ENTRIES = re.findall(r'"([^":]*): ([^"]*)"', re.sub(r'//.*|"\s+"', "", TABLES))
+SYNONYM = [(word, target) for target, words in ENTRIES for word in words.split(", ")]
 
 
 def one(word):

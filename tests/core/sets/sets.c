@@ -380,7 +380,7 @@ static void test_refused(void **state)
     check_refused("pope", "c.tsv", "index\tquestion\timage\n1\tq\t\"abc\n", "quoted field");
     check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which no row has");
     check_refused("pope", "d.tsv", "index\tquestion\timage\n8\tq\t7\n7\tq\tA\n7\tq\tA\n",
-                  "of index '7', which several rows have");
+                  "to index '7' for its picture, which several rows have");
     check_refused("pope", "e.tsv", "index\tquestion\timage\n1\tq\t2\n2\tq\t1\n", "in a circle");
     char *row = xasprintf("index\tquestion\timage\n1\tq\t%0100d*\n", 0);
     check_refused("pope", "f.tsv", row, "is not base64");
@@ -691,7 +691,7 @@ static void test_submission_of_no_sample(void **state)
         submission_add(s, indices[i], "yes");
         const struct set_way *way = eval_set_way(set, "llava", &err);
         assert_int_equal(submission_write(s, path, &d, set, way, "tiny", &err), -1);
-        assert_non_null(strstr(err.text, "there is no sample"));
+        assert_non_null(strstr(err.text, "no sample"));
         assert_int_equal(access(path, F_OK), -1);
         submission_free(s);
     }
