@@ -195,8 +195,8 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
     const char *normal;
     size_t normal_length;
     search_start(&e.search, length);
-    if (t->normalising > 0) e.search.began = t->normalising;
-    t->normalising = e.search.began;
+    if (t->normalising == 0) t->normalising = search_clock();
+    e.search.began = t->normalising;
     int status = normal_run(&e, text, length, &normal, &normal_length);
     if (status == 0 && normal_length) added_list_put(&t->added_normal, a, normal, normal_length);
     if (status == 0 && (normal_length != length || memcmp(text, normal, length) != 0)) {

@@ -440,7 +440,7 @@ void pattern_release(struct pattern *p)
 }
 
 // Time of this thread: not that of a machine that is busy with something else, or asleep.
-static double thread_seconds(void)
+double search_clock(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -450,7 +450,6 @@ static double thread_seconds(void)
 // An honest pattern reads megabytes in a second, and what replaces a character is short.
 void search_start(struct search *s, size_t text_length)
 {
-    s->began = thread_seconds();
     s->seconds = 2 + (double)text_length / 2e5;
     s->most = text_length < TEXT_MAX / 64 ? 64 * text_length + (64 << 10) : TEXT_MAX;
 }
@@ -461,7 +460,10 @@ static bool search_late(struct search *s, size_t work)
     enum { LOOK = 1 << 16 };
     if ((s->work += work) < LOOK || s->late) return s->late;
     s->work = 0;
-    const double taken = thread_seconds() - s->began;
+    // Short searches never get here: reading the clock costs more than they do.
+    const double now = search_clock();
+    if (s->began == 0) s->began = now;
+    const double taken = now - s->began;
     s->late = taken > s->seconds || (taken > 0.1 && cancel_asked());
     return s->late;
 }

@@ -57,13 +57,14 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double began, seconds;  // of the thread: start, and limit
+    double began, seconds;  // of the thread: when the clock was first read (0: not yet), and limit
     size_t work;            // since the clock was read
     size_t last;            // offset of the last callout
     size_t most;            // bytes that the text may grow to
     bool late;              // it took too long, or was cancelled
 };
 
+double search_clock(void); // seconds of this thread
 void search_start(struct search *s, size_t text_length);
 void search_release(struct search *s);
 // Next match in text at or after `from`: 1 and its position, 0 if there is none, -1 on error.
