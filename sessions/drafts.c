@@ -23,7 +23,7 @@ struct draft_owner draft_owner_begin(const struct store *s)
     if (o.fd < 0 || getrandom(&o.id, sizeof o.id, 0) != (ssize_t)sizeof o.id) return o;
     o.id = (o.id & (INT64_MAX >> 1)) + 1;
     struct flock lock = byte_of(o.id, F_WRLCK);
-    fcntl(o.fd, F_OFD_SETLK, &lock); // if this fails, other shells take this one for ended
+    fcntl(o.fd, F_OFD_SETLK, &lock); // on failure, other shells assume that this one has ended
     return o;
 }
 
@@ -123,7 +123,7 @@ char *store_shell_crashed(struct store *s, const struct draft_owner *o)
             name = column_text(q, 1);
             session = sqlite3_column_int64(q, 2);
         }
-        if (sqlite3_column_int64(q, 2) != session) continue; // left to the next call
+        if (sqlite3_column_int64(q, 2) != session) continue; // for the next call
         gone[count++] = sqlite3_column_int64(q, 0);
     }
     sqlite3_finalize(q);

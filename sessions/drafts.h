@@ -3,7 +3,7 @@
 //   struct draft_owner me = draft_owner_begin(store);
 //   struct draft d = { .text = "What is", .folder = "/home/me", .model = "llava" };
 //   store_draft_keep(store, &me, "trip", &d, &err);           // text "": forgets it
-//   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // of a shell that has ended
+//   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // of an ended shell
 //   draft_release(&d);
 //   draft_owner_end(&me);
 //  Also notes the session that each shell has open, so that after a crash the next shell can offer
@@ -23,8 +23,7 @@ struct draft_owner {
 
 struct draft {
     char *text, *folder, *model; // where it was typed, and with which model; may be ""
-    int64_t id;                  // to keep: the draft it came from, of another shell, which is
-                                 // deleted (0: none)
+    int64_t id;                  // when kept, also deletes this draft of another shell (0: none)
 };
 
 void draft_release(struct draft *d);
@@ -32,7 +31,7 @@ void draft_release(struct draft *d);
 struct draft_owner draft_owner_begin(const struct store *s);
 void draft_owner_end(struct draft_owner *o);
 
-// session NULL, or one without messages: belongs to none.
+// With session NULL, or one without messages, the draft belongs to no session.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err);
 // The newest draft without a live owner, of the session (NULL: of any): 1, 0 if there is none, -1.
@@ -42,8 +41,8 @@ int store_draft_find(struct store *s, const struct draft_owner *o, const char *s
 // Records the session that this shell has open; NULL: none, the shell ends.
 int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
                      struct err *err);
-// Returns the latest session that a crashed shell had open, each once in turn; free() it. NULL:
-// none.
+// Returns the latest session that a crashed shell had open, or NULL; the next call returns the next
+// one. free() it.
 char *store_shell_crashed(struct store *s, const struct draft_owner *o);
 
 #endif

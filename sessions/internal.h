@@ -49,19 +49,19 @@ struct store {
     char *next_name; // for the next session, or NULL
     // As of the last event, for the start of a session.
     char *folder, *identity, *system; // folder and identity: of the model
-    char *arithmetic; // meaning of compute.matmul auto for this model here, as in EVENT_MODEL
+    char *arithmetic;                 // what compute.matmul auto resolves to, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;
-    // compute.matmul of the resumed session (NULL: none was), and before that.
+    // compute.matmul of the resumed session (NULL: none resumed), and its value before.
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
-    bool moved;          // the file had been removed or replaced at the last use
+    bool moved;          // at the last use the file was found removed or replaced
     bool failing;        // the last write failed and was reported
     bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_looked; // when Slurm was asked last (job_queue.c)
-    int answering;       // locked while an answer is computed and jobs are paused; 0 = not open
+    int answering;       // file locked during an answer, to pause jobs; 0: not open
 };
 
 // --- store.c -------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ int store_version(void); // of the schema this program writes
 // To a version of our schema.
 int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err);
 
-// The database's reason for a failure as a message that names the file and the remedy.
+// Turns SQLite's error into a message that names the file and a remedy.
 int store_explain(sqlite3 *db, const char *path, struct err *err);
 int store_failed(struct store *s, struct err *err);
 // Bindings by `types`: i int64_t, d double, t const char * (NULL allowed), b const void *, size_t.
@@ -85,7 +85,7 @@ int store_step(struct store *s, sqlite3_stmt *q, struct err *err); // 1 row, 0 e
 int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
                  const char *sql, const char *types, ...);
 char *column_text(sqlite3_stmt *q, int column);  // copy; "" for NULL
-double column_real(sqlite3_stmt *q, int column); // NaN for all but numbers
+double column_real(sqlite3_stmt *q, int column); // NaN unless it is a number
 
 int store_lock(struct store *s, struct err *err); // BEGIN IMMEDIATE: waits for other writers
 // Ends the transaction: commits when status is 0, else rolls back. Returns the status.
@@ -101,15 +101,15 @@ int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 void position_set(struct position *p, int64_t session, int64_t entries, const char *name);
 const char *tracked_setting(const struct store *s, const char *key); // as of the last event, or its
                                                                      // default
-// Record a setting, and the model, in the current session. tokens: of the answer in whose middle
-// the setting changed.
+// Record a setting or the model in the current session. tokens: number of answer tokens if the
+// setting changed during an answer; else 0.
 void store_note_setting(struct store *s, const char *key, const char *value, int64_t tokens);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
 // Does the first pending event belong to the current session?
 bool store_continues(const struct store *s);
-size_t store_questions(const struct store *s);    // that wait
-size_t store_measurements(const struct store *s); // that wait
+size_t store_questions(const struct store *s);    // pending
+size_t store_measurements(const struct store *s); // pending
 
 // --- job_process.c -------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ char *first_words(const char *text, size_t limit); // one line, at most `limit` 
 // --- manage.c ------------------------------------------------------------------------------------
 
 int session_find(struct store *s, const char *name, int64_t *id, struct err *err);
-// Copies a session as of `upto` entries. Inside a transaction.
+// Copies the first `upto` entries of a session; call it inside a transaction.
 int session_copy(struct store *s, int64_t from, int64_t upto, const char *name, int64_t *id,
                  struct err *err);
 
@@ -140,7 +140,7 @@ enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
 struct saved_entry {
     enum saved_kind kind;
     struct message message; // its pictures are indices into saved->pictures
-    bool timed;             // the fields of answer hold
+    bool timed;             // the fields of answer are set
     int64_t began;          // of the answer
     struct event_answer answer;
     char *stop;
@@ -172,7 +172,7 @@ void saved_release(struct saved *saved);
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
 
-// --- export.c and what it is made of -------------------------------------------------------------
+// --- export.c, script.c, transcript.c ------------------------------------------------------------
 
 struct exporting {
     struct store *store;
@@ -184,7 +184,7 @@ struct exporting {
 // Writes the picture beside the export; its absolute path, or NULL on error. A picture that is not
 // stored is referenced by its original path.
 char *export_picture(struct exporting *x, int picture, struct err *err);
-// Writes a file named by its content beside the export; its absolute path, or NULL.
+// Writes a file beside the export, named by its hash and `name`; its absolute path, or NULL.
 char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
                     struct err *err);
 int script_write(struct exporting *x, struct err *err);
@@ -195,7 +195,7 @@ bool script_plain(const char *text); // can be sent as a line to the model, unqu
 
 // --- records.c -----------------------------------------------------------------------------------
 
-// A measurement of a session (0: of none).
+// Stores a measurement of a session (0: no session).
 int store_result_keep(struct store *s, int64_t session, int64_t time, const char *name,
                       const char *json, struct err *err);
 

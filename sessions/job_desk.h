@@ -1,6 +1,5 @@
-// sessions/job_desk.h -- where a process that runs a job finds its order and leaves its reports: in
-// the database, or in files of the job's folder where the database is out of reach (ranks, jobs of
-// a queue).
+// sessions/job_desk.h -- where a job's process reads its order and writes its reports: the
+// database, or files in the job's folder if it cannot reach the database (ranks, queued jobs).
 //
 //   struct job_desk desk;
 //   job_desk_of_store(&desk, store, id);             // or
@@ -26,10 +25,10 @@ struct job_desk {
 };
 
 void job_desk_of_store(struct job_desk *d, struct store *s, int64_t id);
-// -1: no order lies there.
+// -1: the folder has no order.
 int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struct err *err);
 void job_desk_release(struct job_desk *d);
-// The order as written, whether or not a process runs it; runs: of processes before this one.
+// Reads the order as written, even if no process runs the job; runs: number of earlier processes.
 int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err);
 int job_desk_request(struct job_desk *d, enum job_stop *request, struct err *err);
 int job_desk_state(struct job_desk *d, enum job_state state, const char *message, struct err *err);
@@ -37,7 +36,7 @@ int job_desk_state(struct job_desk *d, enum job_state state, const char *message
 // Writes the order of a job; `answering` as above.
 int job_order_write(const char *folder, const struct job_row *row, const char *answering,
                     struct err *err);
-// Writes or takes back (JOB_GO) a request.
+// Writes a request; JOB_GO withdraws it.
 int job_request_write(const char *folder, enum job_stop what, struct err *err);
 enum job_stop job_request_read(const char *folder);
 

@@ -114,8 +114,8 @@ static void read_errors(struct group *g)
 
 // Messages of mpirun when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ...", and while ranks are being started, of any machine, "... unable to reliably start one or
-// more daemons ...". mpirun prints the latter also for a refused login or a missing path: it means
-// the network only after a rank has answered.
+// more daemons ...". mpirun prints the latter also for a refused login or a missing path: it
+// indicates a network failure only after a rank has answered.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -156,11 +156,11 @@ static void watch(struct group *g)
                               k, *rank.host ? " on " : "", rank.host, silent_s);
     }
     if (!g->first && now > start_s && !g->silent)
-        g->silent = xasprintf(g->arrived ? "the ranks have not found one another within %.0f s: "
-                                           "can their machines reach each other?"
-                                         : "mpirun has started no rank within %.0f s: is every "
-                                           "machine within reach?",
-                              start_s);
+        g->silent = xasprintf(
+            g->arrived ? "the ranks have not found one another within %.0f s: "
+                         "can their machines reach each other?"
+                       : "mpirun has started no rank within %.0f s: is every machine reachable?",
+            start_s);
     // mpirun waits for the other ranks, possibly for ever if one is out of reach.
     const char *message = said_by_mpirun(g);
     if (!g->lost &&
@@ -254,14 +254,14 @@ static char *space_lacking(void)
         const double mb =
             statvfs(folders[i], &of) == 0 ? (double)of.f_bavail * (double)of.f_frsize * 1e-6 : ROOM;
         if (mb < ROOM)
-            return xasprintf("'%s' has only %.1f MB left, where Open MPI keeps what ranks share: "
-                             "make room there",
+            return xasprintf("'%s' has only %.1f MB left, too little for the memory that Open "
+                             "MPI's ranks share there: free some space",
                              folders[i], mb);
     }
     struct rlimit files;
     if (getrlimit(RLIMIT_FSIZE, &files) == 0 && (double)files.rlim_cur * 1e-6 < ROOM)
-        return xasprintf("files are limited to %.1f MB (ulimit -f), where Open MPI keeps what "
-                         "ranks share in larger ones",
+        return xasprintf("files are limited to %.1f MB (ulimit -f), but Open MPI's ranks share "
+                         "memory in larger files",
                          (double)files.rlim_cur * 1e-6);
     return NULL;
 }
@@ -363,14 +363,14 @@ static int finish(struct group *g, int status, enum job_state *state, struct err
     const int lock = said ? -1 : take_lock(&g->desk, "lock", err);
     if (lock >= 0) {
         said = said_by_rank(g, state, &message);
-        if (!said) { // this process does
+        if (!said) { // so this process reports the end
             char *why = reason_of(g, status);
             *state = asked_to_cancel(g) ? STATE_CANCELLED : g->paused ? STATE_PAUSED : STATE_FAILED;
             write_end(g, *state, why, err);
             free(why);
         }
         close(lock);
-    } else if (!said) { // it runs elsewhere
+    } else if (!said) { // another process holds the lock
         *state = STATE_FAILED;
     }
     if (said && *state == STATE_FAILED) err_set(err, "%s", message);

@@ -8,8 +8,8 @@
 
 // --- job_process.c -------------------------------------------------------------------------------
 
-// Makes the job's folder, or, if `shared` is not "none", a folder in that one, which other machines
-// see too, and a link to it beside the database.
+// Makes the job's folder beside the database. Unless `shared` is "none", makes it in the folder
+// `shared`, which other machines see too, and a link to it beside the database.
 int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
 // For a new job: moves away the folder that a job of a removed database left under the same number.
@@ -20,9 +20,9 @@ char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
 // holds it. "lock" is held by the job's process, "group" by the process that watches its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
-// Is that still the file that this process has locked?
+// Does the path still name the file that this process has locked?
 bool job_lock_stands(const char *folder, const char *name, int lock);
-// Does a process hold one? *pid is 0 if it runs on another machine.
+// Does a process hold a lock of the job? *pid is 0 if it runs on another machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
@@ -45,7 +45,7 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err);
-// The columns of the table jobs that are read into a row as they are.
+// Columns of the table jobs that map directly to fields of a row.
 extern const struct job_column {
     const char *name;
     char type;  // 't': char *, 'i': int64_t, 'd': double
@@ -67,15 +67,14 @@ int job_write_score(struct store *s, int64_t job, const struct event_score *scor
 
 // --- job_sink.c ----------------------------------------------------------------------------------
 
-// Writes a job's reports: all since the last EVENT_STEP at once. Retries a failed write with the
-// next.
+// Collects a job's reports and writes them together at each EVENT_STEP; retries failed writes.
 struct job_sink;
 
 struct job_sink *job_sink_new(struct report_writer *to);
 void job_sink_free(struct job_sink *k); // tries once more
 struct sink job_sink(struct job_sink *k);
 int job_sink_flush(struct job_sink *k, struct err *err);
-// Seconds since writes started to fail, 0 when all is well; *why: the reason.
+// Seconds since writes started to fail, 0 if they succeed; *why: the reason.
 double job_sink_failing(const struct job_sink *k, struct err *why);
 
 #endif

@@ -101,8 +101,8 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     static const char *const keys[] = { "job.time", "job.partition", "job.sbatch" };
     if (strpbrk(folder, "%\n \t\\'\""))
         return err_set(err,
-                       "a queued job's folder '%s' has a blank or a sign that sbatch reads as "
-                       "more than itself: /set job.folder to another one",
+                       "a queued job's folder '%s' has a blank or a character special to sbatch: "
+                       "/set job.folder to another folder",
                        folder);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strchr(settings_text(row->settings, keys[i]), '\n'))
@@ -156,7 +156,7 @@ int store_job_script(struct store *s, int64_t id, const char *path, struct err *
     return status;
 }
 
-// --- submitting, and taking back -----------------------------------------------------------------
+// --- submitting and withdrawing ------------------------------------------------------------------
 
 static int submit(struct store *s, const struct job_row *row, struct err *err)
 {
@@ -219,7 +219,7 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
     return status;
 }
 
-// --- following -----------------------------------------------------------------------------------
+// --- state in the queue --------------------------------------------------------------------------
 
 bool queue_ended(const char *queued)
 {

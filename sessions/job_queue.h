@@ -16,7 +16,7 @@
 // Writes the script for the job's settings (path NULL: in the job's folder), also for `sbatch` by
 // hand.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
-// Submits the job's script, written anew.
+// Rewrites the job's script and submits it.
 int store_job_submit(struct store *s, int64_t id, struct err *err);
 int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 

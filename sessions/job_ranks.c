@@ -50,7 +50,7 @@ int job_ranks_check(struct err *err)
     }
     free(copy);
     if (found) return 0;
-    return err_set(err, "several ranks are started by mpirun, which is not there: install Open MPI "
+    return err_set(err, "several ranks need mpirun, which was not found: install Open MPI "
                         "(Debian: openmpi-bin), or set job.ranks 1");
 }
 
@@ -68,7 +68,7 @@ static void beat(struct job_beat *b)
                  r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING, host);
     memset(line + n, ' ', (size_t)(LINE - n));
     line[LINE - 1] = '\n';
-    // Opened for each line: other machines see what is closed.
+    // Reopens the file for each line: other machines see a line only once it is closed.
     const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (pwrite(file, line, LINE, 0) != LINE) b->count--; // full disk: the count stays
     if (file >= 0) close(file);
@@ -82,7 +82,7 @@ static void *run(void *self)
     for (double last = 0; !atomic_load(&b->ends); nanosleep(&moment, NULL)) {
         if (clock_seconds() - last < every_s) continue;
         last = clock_seconds();
-        if (getppid() != b->above) _exit(1); // mpirun was killed: nobody would end this rank
+        if (getppid() != b->above) _exit(1); // mpirun was killed and cannot end this rank
         beat(b);
     }
     return NULL;

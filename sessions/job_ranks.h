@@ -20,9 +20,9 @@
 struct job_rank {
     int64_t beat;   // grows with every line
     double seconds; // since the rank began
-    double waited;  // of them for other ranks
+    double waited;  // of these, spent waiting for other ranks
     int64_t done;   // samples
-    bool waiting;   // now
+    bool waiting;   // for other ranks, now
     bool joining;   // has not found the others yet
     char host[64];
 };
@@ -31,13 +31,13 @@ struct job_rank {
 int job_ranks_check(struct err *err);
 
 struct job_beat;
-// Starts the lines of this process's rank; NULL: mpirun did not start it.
+// Starts writing this rank's line; NULL: mpirun did not start this process.
 struct job_beat *job_beat_start(const char *folder);
 void job_beat_join(struct job_beat *b, const struct ranks *r);
 void job_beat_now(struct job_beat *b);  // writes a line at once
-void job_beat_stop(struct job_beat *b); // writes the last line; NULL is none
+void job_beat_stop(struct job_beat *b); // writes the last line; NULL is allowed
 
-// The line of a rank; false: none yet.
+// Reads the line of a rank; false: none yet.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank);
 // Reads the lines of all ranks of the last run; the caller frees *list.
 size_t job_ranks_read(const char *folder, struct job_rank **list);

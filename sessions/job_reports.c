@@ -21,7 +21,7 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-// Most bytes read at once: vlmsh writes no longer line.
+// Bytes read at once; vlmsh writes no longer lines.
 static const size_t piece = (size_t)4 << 20;
 
 static const struct {
@@ -232,7 +232,7 @@ static char *reports_path(const char *folder, int part)
                 : xasprintf("%s/reports.jsonl", folder);
 }
 
-// Opens the file for each write: other machines see what is closed.
+// Reopens the file for each write: other machines see a write only once it is closed.
 static int write_lines(struct report_writer *w, const struct report_list *l, struct err *err)
 {
     struct buf b = { 0 };
@@ -250,7 +250,7 @@ static int write_lines(struct report_writer *w, const struct report_list *l, str
             done += (size_t)n;
     if (done < b.length) {
         status = err_set(err, "cannot write '%s': %s", w->path, strerror(errno));
-        if (file >= 0 && ftruncate(file, end) < 0) errno = 0; // cut off by the next write
+        if (file >= 0 && ftruncate(file, end) < 0) errno = 0; // the next write truncates it
     }
     if (file >= 0 && close(file) < 0 && status == 0)
         status = err_set(err, "cannot write '%s': %s", w->path, strerror(errno));

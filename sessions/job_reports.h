@@ -1,19 +1,17 @@
 // sessions/job_reports.h -- the reports of a job: rows for the database, written directly by a
-// process that has it, else as lines of a file in the job's folder, FOLDER/reports.jsonl, which a
-// shell reads into the database.
-//
-// SQLite's file must lie on a local disk: its write-ahead log is shared memory, which no network
-// file system offers. A file that one process appends to and others read needs no lock, so a job's
-// folder may be shared by machines (job.folder) while the database is not. Ranks that work in parts
-// (ranks_part) report in files of their own, reports-1.jsonl and so on.
+// process that can open it, else lines of FOLDER/reports.jsonl in the job's folder, which a shell
+// imports. SQLite's file must be on a local disk: its write-ahead log is shared memory, which no
+// network file system offers. A file that one process appends to and others read needs no lock, so
+// a job's folder may be shared by machines (job.folder) while the database is not. Ranks that work
+// in parts (ranks_part) write separate files, reports-1.jsonl and so on.
 //
 //   struct report_list l = { 0 };
 //   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);
 //   struct report_writer w = reports_to_store(store, id);   // or reports_to_file(folder, id, 0)
-//   if (report_write(&w, &l, &err) < 0) ... nothing of it is written ...
+//   if (report_write(&w, &l, &err) < 0) ... none is written ...
 //   report_writer_release(&w);
 //
-//   job_import(store, id);                                  // in a shell, as often as it looks
+//   job_import(store, id);                                  // in a shell, at each look
 #ifndef SESSIONS_JOB_REPORTS_H
 #define SESSIONS_JOB_REPORTS_H
 
@@ -62,20 +60,20 @@ struct report_writer {
         int64_t id; // 0: not in the database yet
     } * series;
     size_t series_count;
-    sqlite3_stmt *insert; // of a metric: hundreds come with a step
+    sqlite3_stmt *insert; // for metrics: a step reports hundreds
 };
 
 struct report_writer reports_to_store(struct store *s, int64_t job);
-// A line that a crash left incomplete is cut off at the first write.
+// The first write truncates a line that a crash left incomplete.
 struct report_writer reports_to_file(const char *folder, int64_t job, int part);
 // Writes all reports, in order, or none.
 int report_write(struct report_writer *w, const struct report_list *l, struct err *err);
 void report_writer_release(struct report_writer *w);
 
-// Reads what is new in the job's files into the database: nothing twice, whoever else does the
-// same. Does nothing inside a transaction.
+// Imports new reports from the job's files into the database, each once, even if another process
+// imports them too. Does nothing inside a transaction.
 void job_import(struct store *s, int64_t id);
-// Before the job runs anew: reads the rest and removes the files.
+// Before the job restarts: imports the rest and removes the files.
 int job_import_all(struct store *s, int64_t id, struct err *err);
 
 // The last state in the file. false: none; then the job has not begun.

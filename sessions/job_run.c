@@ -105,8 +105,8 @@ static enum job_stop ask(struct job *j)
     struct runner *r = j->runner;
     if (atomic_exchange(&r->remade, false))
         job_log(j,
-                "the job's folder '%s' was removed while it ran: made again; what it kept there "
-                "for a resume is lost",
+                "the job's folder '%s' was removed while it ran; it was made again without the "
+                "state that a resume needs",
                 r->desk->folder);
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a request to pause
     if (r->stop) return r->stop;
@@ -154,9 +154,9 @@ static int load(struct runner *r, struct err *err)
         return err_in(err, "the model is not the one that the job was started with (restore it, or "
                            "start a new job)");
     if (earlier)
-        job_log(&r->job, "the job was started by an earlier version, which did not record "
-                         "tokenizer, chat template and preprocessor: make sure that they are as "
-                         "they were");
+        job_log(&r->job,
+                "the job was started by an earlier version, which did not record tokenizer, chat "
+                "template and preprocessor: make sure that they are unchanged");
     return 0;
 }
 
@@ -221,7 +221,7 @@ static int take_lock(struct runner *r, struct err *err)
     }
 }
 
-// In a rank other than 0, which only obeys a cancel of all.
+// Ranks other than 0 obey only a cancel of all ranks.
 static enum job_stop ask_beside(struct job *j)
 {
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;

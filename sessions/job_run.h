@@ -9,10 +9,10 @@
 // job's folder must exist.
 //
 // `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
-// Ranks know the job's folder (job_desk.h), not the database, which may be out of their reach. Rank
-// 0 is the job: it alone holds the job's lock, reports, and writes the output. This process waits,
-// reads the reports into the database, passes a pause on, and if the ranks end without a word from
-// rank 0, it records why: which rank was killed, failed or no longer answers.
+// Ranks know the job's folder (job_desk.h), not the database, which they may be unable to reach.
+// Rank 0 alone holds the job's lock, reports, and writes the output. This process waits, imports
+// the reports into the database and passes on a pause. If rank 0 reports no end, it records which
+// rank was killed, failed or no longer answers.
 //
 // `vlmsh job batch ID --folder F` is the same in a queue, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H
@@ -31,14 +31,14 @@ void job_control_pause(struct job_control *control);
 struct job_setup {
     const struct job_kind *(*find)(const char *name); // job_kind_find
     const struct backend *(*device)(const char *name, struct err *err);
-    struct sinks *sinks; // the process's sinks; one that keeps the reports is added
+    struct sinks *sinks; // the process's sinks; job_run adds one that stores the reports
     struct job_control *control;
     double patience_s; // how long writes of reports may fail before the job does; 0: a minute
     bool rank;         // one of several, started by mpirun (sessions/job_group.c)
 };
 
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
-// The database could not be opened: leaves the reason where shells find it.
+// If the database cannot be opened: stores the reason where shells find it.
 void job_run_lost(const char *db, int64_t id, const struct err *err);
 int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
             struct err *err);

@@ -71,7 +71,7 @@ double job_sink_failing(const struct job_sink *k, struct err *why)
     return since > 0 ? since : 1e-9;
 }
 
-// --- hearing -------------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
 // Writes a table as lines of the log.
 static void add_table(struct job_sink *k, const struct event_table *t)

@@ -17,7 +17,7 @@
 #include "sessions/job_queue.h"
 #include "sessions/job_reports.h"
 
-// A started process that holds no lock after so many seconds never will.
+// A started process that holds no lock after this many seconds never will.
 enum { BEGIN_S = 20 };
 
 static const char *const state_names[] = {
@@ -227,7 +227,7 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
     return read_plain(s, id, row, &asked, err);
 }
 
-// The files of the folder have the ranks' last state; the queue has whether the job still waits.
+// The folder's files have the ranks' last state; the queue tells whether the job still waits.
 static void see_queued(struct job_row *row)
 {
     const bool ended = job_state_ended(row->state);
@@ -273,7 +273,7 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     return 0;
 }
 
-// The process may end between reading the row and testing the lock: the row, read again, has its
+// The process may end between reading the row and testing the lock; a second read then sees the
 // end.
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
@@ -329,7 +329,7 @@ int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct 
                         "t", kind);
 }
 
-// --- what its process writes ---------------------------------------------------------------------
+// --- written by its process ----------------------------------------------------------------------
 
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err)
@@ -383,7 +383,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
         const bool pause = row->request == JOB_PAUSE;
         if (row->request == JOB_GO)
             return err_set(err, "job %lld is already running", (long long)id);
-        // The process may have read the request already: it is not taken back, but comes first.
+        // The process may already have read the request, so the request takes effect first.
         return err_set(err,
                        "job %lld was asked to %s and is still running: resume it once it is %s",
                        (long long)id, pause ? "pause" : "end",
@@ -392,8 +392,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
     if (row->state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to resume", (long long)id);
     if (row->queue && *row->queue && !queue_ended(row->queued))
-        return err_set(err,
-                       "Slurm has not let go of job %lld yet (its job %s is %s): wait a moment",
+        return err_set(err, "Slurm has not released job %lld yet (its job %s is %s): wait a moment",
                        (long long)id, row->queue, row->queued);
     if (ranks && settings_set(row->settings, "job.ranks", ranks, err) < 0) return -1;
     char *settings = ranks ? job_settings_write(row->settings) : NULL;
@@ -405,7 +404,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
     return status;
 }
 
-// The number of ranks changes with the state or not at all, whatever other shells do meanwhile.
+// Changes state and number of ranks in one transaction, since other shells may do the same.
 int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
 {
     struct job_row row = { 0 };
@@ -481,7 +480,7 @@ int store_job_delete(struct store *s, int64_t id, struct err *err)
     return 0;
 }
 
-// --- what it told --------------------------------------------------------------------------------
+// --- its reports ---------------------------------------------------------------------------------
 
 int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err)
 {

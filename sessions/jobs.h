@@ -38,7 +38,7 @@ const char *job_state_name(enum job_state state);             // "running"
 bool job_state_find(const char *name, enum job_state *state); // no row stores "interrupted"
 bool job_state_ended(enum job_state state); // no process runs it or will start soon
 
-// A request; everything is copied. Paths in argv start at the current folder.
+// An order for a new job; everything is copied. Paths in argv are relative to the current folder.
 struct job_order {
     const char *kind;
     int argc;
@@ -107,8 +107,8 @@ int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, str
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
                       struct err *err);
 
-// Scores one by one in the order of index; the texts are borrowed for the call. each() may return
-// -1 to stop.
+// Calls each() with every score, in the order of index; it borrows the texts and may return -1 to
+// stop.
 int store_job_scores(struct store *s, int64_t id,
                      int (*each)(void *self, const struct event_score *score, struct err *err),
                      void *self, struct err *err);

@@ -38,7 +38,7 @@ static int check_point(sqlite3_stmt *q, const char *series, struct err *err)
         if (type != SQLITE_TEXT && type != SQLITE_BLOB) continue;
         char *text = type == SQLITE_TEXT ? column_text(q, i) : xstrdup("bytes");
         err_set(err,
-                "series '%s' of the session database: a %s is '%.40s', which is no number; another "
+                "series '%s' of the session database: a %s is '%.40s', not a number; another "
                 "program changed it",
                 series, i ? "value" : "step", text);
         free(text);

@@ -9,7 +9,7 @@
 #include "core/base/utf8.h"
 #include "sessions/internal.h"
 
-// Bytes of one character; a text ends with a zero, which no character goes on with.
+// Bytes offered to the decoder; it stops at the text's zero, which continues no character.
 enum { CHARACTER = 4 };
 
 int name_check(const char *name, struct err *err)

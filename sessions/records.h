@@ -3,7 +3,7 @@
 //
 //   store_preset_save(store, "mine", values.list, values.count, &err);   // replaces an old one
 //   struct preset_values v = { 0 };
-//   if (store_preset_read(store, "mine", &v, &err) < 0) ...              // also if there is none
+//   if (store_preset_read(store, "mine", &v, &err) < 0) ...              // also if missing
 //   preset_values_release(&v);
 //
 //   store_calibrations(store, &rows, &count, &err);                      // newest first

@@ -61,7 +61,7 @@ static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
 }
 
 // Copies the stored part of the session into `memory`, then writes the pending events after it.
-// *from: how much of which session was copied; 0 if none can be read.
+// *from: the session and the number of entries copied; 0 if no session can be read.
 static int write_pending(struct store *s, struct store *memory, struct position *from,
                          struct err *err)
 {

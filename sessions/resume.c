@@ -1,6 +1,6 @@
 // sessions/resume.c -- restores a stored session into the engine.
-//  Does first what can fail: reading the session, finding and decoding its pictures, loading its
-// model. Replaces the conversation only then, so that a failure changes nothing.
+// First reads the session, decodes its pictures and loads its model, all of which can fail; then
+// replaces the conversation, so that a failure changes nothing.
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
-// Has the loaded model this identity, or had it with an earlier version? `why` names what differs.
+// Does the loaded model have this identity, or did an earlier version give it? `why` names the
+// difference.
 static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
     bool earlier;
@@ -43,8 +44,7 @@ static bool is_loaded(struct engine *e, const char *identity, struct err *why)
            checkpoint_is(engine_model(e)->checkpoint, identity, &earlier, why) == 0;
 }
 
-// The session's model, unless the weights that are loaded are the same (their folder may have
-// moved).
+// Loads the session's model unless its weights are already loaded (their folder may have moved).
 static int restore_model(struct store *s, struct engine *e, const struct saved *saved,
                          struct err *err)
 {
@@ -83,7 +83,7 @@ static const char *saved_value(const struct saved *saved, const char *key)
     return NULL;
 }
 
-// Restores the session's precision, with `auto` as it was resolved there.
+// Restores the session's precision; `auto` becomes what it resolved to there.
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);
@@ -113,8 +113,7 @@ static bool still_as_resumed(const struct store *s, const struct engine *e)
     return s->resumed_matmul && !strcmp(s->resumed_matmul, arithmetic_now(e));
 }
 
-// Remembers the precision before a session is resumed; when sessions are resumed one after another,
-// that before the first.
+// Remembers the precision from before the first of several resumed sessions.
 static void remember_arithmetic(struct store *s, const struct engine *e)
 {
     if (still_as_resumed(s, e)) return;
@@ -195,7 +194,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
         message_copy(&m, &entry->message);
         int64_t vocab = engine_model(e) ? engine_model(e)->decoder.config.vocab : INT32_MAX;
         if (i < same || !ids_fit(&m.ids, vocab)) message_drop_ids(&m);
-        engine_add_message(e, &m, NULL); // cannot fail: its pictures are there
+        engine_add_message(e, &m, NULL); // cannot fail: its pictures are loaded
         message_release(&m);
     }
     return 0;

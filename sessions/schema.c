@@ -41,9 +41,9 @@ static int expect_object(sqlite3 *db, sqlite3_stmt *ours, const char *path, stru
     } else {
         char *there = column_text(q, 0), *definition = column_text(q, 1);
         if (strcmp(there, type) != 0)
-            status = refuse(path, name, there[0] == 'v' ? "is a view" : "is something else", err);
+            status = refuse(path, name, there[0] == 'v' ? "is a view" : "has another type", err);
         else if (!same_definition(definition, sql))
-            status = refuse(path, name, "is defined otherwise", err);
+            status = refuse(path, name, "has another definition", err);
         free(there);
         free(definition);
     }

@@ -200,7 +200,7 @@ static int ask_text(struct script *r, const struct message *m, struct err *err)
     return 0;
 }
 
-// Can the message be typed: pictures, then one text?
+// Can the message be typed, as pictures followed by one text?
 static bool is_typed(const struct message *m)
 {
     for (size_t i = 0; i + 1 < m->content_count; i++)
@@ -234,7 +234,7 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
     return 0;
 }
 
-// Index of the answer that follows entry i, with nothing but changes between; 0 when there is none.
+// Index of the answer that follows entry i, with only changes between; 0 if there is none.
 static size_t find_answer(const struct saved *saved, size_t i)
 {
     for (i++; i < saved->count; i++)

@@ -21,7 +21,7 @@ enum { APPLICATION_ID = 0x766c6d73 }; // "vlms"
 
 // Forward only: a released step is never changed, a new one is appended.
 static const char *const schema_steps[] = {
-    // Pictures are shared by their hash; the path is where one use of it came from.
+    // Messages share pictures by hash; a part's path is the file that it came from.
     "CREATE TABLE models("
     "  id INTEGER PRIMARY KEY, folder TEXT NOT NULL, fingerprint TEXT NOT NULL,"
     "  UNIQUE(folder, fingerprint));"
@@ -54,7 +54,7 @@ static const char *const schema_steps[] = {
     "  place INTEGER NOT NULL, model INTEGER NOT NULL REFERENCES models(id),"
     "  PRIMARY KEY(session, place));"
     "CREATE INDEX model_changes_model ON model_changes(model);",
-    // Jobs and what they tell. A metric's value is NULL where it is no number.
+    // Jobs and their reports. A metric's NULL value means NaN.
     "CREATE TABLE jobs("
     "  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, arguments TEXT NOT NULL,"
     "  settings TEXT NOT NULL, folder TEXT NOT NULL, model TEXT NOT NULL,"
@@ -79,7 +79,7 @@ static const char *const schema_steps[] = {
     "  job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE, place INTEGER NOT NULL,"
     "  sample TEXT, prompt TEXT, answer TEXT, reference TEXT, part TEXT, score REAL,"
     "  PRIMARY KEY(job, place)) WITHOUT ROWID;",
-    // Calibration files by what is in them; the files themselves stay where they are.
+    // Calibration files by path and hash; their content is not stored.
     "CREATE TABLE calibrations("
     "  id INTEGER PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, kind TEXT NOT NULL,"
     "  model TEXT NOT NULL, data TEXT NOT NULL, count INTEGER NOT NULL, noted INTEGER NOT NULL,"
@@ -93,31 +93,30 @@ static const char *const schema_steps[] = {
     "CREATE TABLE presets("
     "  name TEXT NOT NULL, place INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     "  PRIMARY KEY(name, place)) WITHOUT ROWID;",
-    // Tokens that the answer had in whose middle a setting was changed.
+    // Number of answer tokens when a setting changed during an answer.
     "ALTER TABLE settings_changes ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;",
-    // What was typed and not sent; session 0: before one had begun.
+    // Typed but unsent text; session 0: before the first message.
     "CREATE TABLE drafts(session INTEGER PRIMARY KEY, text TEXT NOT NULL);",
-    // A draft belongs to the shell that it was typed in; owner 0: one of before.
+    // A draft belongs to the shell that it was typed in; owner 0: from before this step.
     "CREATE TABLE drafts_of_shells("
     "  id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, session INTEGER NOT NULL,"
     "  text TEXT NOT NULL);"
     "INSERT INTO drafts_of_shells(owner, session, text) SELECT 0, session, text FROM drafts;"
     "DROP TABLE drafts;"
     "ALTER TABLE drafts_of_shells RENAME TO drafts;",
-    // What compute.matmul auto means for the model on the device. Before, it was f32 on the CPU.
+    // What compute.matmul auto resolves to for model and device. Earlier versions: f32, on the CPU.
     "ALTER TABLE model_changes ADD COLUMN arithmetic TEXT NOT NULL DEFAULT 'f32';",
-    // Jobs of a queue: their script, number and state there; and how far the file of reports of a
-    // job was read.
+    // Queued jobs: script, number and state in the queue; bytes read from a job's file of reports.
     "ALTER TABLE jobs ADD COLUMN script TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE jobs ADD COLUMN queue TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE jobs ADD COLUMN queued TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE jobs ADD COLUMN reports INTEGER NOT NULL DEFAULT 0;",
-    // Ranks that work in parts report in files of their own.
+    // Ranks that work in parts report in separate files.
     "CREATE TABLE job_reads("
     "  job INTEGER NOT NULL REFERENCES jobs(id) ON DELETE CASCADE, part INTEGER NOT NULL,"
     "  place INTEGER NOT NULL, PRIMARY KEY(job, part)) WITHOUT ROWID;"
     "INSERT INTO job_reads(job, part, place) SELECT id, 0, reports FROM jobs WHERE reports > 0;",
-    // The session that each shell has open; it takes its row away when it ends.
+    // The session that each shell has open; a shell deletes its row when it ends.
     "CREATE TABLE shells(owner INTEGER PRIMARY KEY, session INTEGER NOT NULL);",
     // Where a draft was typed.
     "ALTER TABLE drafts ADD COLUMN folder TEXT NOT NULL DEFAULT '';"

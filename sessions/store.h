@@ -2,8 +2,8 @@
 //
 //   struct store *s = store_open(path, &err);
 //   sinks_add(sinks, store_sink(s, sinks));      // from now on every turn is on disk when it ends
-//   ... a turn that cannot be written is told once as a notice and written with a later one ...
-//   if (store_finish(s, &err) < 0) ...           // what could not be written lies in a script
+//   ... one notice reports that a turn cannot be written; a later turn retries ...
+//   if (store_finish(s, &err) < 0) ...           // a script has what could not be written
 //   store_close(s);                              // while the sinks still exist
 //
 // A session starts automatically with the first message; nobody has to save and nothing is
@@ -20,7 +20,8 @@ struct store;
 // unwritable file gives NULL with a message. path NULL = the default,
 // $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; folders of other paths must exist.
 struct store *store_open(const char *path, struct err *err);
-// Does the folder of a user-given file exist, and is the file not a pipe, device or folder?
+// Checks that the folder of a user-given file exists and that the file is no pipe, device or
+// folder.
 int store_check_place(const char *path, struct err *err);
 // At exit: tries once more to write pending events. What cannot be written goes into scripts in a
 // new folder elsewhere ($TMPDIR, /tmp, the home folder or this one), which replay the sessions. 0:
@@ -53,11 +54,11 @@ struct session_row {
     char *name, *model;      // model "" when unknown
     int64_t began, ended;    // seconds since 1970
     int64_t turns, pictures; // questions and pictures that were not removed
-    char *title;             // first words said
+    char *title;             // first words of the conversation
 };
 // The latest first.
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
-// strftime's, in local time; free() it.
+// Formats a time with strftime, in local time; free() it.
 char *time_text(int64_t time, const char *format);
 void store_list_free(struct session_row *rows, size_t count);
 

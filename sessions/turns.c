@@ -36,7 +36,7 @@ struct entry {
     // RESULT: name, JSON
     char *key, *value;
     char *arithmetic; // MODEL
-    int64_t count;    // UNDO; SETTING: tokens of the answer in whose middle it was
+    int64_t count;    // UNDO: messages; SETTING: answer tokens at the change
     enum role role;
     bool generated;
     struct entry_item *content;
@@ -81,7 +81,7 @@ void position_set(struct position *p, int64_t session, int64_t entries, const ch
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Takes the place of the next entry.
+// Reserves the place of the next entry.
 static int take_place(struct store *s, struct position *at, int64_t time, int64_t *place,
                       struct err *err)
 {
@@ -202,7 +202,7 @@ bool store_continues(const struct store *s)
 {
     size_t i = 0;
     while (i < s->pending_count && s->pending[i].kind == ENTRY_RESULT)
-        i++; // not part of the session
+        i++; // results are not part of the session
     return i < s->pending_count && s->pending[i].kind != ENTRY_END &&
            s->pending[i].kind != ENTRY_BEGIN;
 }
@@ -289,9 +289,10 @@ static int write_noticed(struct store *s, struct position *at, const struct entr
 {
     if (write_entry(s, at, e, err) < 0) return -1;
     if (e->kind == ENTRY_BEGIN && e->key && at->name && strcmp(e->key, at->name) != 0)
-        buf_printf(notice,
-                   "another program has started a session '%s' meanwhile: this one goes on as '%s'",
-                   e->key, at->name);
+        buf_printf(
+            notice,
+            "another program has started a session '%s' meanwhile: this one continues as '%s'",
+            e->key, at->name);
     return 0;
 }
 
@@ -318,7 +319,7 @@ int store_flush(struct store *s, struct err *err)
     return status;
 }
 
-// --- hearing -------------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
 static struct entry *add_entry(struct store *s, enum entry_kind kind)
 {
@@ -562,7 +563,7 @@ static bool take_event(struct store *s, const struct event *e)
         return true;
     case EVENT_MEASURED:
         if (!e->key || !e->text || s->resuming) return false;
-        // A measurement waits like a turn where the disk is full, unless no disk would take it.
+        // On a full disk a measurement stays pending like a turn, unless it exceeds SQLite's limit.
         if (strlen(e->text) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
             sinks_notice(s->sinks,
                          "this measurement is too large for the database and was not saved");

@@ -293,7 +293,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
             sinks_notice(
                 engine_sinks(a.engine),
                 "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
-                "template and preprocessor: make sure that they are as they were",
+                "template and preprocessor: make sure that they are unchanged",
                 a.o->out);
         if ((r->there = ask_mark_done(&a.data, &a.output, err)) < 0) status = -1;
         for (size_t i = 0; i < a.output.count; i++) r->errors += !a.output.lines[i].pictures;

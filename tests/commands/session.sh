@@ -66,5 +66,5 @@ exec 7>&-
 wait $other || fail "the other program"
 cp "$work/first" "$work/events"
 check "goes on" 'select(.event == "notice").text | select(test("twice"))' \
-    "another program has started a session 'twice' meanwhile: this one goes on as 'twice-2'"
+    "another program has started a session 'twice' meanwhile: this one continues as 'twice-2'"
 finish

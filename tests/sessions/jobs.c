@@ -260,7 +260,7 @@ static void what_a_job_tells_is_kept(void **state)
     // Of a text in a column of numbers SQLite makes 0.
     sqlite3_exec(s->db, "UPDATE metrics SET value = 'abc' WHERE step = 1", NULL, NULL, NULL);
     assert_int_equal(store_curve(s, id, "odd", &c, &err), -1);
-    assert_contains(err.text, "a value is 'abc', which is no number");
+    assert_contains(err.text, "a value is 'abc', not a number");
 
     struct job_result *results;
     assert_int_equal(store_job_results(s, id, &results, &count, NULL), 0);
