@@ -80,8 +80,8 @@ const struct probe probe_attention = {
         "Default: the last layer, averaged over heads and over the tokens of the answer\n"
         "(without an answer: the prompt's last row). N is an answer token, counted from 0;\n"
         "row:N a row of the sequence; each gives one map for each token of the answer. Tokens\n"
-        "dropped by pruning are marked. --film shows the map of one token of the answer after\n"
-        "the other." PROBE_DETAILS,
+        "dropped by pruning are marked. --film animates the maps of the answer's\n"
+        "tokens." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .results = attention_results,

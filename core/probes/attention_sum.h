@@ -1,11 +1,11 @@
 // core/probes/attention_sum.h -- attention of chosen query rows to visual tokens, layer by layer.
 //
-//   .start = attention_sum_start, .release = attention_sum_release,   // of a probe, for env->query
+//   .start = attention_sum_start, .release = attention_sum_release,   // in a probe
 //   .sites = { SITE_VALUES }, .run = attention_sum_run,
-//   const float *map = attention_sum_map(state, layer, -1, 0);        // [S] mean over heads,
-//   queries
-//  With PROBE_TOKEN_EACH each query is a part of its own, 0..parts-1, of one head only (that of the
-// options, or the mean).
+//   const float *map = attention_sum_map(state, layer, -1, 0);        // [S] mean over heads
+//
+// Sums over the rows env->query. With PROBE_TOKEN_EACH each query is a separate part, 0..parts-1,
+// for one head only (the head of the options, or the mean).
 //
 // A pruned token has no key in later layers: its value there is 0.
 #ifndef CORE_PROBES_ATTENTION_SUM_H
@@ -29,12 +29,12 @@ int attention_sum_run(void *state, struct graph *g, const struct site *site,
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part);
 // Share of a map's attention that goes to the selected pictures.
 double attention_sum_share(const struct attention_sum *a, const float *map);
-// The token of those pictures with the largest value in map[S].
+// The selected pictures' token with the largest value in map[S].
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
-// Profile over the rows of the pictures in these maps: [rows]; the caller frees it. Tiles cover
-// parts of their picture, so there are as many rows as the finest tile would have over the whole
-// picture; a coarser tile's rows are spread over those they cover. Several pictures are added up.
+// Sums these maps by row of the picture: [rows]; the caller frees it. The finest tile, extended to
+// the whole picture, gives the number of rows; spreads each row of a coarser tile over the rows
+// that it covers. Adds up several pictures.
 double *attention_profile(const struct result_map *maps, size_t count, int *rows);
 
 #endif

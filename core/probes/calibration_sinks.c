@@ -1,5 +1,5 @@
-// core/probes/calibration_sinks.c -- the calibration `sinks`: which dimensions of the first token
-// are large in each layer over a data set, and how many tokens are sinks by them (methods page,
+// core/probes/calibration_sinks.c -- the calibration `sinks`: the first token's largest dimensions
+// in each layer over a data set, and the share of tokens that are sinks in them (methods page,
 // section 3).
 #include <math.h>
 
@@ -14,7 +14,7 @@ static int sinks_take(void *self, const struct site *site, const struct site_arg
 {
     struct calibration_sums *s = self;
     const double eps = s->model->decoder.config.eps;
-    const double tau = sinks_tau(NULL, s->width); // the default, whatever sinks.tau is here
+    const double tau = sinks_tau(NULL, s->width); // the default, not this session's sinks.tau
     const float *h = args->x->data;               // [N,D]
     const int64_t l = args->layer;
     int dims[2];

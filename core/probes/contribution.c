@@ -148,7 +148,7 @@ const struct probe probe_contribution = {
         "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
         "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
         "restricts them to that layer. --token each gives one map for each token of the answer,\n"
-        "--film shows them one after the other." PROBE_DETAILS,
+        "--film animates them." PROBE_DETAILS,
     .answered = true,
     .layers = MIDDLE_LAYER,
     .token = PROBE_TOKEN_LAST,

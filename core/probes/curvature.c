@@ -17,7 +17,7 @@ struct curvature {
     bool cut;     // at least one line is cut
 };
 
-// Returns the tile of a token; in pictures whose rows end in further tokens, the row.
+// Returns a token's tile, or its row in pictures whose rows end with an extra token.
 static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
 {
     int first = 0;

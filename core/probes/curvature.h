@@ -1,4 +1,4 @@
-// core/probes/curvature.h -- curvature of the line of visual tokens in a layer.
+// core/probes/curvature.h -- curvature of the visual token trajectory in a layer.
 //
 //   struct curvature *c = curvature_new(env);
 //   curvature_add(c, g, layer, args);          // at SITE_LAYER_IN and SITE_FINAL (layer L)

@@ -203,13 +203,12 @@ const struct probe probe_dice = {
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "--mask is a picture that is bright where the object is. With --data, --objects names\n"
-        "a file of positions: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows "
-        "as\n"
-        "JSON. It takes the objects that a sample's text names, or all: their masks or polygons\n"
-        "where the file has them, else their boxes; with --boxes their boxes.\n"
-        "Over a data set, answers are scored too, and the rank correlation of score and Dice is\n"
-        "shown: of Dice over the grid of tokens, with --pixels over pixels, to which each cell of\n"
-        "the map is projected (tiles without their thumbnail)." PROBE_DETAILS,
+        "a file of positions: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows\n"
+        "as JSON. Uses the objects that a sample's text names, else all; of each, its mask or\n"
+        "polygons if the file has them, else its box; --boxes uses boxes only.\n"
+        "Over a data set, also scores the answers and shows the rank correlation of score and\n"
+        "Dice, computed over the grid of tokens, or with --pixels over the pixels of the picture\n"
+        "(tiles without their thumbnail)." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

@@ -124,8 +124,8 @@ static struct caught *find(const struct dump *d, const char *name)
     return NULL;
 }
 
-// Memory for a tensor under that name; replaces an earlier one of the name (an answer that was
-// stopped and asked for again). NULL when memory is short.
+// Allocates a tensor under that name, replacing an earlier one (of a stopped answer that is
+// generated again). NULL: out of memory.
 static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, int rank,
                            const int64_t *shape)
 {
@@ -173,7 +173,7 @@ static bool dump_wants(void *self, const struct site *site, int layer)
     return false;
 }
 
-// Adds the rows of x to those under the name since the prompt.
+// Appends the rows of x to the rows under that name since the prompt.
 static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
 {
     struct caught *c = find(d, name);

@@ -7,7 +7,8 @@
 
 struct sequence;
 
-// patterns: tap names with * and ?, separated by commas or spaces. -1 when one can match nothing.
+// patterns: tap names with * and ?, separated by commas or spaces. -1 if one of them can match no
+// tap.
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);

@@ -23,7 +23,7 @@ struct step_logits {
 };
 
 struct hook step_logits_hook(struct step_logits *s);
-void step_logits_clear(struct step_logits *s); // the memory stays
+void step_logits_clear(struct step_logits *s); // keeps the memory
 void step_logits_release(struct step_logits *s);
 
 #endif

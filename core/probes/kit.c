@@ -161,7 +161,7 @@ const struct probe *probe_at(int index)
     return index >= 0 ? probes[index] : NULL;
 }
 
-// --- what the options choose ---------------------------------------------------------------------
+// --- options -------------------------------------------------------------------------------------
 
 static int choose_layers(struct probe_env *env, const struct probe *probe, struct err *err)
 {
@@ -366,7 +366,7 @@ const float *probe_contributions(struct graph *g, const struct model *m,
     return c;
 }
 
-// --- places --------------------------------------------------------------------------------------
+// --- maps ----------------------------------------------------------------------------------------
 
 enum { TILES = 64 };
 

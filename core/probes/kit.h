@@ -38,8 +38,8 @@ double otsu_split(const double *x, size_t n);
 // Mean and deviation of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);
 
-// Sets the fields of `env` that the options choose; the others are set. -1: the model or the
-// sequence lacks the choice.
+// Sets the fields of `env` that depend on the options; the caller has set the others. -1: the model
+// or sequence lacks what they choose.
 int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
 void probe_env_close(struct probe_env *env);
 // Does the probe listen at this site and layer?
@@ -48,7 +48,7 @@ bool probe_listens(const struct probe *probe, void *state, const struct probe_en
 int probe_middle(const struct model *m); // round(L/2), half to even
 // [count] NaN, which maps and means skip; the caller frees it.
 float *probe_blanks(int64_t count);
-// The same of [layers, S]: one for each visual token.
+// The same as [layers, S], one for each visual token.
 float *probe_values(const struct probe_env *env, int layers);
 
 // Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose sequence rows
@@ -57,11 +57,11 @@ float *probe_values(const struct probe_env *env, int layers);
 int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, look_fn take, void *self);
 
-// Called with the probabilities [H,P] of a query row over the keys at this layer (0 for those it
-// does not see).
+// Receives a query row's probabilities [H,P] over the layer's keys (0 for keys that it does not
+// see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// The same for callers that compute on the device with the probabilities: waits for each row.
+// The same for callers that use the probabilities on the device: waits for each row.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 

@@ -18,7 +18,7 @@ struct live {
     const struct sinks *sinks;
     int layer, head;
     struct results maps; // of the newest pass
-    size_t shown;        // of them
+    size_t shown;        // of the maps
     int64_t newest;      // token of the pass's first row; later rows are drafts
     double pause, next;  // seconds between two maps; clock_seconds() of the next
     bool due;            // the next pass emits a map

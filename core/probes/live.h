@@ -2,12 +2,13 @@
 // layer.
 //
 //   struct live *l = live_new("live", model, settings, backend, pictures, count, sinks);
-//   struct hook hook = live_hook(l);             // of the passes of one answer
+//   struct hook hook = live_hook(l);             // for the passes of one answer
 //   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
-//  live_pause(l, 1.0 / 30) skips tokens that follow the last map sooner: their passes run as
-// without a probe.
-//  Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
+//  live_pause(l, 1.0 / 30) skips tokens that come within 1/30 s of the last map: their passes run
+//  as without a probe.
+//
+// Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
 // keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token
 // in the answer. Maps of drafted tokens stay pending until the tokens are part of the answer.
 #ifndef CORE_PROBES_LIVE_H

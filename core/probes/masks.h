@@ -1,5 +1,5 @@
-// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes. A file of
-// them is untrusted, and one of
+// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes. The file
+// is untrusted and has one of these forms:
 //   objects.jsonl of core/scenes/scenes.h: a line {"image", "objects"} for each picture, whose
 //     objects have "name" and "mask", "polygon" or "box";
 //   RefCOCO's rows, as JSON lines or a list: {"file_name", "answer" | "sentences", "segmentation",
@@ -56,8 +56,8 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
                struct err *err);
 void masks_close(struct masks *m); // also accepts a zeroed one
 
-// masks_paint.c. Paints one object: its run list, its polygons or its box; -1 if it has none of
-// them, or a wrong one. *work: pixels that may still be painted, mask_work at first.
+// masks_paint.c. Paints one object: its run list, its polygons or its box; -1 if it has none or an
+// invalid one. *work: pixels that may still be painted, mask_work at first.
 int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
 int64_t mask_work(const struct image *mask);
 // The size of the object's run list; false: it has none.

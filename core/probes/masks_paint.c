@@ -196,8 +196,8 @@ static const char *paint_object(struct image *mask, const cJSON *object, bool bo
     }
     if (!boxes && cJSON_IsArray(outline) && outline->child) {
         if (paint_polygons(mask, outline, work) == 0) return NULL;
-        return "a polygon needs x and y of three points or more in pixels, and all polygons of an "
-               "object at most 100000 points";
+        return "a polygon needs x and y of at least three points in pixels, and an object's "
+               "polygons have at most 100000 points";
     }
     if (!box) return "an object has no mask, polygon or box";
     if (paint_box(mask, box, corners, work) == 0) return NULL;

@@ -35,7 +35,7 @@ int measure_sequence(struct conversation *c, const struct settings *s, struct se
     } else if (answered) {
         struct sequence whole = { 0 };
         if (conversation_sequence(c, c->message_count, s, false, &whole, err) < 0) return -1;
-        int64_t common = 0; // rows that both begin with
+        int64_t common = 0; // length of the common prefix
         while (common < sequence->n && common < whole.n &&
                sequence->ids[common] == whole.ids[common] &&
                sequence->picture[common] == whole.picture[common])

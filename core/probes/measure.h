@@ -3,9 +3,8 @@
 //   struct measuring m = { model, backend, settings, tensors, cancel, &options };
 //   struct results r = { 0 };
 //   if (measure(&m, &conversation, &probe_norms, &r, &err) < 0) ...
-//
-// Runs over the prompt and the following answer with the methods of the settings, in memory of its
-// own: the conversation is unchanged, cached keys are not used.
+// Runs prompt and answer with the methods of the settings, in separate memory: leaves the
+// conversation unchanged and uses no cached keys.
 #ifndef CORE_PROBES_MEASURE_H
 #define CORE_PROBES_MEASURE_H
 
@@ -45,8 +44,8 @@ int measure_compare_times(const struct measuring *m, struct conversation *c, str
 // The settings with every method off.
 struct settings *measure_without_methods(const struct settings *s);
 
-// Fails a pass in which a layer computes NaN or Inf, so that nothing is measured in it: a hook
-// behind those of the methods.
+// A hook that fails a pass in which a layer computes NaN or Inf, so that probes do not measure it;
+// add it after the methods' hooks.
 struct hook finite_hook(void);
 
 #endif

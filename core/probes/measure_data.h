@@ -12,21 +12,20 @@ struct measuring;
 struct measure_request {
     const struct probe *probe;
     struct probe_options options;
-    const char *data;               // NULL: the current conversation
-    const char *images;             // base folder of the data's relative paths; NULL: its own
-                                    // folder
-    const char *objects;            // boxes and masks of its pictures (core/probes/masks.h); NULL
-    bool boxes;                     // of these, boxes where there are outlines too
-    int64_t limit;                  // samples at most
-    bool given;                     // uses the reference answers instead of generating
+    const char *data;    // NULL: the current conversation
+    const char *images;  // base of relative paths in the data; NULL: the data file's folder
+    const char *objects; // boxes and masks of its pictures (core/probes/masks.h); NULL
+    bool boxes;          // uses their boxes even if they have outlines
+    int64_t limit;       // samples at most
+    bool given;          // uses the reference answers instead of generating
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current
                                     // model
     size_t checkpoint_count;
 };
 
-// Tables are means over samples, with NAME.std; kept tables have the rows of all samples. For a
-// probe with a scalar also NAME.samples, and the correlation with the score of the generated
-// answers. Progress goes to the sinks.
+// Averages tables over samples, with deviations in NAME.std; kept tables have the rows of all
+// samples. A probe with a scalar also gives NAME.samples and the correlation with the scores of the
+// generated answers. Progress goes to the sinks.
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err);
 

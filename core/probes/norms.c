@@ -1,5 +1,5 @@
-// core/probes/norms.c -- norms of both modalities from the encoder to the last layer, and what
-// they do to angles and to attention (methods page, section 1).
+// core/probes/norms.c -- norms of both modalities from the encoder to the last layer, and their
+// effect on angles and attention (methods page, section 1).
 //
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
 //   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.
@@ -85,7 +85,7 @@ struct norms {
     struct depth *depth; // [L+1]
     struct interface interface;
     float *before; // [N,D] h[l-1]
-    bool *there;   // [N] alive there
+    bool *there;   // [N] rows alive in h[l-1]
     float *gains;  // [L,D] gains of the norms before attention; 1 without a norm
     float *keys;   // [P,Hkv,d] of the current layer
     int64_t key_count, key_capacity;
@@ -293,7 +293,7 @@ static int norms_run(void *state, struct graph *g, const struct site *site, stru
     return look(g, args->q, site, args, take_queries, state);
 }
 
-// --- what comes out ------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void put_groups(double *v, const struct tally *stat)
 {

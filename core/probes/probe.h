@@ -2,11 +2,12 @@
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
 // commands/probe.c makes a command of each. It sees one pass over a prompt and its answer
-// (core/probes/measure.h) and returns tables and maps; over a data set their means are taken.
+// (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages them
+// over a data set.
 //
 // A probe only reads: it looks at tensors (core/graph/look.h), whose numbers arrive on the host
-// while the pass continues. core/probes/kit.h has what most probes need; attention is computed
-// there row by row, as matrices of queries by keys are never materialised.
+// while the pass continues. core/probes/kit.h has what most probes need; it computes attention row
+// by row and never materialises a matrix of queries by keys.
 //
 // Room core/probes/: measurements of a pass: tables and maps over pictures, dumps, calibration
 // sums. Uses talk, methods, metrics, data, model and what they use.
@@ -24,11 +25,11 @@ struct graph;
 struct results;
 struct site_args;
 
-// Which query rows are meant.
+// Query rows to measure.
 enum probe_token {
     PROBE_TOKEN_DEFAULT, // the probe's choice
     PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
-    PROBE_TOKEN_EACH,    // the same, each by itself: one map for each
+    PROBE_TOKEN_EACH,    // each token of the answer, with a map each
     PROBE_TOKEN_LAST,    // the prompt's last row, which chooses the first token
     PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
     PROBE_TOKEN_ROW,     // one row of the sequence
@@ -44,7 +45,7 @@ struct probe_options {
     int64_t number;           // of PROBE_TOKEN_NUMBER, PROBE_TOKEN_ROW
     double threshold;         // of attention sinks
     int dims[PROBE_DIMS];     // sink dimensions
-    int dim_count;            // 0: found
+    int dim_count;            // 0: the probe finds them
     bool pixels;              // Dice in pixel space comes first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
@@ -63,13 +64,13 @@ struct probe_env {
     size_t picture_count;
     const struct sequence *sequence; // rows up to sequence->prompt are the prompt
     const bool *kept; // [S] visual tokens that pruning kept; NULL: none was dropped. Set at finish.
-    // What a person chose by options, or the probe by default.
+    // Chosen by options, else by the probe.
     int from, to;    // layers, the last included
-    int32_t *query;  // [queries] rows of the sequence whose attention is asked for, ascending
-    int64_t queries; // 0: the probe asks for none
-    int token;       // number that the first one's maps show; -1: their mean
+    int32_t *query;  // [queries] query rows of the sequence, ascending
+    int64_t queries; // 0: the probe uses none
+    int token;       // number shown in the first query's maps; -1: mean of all
     // The visual tokens.
-    int32_t *number; // [N] which of them a row of the sequence is; -1: text
+    int32_t *number; // [N] index of each row of the sequence among them; -1: text
     int64_t visual;  // S
 };
 
@@ -86,19 +87,19 @@ struct probe_env {
 struct probe {
     // Its command (commands/command.h).
     const char *name;    // without the slash
-    const char *also;    // other words for what it measures
+    const char *also;    // other words for what it measures, for Ctrl-P
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
     const struct result_kind *results; // what its tables and maps hold, ended by a row without name
-    // Meaning of a word without an option: a folder to measure instead of the conversation. NULL:
-    // not accepted.
+    // Measures the folder given as an argument instead of the conversation. NULL: takes no
+    // argument.
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
-    // Or such words are checkpoints: adapter or model folders, measured one after the other
-    // (core/probes/measure_data.h). Compares these columns of this table; two are correlated; needs
-    // `scalar`. table NULL: no series.
+    // Or takes checkpoints as arguments: adapter or model folders, measured in turn
+    // (core/probes/measure_data.h). Compares these columns of this table and correlates them if
+    // two; needs `scalar`. table NULL: no series.
     struct {
         const char *table, *columns[2];
     } series;
@@ -110,13 +111,13 @@ struct probe {
     bool times;         // the pass is also timed, with and without the methods
     enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
     bool one_layer;                                        // --layer all is refused
-    enum probe_token token; // without --token; ANSWER is LAST where nothing is answered
+    enum probe_token token; // without --token; ANSWER becomes LAST if there is no answer
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
-    const struct site *sites[PROBE_SITES]; // where it listens, in the layers chosen
-    // Where it listens, if that is another choice. NULL: `sites`.
+    const struct site *sites[PROBE_SITES]; // where it listens, in the chosen layers
+    // Does it listen at this site and layer? Overrides `sites` unless NULL.
     bool (*wants)(void *state, const struct site *site, int layer);
-    // Takes x of each site on the host (struct hook), or, with `run`, does more there.
+    // `take` receives x of each site on the host (struct hook); `run`, if any, replaces it.
     look_fn take;
     int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
     int (*finish)(void *state, struct results *r, struct err *err);

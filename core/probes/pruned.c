@@ -21,8 +21,7 @@ static void pruned_release(void *state)
 static void *pruned_start(const struct probe_env *env, struct err *err)
 {
     if (settings_is(env->settings, "prune.score", "off")) {
-        err_set(err,
-                "/pruned shows what pruning drops, which is off: /set prune.score contribution");
+        err_set(err, "/pruned needs pruning, which is off: /set prune.score contribution");
         return NULL;
     }
     struct pruned *s = xcalloc(1, sizeof *s);

@@ -23,7 +23,7 @@
 #include "core/base/event.h"
 #include "core/base/mem.h"
 
-// What the rows or columns of a map count.
+// Meaning of a map's rows or columns.
 enum map_axis {
     MAP_PATCHES, // both: the map lies over the picture
     MAP_LAYERS,
@@ -37,13 +37,13 @@ struct settings;
 
 // Describes the tables or maps of one name: a row of a probe's `results` (core/probes/probe.h).
 struct result_kind {
-    const char *name; // "stream", and all that continue it: "stream.std"
+    const char *name; // "stream"; also stands for "stream.std" and the like
     const char *unit; // of the numbers ("L2 norm")
     // The table's columns with this unit, separated by "|"; NULL: all. If a name has several rows,
     // the first is drawn first, and alone in figures.
     const char *columns;
-    // Maps, which the screen steps through. It runs the command with those of --layer, --head and
-    // --token for which `each` says that there is one map each.
+    // Maps, which the screen steps through. `each` tells which of --layer, --head and --token
+    // select one map each; the screen passes these to the command.
     bool map;
     enum map_axis rows, cols;
     unsigned each;    // EACH_LAYER ...
@@ -51,7 +51,7 @@ struct result_kind {
     // Is there a map of this layer under these settings? NULL: of every layer.
     bool (*has)(const struct settings *s, int layers, int layer);
     bool on_request;  // the command needs further options or much time: the screen does not run it
-    const char *live; // name of its maps while an answer is generated; NULL: it has none then
+    const char *live; // name of its maps during an answer; NULL: none
 };
 
 enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4 };
@@ -68,10 +68,10 @@ struct result_table {
     struct result_row *rows;
     size_t row_count;
     bool own;    // its rows are specific to this picture or sample: not averaged
-    bool kept;   // of these: over a data set, the rows of all samples follow one another
+    bool kept;   // of these: over a data set, appends the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
-    bool log_y;  // these on a logarithmic axis
+    bool log_y;  // y of the points on a logarithmic axis
 };
 
 // Values over the tokens of a picture (one tile of it).
@@ -122,7 +122,7 @@ struct results_mean {
     bool own; // some maps are by positions or tokens: each sample has its own
 };
 
-// Appends the rows of the tables of `r` that are kept, with the sample's number in a last column.
+// Appends the rows of the kept tables of `r`, with the sample's number in a last column.
 void results_keep(struct results *kept, const struct results *r, int64_t sample);
 // Appends the tables of `from`, which is empty afterwards.
 void results_move_tables(struct results *to, struct results *from);
@@ -130,8 +130,8 @@ void results_move_tables(struct results *to, struct results *from);
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 
-// Emits texts, tables and notes; maps are left to the caller, who has the pictures. A kept table
-// too long to read is named in a notice instead.
+// Emits texts, tables and notes; maps are left to the caller, who has the pictures. For a kept
+// table too long to read, emits only a notice.
 void results_show(const struct results *r, const struct sinks *sinks);
 // The file of one of several parts: "n.csv" and "norms.layers" give n-norms.layers.csv, "norms.csv"
 // gives norms.layers.csv. number > 1: a later one with that name. The caller frees it.
@@ -147,21 +147,20 @@ struct event_heatmap results_heatmap(const struct result_map *m);
 const struct result_kind *result_kind(const char *name);
 // The kinds of maps that the screen steps through, and the command of each; NULL past the end.
 const struct result_kind *result_map_kind(int index, const char **command);
-// Is it the name of maps that are emitted while an answer is generated?
+// Are maps of this name emitted during an answer?
 bool results_live(const char *name);
 // "layer"; NULL: patches.
 const char *map_axis_name(enum map_axis axis);
-// What the numbers of a table or map are ("cosine"), by its name; NULL: unknown, or of several
-// units.
+// Unit of a table or map ("cosine"), by its name; NULL: unknown, or several units.
 const char *results_unit(const char *name);
-// What the numbers of a column (from 1 on) are; NULL: unknown.
+// Unit of a column (from 1 on); NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);
 // Does the column (from 1 on) have that unit, so that it can share an axis with others?
 bool results_same_unit(const struct result_table *t, int column);
-// May both be drawn on one axis? All may where nothing is known of any.
+// Can both columns share an axis? True if no column of the table has a known unit.
 bool results_share_unit(const struct result_table *t, int a, int b);
 
-// As stored in the session database. Reads into an empty `r`.
+// JSON as stored in the session database; results_read fills an empty `r`.
 void results_json(const struct results *r, struct buf *b);
 // Emits it as the result of the command `key`, which the session database keeps.
 void results_emit(const struct results *r, const char *key, const struct sinks *sinks);

@@ -1,5 +1,5 @@
-// core/probes/results_write.c -- results as events, as CSV files, and as the session database keeps
-// them.
+// core/probes/results_write.c -- results as events, as CSV files, and as JSON for the session
+// database.
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -125,8 +125,8 @@ int results_write_csv(const struct results *r, const char *path, const struct si
     if (!count) sinks_notice(sinks, "no table: '%s' was not written", path);
     if (count > 1 && file_out_special(path))
         return err_set(err,
-                       "'%s' is not a regular file, and %zu tables need one file each: give a "
-                       "name, and FILE-TABLE.csv are written",
+                       "'%s' is not a regular file, and %zu tables need one file each: give a file "
+                       "name; each table is written to FILE-TABLE.csv",
                        path, count);
     struct part {
         const char *name; // of its table, or "maps"

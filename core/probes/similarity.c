@@ -91,7 +91,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind similarity_results[] = {
-    // It keeps all rows of all layers.
+    // On request only: it stores all rows of all layers.
     { "similarity", "cosine", .map = true, .rows = MAP_LAYERS, .cols = MAP_LAYERS,
       .on_request = true },
     { 0 },

@@ -181,7 +181,7 @@ static int sinks_run(void *state, struct graph *g, const struct site *site, stru
     return look(g, args->x, site, args, add_phi, s);
 }
 
-// --- what comes out ------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 // exp of Otsu's threshold on log C over the sinks of a picture; NaN: no split.
 static double split_of(const struct sinks_state *s, int picture)
@@ -262,17 +262,14 @@ const struct probe probe_sinks = {
     .name = "sinks",
     .also = "attention outliers measure probe",
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
-    .help = "Attention sinks: which visual tokens, and if they dump probability or anchor "
-            "structure.",
+    .help = "Attention sinks among visual tokens: probability dumps and structural anchors.",
     .details =
         "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
         "of the first token) at the input of the layer (default: the middle one). A token with\n"
-        "phi above sinks.tau is a sink. Visual sinks have a type, 1: probability dump, 2: "
-        "structural\n"
-        "anchor; Otsu's threshold on log C over the sinks of a picture separates them. Text "
-        "tokens\n"
-        "are counted apart and have none. With --data the table of tokens has the rows of all\n"
-        "samples. --figure also plots phi against C." PROBE_DETAILS,
+        "phi above sinks.tau is a sink. Visual sinks have a type, 1: probability dump, 2:\n"
+        "structural anchor; Otsu's threshold on log C over the sinks of a picture separates\n"
+        "them. Text tokens are counted separately, without a type. With --data the table of\n"
+        "tokens has the rows of all samples. --figure also plots phi against C." PROBE_DETAILS,
     .results = sinks_results,
     .layers = MIDDLE_LAYER,
     .one_layer = true,

@@ -97,10 +97,9 @@ const struct probe probe_stream = {
     .usage = "/stream [--layer K|all] [--picture I]" PROBE_USAGE,
     .help =
         "Residual stream of each visual token at a layer, as maps: its norm and its similarity.",
-    .details =
-        "stream.norms is the norm at the input of the layer (default: the middle one),\n"
-        "stream.similarity the cosine of the layer's input and output. Over text tokens too, and\n"
-        "between any two layers: /norms and /similarity." PROBE_DETAILS,
+    .details = "stream.norms is the norm at the input of the layer (default: the middle one),\n"
+               "stream.similarity the cosine of the layer's input and output. /norms covers text\n"
+               "tokens too, /similarity any two layers." PROBE_DETAILS,
     .pictures = true,
     .results = stream_results,
     .layers = MIDDLE_LAYER,
