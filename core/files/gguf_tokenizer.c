@@ -247,7 +247,7 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
         if (!tokens || id < 0 || (uint64_t)id >= tokens->count) continue;
         const unsigned char *at = tokens->data;
         size_t length = 0;
-        const char *token = NULL;
+        const char *token = "";
         for (int32_t k = 0; k <= id; k++) token = gguf_next(&at, &length);
         char *text = xstrndup(token, length);
         if (strlen(text) == length) cJSON_AddStringToObject(config, keys[i], text);

@@ -228,7 +228,7 @@ static struct calibration_sums *sums_new(const struct calibration_kind *kind, in
                                          int64_t width)
 {
     struct calibration_sums *s = xcalloc(1, sizeof *s);
-    int64_t count[CALIBRATION_TENSORS], shape[4];
+    int64_t count[CALIBRATION_TENSORS] = { 0 }, shape[4];
     int rank;
     *s = (struct calibration_sums){ .kind = kind, .layers = layers, .width = width };
     for (int i = 0; kind->sums[i].name; i++)

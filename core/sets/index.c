@@ -324,7 +324,7 @@ static bool take_kept(struct set_index *x, const char *bytes, size_t size, const
 static bool read_kept(struct set_index *x, const struct stat *st)
 {
     char *path = kept_path(x->path), *bytes = NULL;
-    size_t size;
+    size_t size = 0;
     struct err ignored;
     if (path && access(path, F_OK) == 0) bytes = file_read(path, (size_t)1 << 31, &size, &ignored);
     const bool good = bytes && take_kept(x, bytes, size, st);

@@ -373,7 +373,7 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
     const size_t entries = words + (size_t)cJSON_GetArraySize(m.list);
     cJSON_ArrayForEach(item, m.list)
     {
-        struct added token;
+        struct added token = { 0 };
         if (status == 0) status = added_read(item, &token, err);
         if (status == 0)
             status = id_take(t, json_get(item, "id")->valuedouble, entries, &token.id, err);
