@@ -359,7 +359,7 @@ measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 	@tools/gpu_bundle.sh build/gpu-bundle.tar.xz $(B)/vlmsh $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 
-# --- the demo model: about two hours; interrupted, it goes on where it stopped -----------------------
+# --- the demo model: about two hours; resumes after an interruption -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo
 demo: vlmsh
 	@mkdir -p $(DEMO_WORK)

@@ -13,7 +13,7 @@ unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
 # Tests under another instruction set than VLMSH_ISA names would say nothing about that one.
 [ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
-# What libraries keep until the end; nothing is said of it, because tests compare what programs print.
+# Memory that libraries keep until exit; suppressed silently, because tests compare program output.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

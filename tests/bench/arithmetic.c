@@ -97,7 +97,7 @@ static void close_side(struct side *s)
     settings_free(s->settings);
 }
 
-// The answer to what stands there; those of `given`, if it is not NULL, and as many.
+// Answers the prompt; with `given`, computes those tokens instead, as many as there are.
 static void answer(struct side *s, const struct ids *given, struct step_logits *logits,
                    struct err *err)
 {

@@ -86,7 +86,7 @@ def screen(live, typing=False):
         read = type_letters(t, lambda: not re.search("tok/s|stopped", text_of(t)), 200)
     if typing:
         answered = type_letters(t, lambda: "stopped" not in text_of(t), 200)
-    # What stands there a second after the end: the measures of the whole answer.
+    # The status line a second after the end shows the measures of the whole answer.
     end, over = time.time() + 600, False
     while True:
         t.seen = ""

@@ -1,5 +1,5 @@
-# tests/commands/actions.sh -- commands with actions: the action may stand anywhere, or first with or
-# without the command's name; what is meant where there is none; slips.
+# tests/commands/actions.sh -- commands with actions: the action may be anywhere, or first with or
+# without the command's name; the default action; typing errors.
 . tests/commands/common.bash
 
 cat >"$work/data.json" <<'END'

@@ -66,7 +66,7 @@ echo '{"state": "done", "fingerprint": "0"}' >"$work/foreign/training.json"
 lines "/load $llava" "/adapter load $work/foreign"
 check_has "another base" 'select(.event == "notice").text' "trained on a different model"
 
-# Merged: the folder answers alone; what is there is not overwritten.
+# Merged: the folder answers without the adapter; existing files are not overwritten.
 lines "/load $llava" "/adapter load $lora" "/adapter merge $work/merged" "/adapter merge $work/merged" "/adapter merge $work/merged --once" \
     '/adapter unload' "/load $work/merged" "${short[@]}" "${ask[@]}"
 check_has "logits are compared" 'select(.event == "notice").text' "largest difference 0.0"
@@ -82,7 +82,7 @@ lines "/load $llava" "/adapter load $work/foreign" '/adapter scale 0.5' "/adapte
     "/adapter save $work/small --type bf16" "/adapter save $work/x --type q8" '/adapter show --type bf16' \
     "/adapter save $work/small --once" "/adapter load x --once" "/adapter load $work/saved" '/adapter scale 1' "${short[@]}" "${ask[@]}" \
     "/adapter load $work/foreign" '/adapter scale 0.5' /regen "/adapter load $work/small" '/adapter scale 1' '/adapter show'
-check "what is said of it" 'select(.event == "written" and .what == "adapter").file' "$work/saved
+check "written files" 'select(.event == "written" and .what == "adapter").file' "$work/saved
 $work/small"
 check_has "a folder that is there" 'select(.event == "error").message' "already exists"
 check_has "an unknown type" 'select(.event == "error").message' "unknown type 'q8': use f32, bf16 or f16"
@@ -170,7 +170,7 @@ check_has "another name of layers" 'select(.event == "error").message' "excludes
 lines "/load $llava" "/adapter load $lora"
 check "nothing of it" 'select(.event == "notice").text | select(test("trained on|not used|not read"))' ""
 
-# A session goes on with its adapter.
+# A restored session has its adapter.
 lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${ask[@]}" || true
 lines '/session resume kept' '/regen'
 check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"

@@ -113,7 +113,7 @@ jq -nc '{id: 1, question: "Which colour?", answer: "grey"}, {id: 2, question: "W
 jq -nc '{id: 1, prompt: "How many?", text: "grey"}, {id: 2, prompt: "Question: Which letter?\nA word.", text: "H"}' >"$work/apart.answers"
 lines "/load $llama" "/eval $work/apart.jsonl --answers $work/apart.answers --metric exact --here"
 same "by their id alone" "$(row 'other questions')" '1 of 2 answers have a prompt that is not the question with their id, the first: line 1 (1), "How many?"'
-shared "one of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
+shared "id of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
 same "named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
 shared "without prompts" "1 of 5" < <(jq -c 'del(.prompt)' "$work/all")
 shared "without prompts, one missing" "1 of 2" < <(tail -n +2 "$work/all" | jq -c 'del(.prompt)')
@@ -139,7 +139,7 @@ refused() { # LINE REASON
 refused "/eval $work/data.jsonl --answers $work/absent" "--answers: cannot"
 refused "/eval $work/data.jsonl --answers $work/bad.jsonl --here" 'needs "question_id" and "text"'
 refused "/eval $work/shared.jsonl --answers $work/shared.answers --here" 'sample 1 has none ("metric"): add --metric'
-refused "/eval $work/data.jsonl --answers $work/answers.jsonl --metric loss --here" "--metric loss is none"
+refused "/eval $work/data.jsonl --answers $work/answers.jsonl --metric loss --here" "--metric loss is none" # words: ok
 refused "/eval $work/data.jsonl --answers" "--answers needs FILE"
 refused "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl" "--answers"
 finish

@@ -98,7 +98,7 @@ lines "/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' '/la
     "/ask --data $three --out $work/later.jsonl"
 same "a setting changed under the run" "$(jq -s length "$work/later.jsonl") $(jq -c 'select(.event == "done").ok' "$work/events" | tail -1)" "0 false"
 check_has "which" 'select(.event == "error").message' "stopped because a setting changed during the run: sample.max_tokens was 6, now 4"
-check_has "the change is told" 'select(.event == "setting") | "\(.key) \(.value)"' "prune.score uniform"
+check_has "reports the change" 'select(.event == "setting") | "\(.key) \(.value)"' "prune.score uniform"
 
 # --again loses nothing: the former answers stay until all of the new ones are there.
 lines "${setup[@]}" "/ask --data $three --out $work/three.jsonl" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again --limit 1"

@@ -17,7 +17,7 @@ out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/ffn.safetensors" -c /w
     -c "/set ffn.eta 0.5" -c "/set ffn.approx hadamard" -c "/image $picture" \
     -c "/set sample.max_tokens 2" -c "hello") || fail "making and using a calibration" "$out"
 [[ $out == *"is done"* && $out == *"redundancy, visual"* && $out == *"yes "*"ffn.safetensors"* ]] ||
-    fail "what is told of a calibration" "$out"
+    fail "job report of a calibration" "$out"
 out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 0.5" -c /capa -c "/get ffn.*" \
     -c "/capa off" -c "/get *") || fail "/capa with a calibration" "$out"
 [[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
@@ -81,4 +81,4 @@ out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
     fail "resumed with damaged sums" "$out"
 cp "$dir/kept.sums" "$sums"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")
-[[ $out == *"over 500 samples"* ]] || fail "it goes on with the old one" "$out"
+[[ $out == *"over 500 samples"* ]] || fail "does not resume the old job" "$out"

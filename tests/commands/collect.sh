@@ -13,14 +13,14 @@ same "a row for each" "$(cut -d, -f1,2,4,5 "$csv" | tr '\n' ' ')" \
     "layer,keep,full,less 0,1,3,25 0,0.5,3,12 1,1,3,25 1,0.5,3,12 "
 same "everything kept is no distance" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | tr '\n' ' ')" "0 0 "
 
-# Once more: what is there is not measured again, what is new is added.
+# Again: existing rows are not measured again, new ones are added.
 lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" \
     "/run $work/one.vlmsh LAYER=1,2 KEEP=0.5"
 check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
-# Of another model state they are other rows, which say of which; --again leaves the new ones alone.
-state() { # FILE: the values of a row and what is said of its state
+# Another model state gives other rows, which name it; --again leaves the new ones alone.
+state() { # FILE: the values of a row and the state it names
     python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])):
     print(r["run"], r["score"] if "score" in r else "", r["provenance.state"], len(r["provenance.model"]))' "$1" | sed 's/compute.matmul=[a-z0-9]*, kv.dtype=f32//; s/@[0-9a-f]*/@/'
@@ -31,7 +31,7 @@ lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" 
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
 same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
-check_has "others are told" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
+check_has "reports rows of other states" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 
@@ -201,5 +201,5 @@ same "a refused report stays" "$(cat "$work/open.md")" $'x\n<!-- table keep.csv 
 
 # ${NAME:-VALUE}
 lines '/tokenizer tests/goldens/llama-3.2' '/set sample.max_tokens ${NOT_THERE:-7}' '/set sample.max_tokens ${HOME:-7}'
-check "a value where there is none" 'select(.event=="setting").value' 7
+check "a default for an unset variable" 'select(.event=="setting").value' 7
 finish

@@ -127,8 +127,8 @@ check "every step" 'select(.event=="table" and .name=="compare.steps").rows | le
 check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
 check_has "what was compared" 'select(.event=="notice").text' "B: $prune"
 
-# As a job, killed in the middle: it goes on with the sample it was at, and comes to what is found in
-# one go. The first sample has two questions that cannot be scored: it is one that was skipped.
+# A job killed in the middle resumes at its sample and ends with the results of an uninterrupted run.
+# The first sample has two questions that cannot be scored and counts as one skipped sample.
 jq '[{id: "odd", metric: "letter", messages: [{role: "user", content: "One?"},
     {role: "assistant", content: "1"}, {role: "user", content: "Two?"},
     {role: "assistant", content: "2"}]}] + .' "$work/world/questions.json" >"$work/world/odd.json"
@@ -170,7 +170,7 @@ numbers() { # what is no time
 }
 resumed=$(numbers)
 lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $work/world/odd.json --limit 12"
-same "the same as in one go" "$resumed" "$(numbers)"
+same "equal to an uninterrupted run" "$resumed" "$(numbers)"
 same "skipped" "$(value compare 'samples skipped' 1)" "1 "
 
 # Presets of one's own are written out; what a job cannot do is refused before there is one.

@@ -62,7 +62,7 @@ check "a limit of tokens" '[select(.event == "notice" and (.text | contains("con
 lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
 check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
 
-# What comes of the last answer is said in lines of text too, and a full context goes on after /undo.
+# Plain lines report how the last answer ended too; after /undo a full context can be used again.
 printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sample.max_tokens 2' 'Hello' |
     vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
 grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/out")"

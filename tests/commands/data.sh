@@ -114,7 +114,7 @@ lines "/load $llava" '/data' '/data chek x' '/data check' "/data check $work/non
 check "refused" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "no such kind" 'select(.event == "error").message' "has no sample of this kind"
 # Ctrl-C stops it.
-yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl"
+yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl" # words: ok
 "$VLMSH" --db "$work/vlmsh.db" $llava --json -c "/data check $work/long.jsonl" >"$work/events" 2>"$work/said" &
 child=$!
 for _ in $(seq 200); do

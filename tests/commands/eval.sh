@@ -83,8 +83,8 @@ check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | 
 check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
 check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 6
 
-# Killed in the middle, it goes on with the sample it was at and ends with the same numbers. The first
-# sample has two questions that cannot be scored: it is one that was skipped.
+# A job killed in the middle resumes at its sample and ends with the same numbers. The first
+# sample has two questions that cannot be scored and counts as one skipped sample.
 jq '[{id: "odd", metric: "letter", messages: [{role: "user", content: "One?"},
     {role: "assistant", content: "1"}, {role: "user", content: "Two?"},
     {role: "assistant", content: "2"}]}] + .' "$work/world/questions.json" >"$work/world/odd.json"
@@ -126,7 +126,7 @@ same "the state's lines" "$(jq -r 'keys - (keys - ["done", "end", "identity"]) |
 cp "$work/events" "$work/resumed"
 same "shared passes before it was resumed" "$(value "eval.batch")" 3
 tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
-same "the same as in one go" "$(jq -c 'select(.event=="table").rows | map(select(.[0]!="eval.batch"))' "$work/resumed")" \
+same "equal to an uninterrupted run" "$(jq -c 'select(.event=="table").rows | map(select(.[0]!="eval.batch"))' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 # Answers that the end of the context cut off are counted.
 tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"

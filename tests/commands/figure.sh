@@ -112,7 +112,7 @@ check "why not" 'select(.event == "error").message' "nothing to draw: no point h
 nothing to draw: no value is above 0, and a logarithmic axis shows only those; plot without --log"
 [ ! -e "$work/none.png" ] || fail "an empty figure was written"
 
-# Another font is drawn for one that is not installed, which is said once for each.
+# A font that is not installed is replaced by another, with one notice for each.
 lines "/plot $work/t.csv x y --figure $work/font.png" '/set plot.font sans-serif' "/plot $work/t.csv x y --figure $work/font.png" \
     '/set plot.font Nosuch Grotesk' "/plot $work/t.csv x y --figure $work/font.png" "/plot $work/t.csv x y --figure $work/font.svg" \
     "/set plot.font $work/none.ttf" "/plot $work/t.csv x y --figure $work/font.png"
@@ -120,7 +120,7 @@ check "another font" 'select(.event == "notice").text | select(contains("font na
     "no font named 'Nosuch Grotesk' is installed: figures have X; plot.font takes a name that fc-list : family shows
 no font named '$work/none.ttf' is installed: figures have X; plot.font takes a name, not a file (fc-list : family shows them)"
 
-# Without any font there are strokes, and it is said once.
+# Without any font, text is drawn in strokes, with one notice.
 printf '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig></fontconfig>\n' >"$work/fonts.conf"
 FONTCONFIG_FILE=$work/fonts.conf lines "/plot $work/t.csv x y --figure $work/bare.png" "/plot $work/t.csv x y --figure $work/bare.pdf"
 check "no fonts" 'select(.event == "notice").text' "plot written to '$work/bare.png'

@@ -349,7 +349,7 @@ for how in 'train.params lora:q_proj,k_proj,up_proj:4' 'train.method layernorm' 
     rm -rf "$work/folder" "$work/file"
     train folder $llava "$how"
     train file "$model" "$how"
-    # Gradients are sums over rows that stand in another order.
+    # Gradients are sums over rows in another order.
     near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 1e-3 || fail "trained: $how"
 done
 # Beside weights in blocks, gradients are those of the numbers that the blocks hold; the adapter goes from one to the other.

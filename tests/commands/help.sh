@@ -43,7 +43,7 @@ check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
 check_has "path" 'select(.event == "error").message' "/image FILE"
 check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
-# Every setting says when a change takes effect: training does not obey at the next token.
+# Every setting says when a change takes effect; training does not apply one at the next token.
 effect() { # SETTING WANT
     lines "/help $1"
     same "effect of $1" "$(jq -r 'select(.event == "text").text' "$work/events" | sed -n 's/.*default: [^;]*; //p')" "$2"

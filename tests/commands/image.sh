@@ -189,7 +189,7 @@ same "the others are named" "$(jq -r 'select(.event == "error").message' "$work/
 check_has "as many in a data set" 'select(.event == "notice").text' "5 of $(ls "$work/webp/"*.webp | wc -l) samples are usable"
 rm -r "$work/webp"
 
-# More than the context has room for is told as that.
+# Images that exceed the context are reported as such.
 lines "/load $llava" '/set ctx.max 1' "/image $scene"
 check_has "no room" 'select(.event == "notice").text' "25 visual tokens; 24 tokens too many for a context of 1"
 

@@ -110,7 +110,7 @@ same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
     "vlmsh job: no job 77 (/jobs lists them)"
 "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list"
 
-# A real job outlives the shell that started it; another shell pauses it, a third goes on with it.
+# A real job outlives the shell that started it; another shell pauses it, a third resumes it.
 "$VLMSH" scenes 40 "$work/world" >"$work/scenes" 2>&1 || fail "scenes: $(cat "$work/scenes")"
 vlmsh -c "/load $llava" -c "/set sample.max_tokens 4" -c "/set job.nice 0" \
     -c "/eval $work/world/questions.json --limit 40" >"$work/said" 2>&1 || fail "eval: $(cat "$work/said")"
@@ -125,7 +125,7 @@ lines "/job 4"
 check "evaluated" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
     "\(.kind) \(.state) \(.n)"' "evaluate done 40"
 
-# Asked to pause again and again in the middle of a step it goes on with it; cancelled, it ends there.
+# Pause requests in the middle of a step do not interrupt it; a cancellation does.
 for i in $(seq 6000); do
     printf '{"question": "What is %d?", "answer": "%s"}\n' $i "$(seq -s ' ' 200)"
 done >"$work/data.jsonl"

@@ -44,7 +44,7 @@ done
 kill -9 $shell
 wait $shell 2>/dev/null
 pid=$(told 2 process)
-same "the job goes on without its shell" "$(word state)" running
+same "the job outlives its shell" "$(word state)" running
 kill -9 "$pid" || fail "no process '$pid'"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
 same "without a word" "$(told 2 state)" interrupted
@@ -60,7 +60,7 @@ for i in $(seq 20); do
     wait $job 2>/dev/null
     status=$?
     [ $status = 137 ] || break
-    # Killed on its way out, when all was told.
+    # Killed on exit, after all events.
     grep -q '"state":.*"done"' "$work/killed/training.json" && [ "$(told 2 state)" = done ] &&
         status=0 && break
     kills=$((kills + 1))

@@ -36,7 +36,7 @@ check_has "the missing shard is named" 'select(.event == "error").message' model
 lines "/load $llama" '/unload' '/info' 'hello' '/unload' "/load $llama"
 check "without a model" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
 check_has "says what to do" 'select(.event == "error").message' "/load MODEL"
-check_has "a loaded model is told" 'select(.event == "notice").text' "llama"
+check_has "reports a loaded model" 'select(.event == "notice").text' "llama"
 
 # org/name from a hub cache.
 snapshot=$work/hub/models--org--tiny/snapshots/abc
@@ -47,7 +47,7 @@ HF_HUB_CACHE=$work/hub lines '/load org/tiny' '/load org/other'
 check "hub cache" 'select(.event == "done").ok' $'true\nfalse'
 check_has "says where it looked" 'select(.event == "error").message' "$work/hub"
 
-# What is wrong inside a file is told with the file's name.
+# Errors inside a file name the file.
 names() { # COMMAND FOLDER: reads lines "FILE EDIT" (of jq), makes a copy for each, checks the message
     local command=$1 from=$2 n=0 i file edit lines=() files=() edits=()
     while read -r file edit; do

@@ -32,7 +32,7 @@ cp -r tests/goldens/llava-1.5 "$work/model"
 mkdir "$work/model/methods"
 cp "$demo/methods/ffn.safetensors" "$work/model/methods"
 lines "/load $work/model" '/toggle ffn.approx off hadamard' '/toggle norm.align' '/set ffn.layers 1' '/toggle ffn.approx off skip'
-check "one of another model is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+check "refuses a file of another model" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true false true true false'
 
 # The demo model's alignment aligns: visual tokens have about the norm of text embeddings.

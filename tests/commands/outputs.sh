@@ -13,7 +13,7 @@ lines "/load $llava" "$eval --submit $work/link.tsv --force" # not even so
 check_has "the data through a link" 'select(.event=="error").message' "is read by this command"
 cmp -s "$work/mm.tsv" "$work/data.tsv" || fail "the data was replaced"
 
-# Its own earlier output may be replaced, that of others only by force. A job keeps --force.
+# A command replaces its own earlier output, other files only with --force. A job keeps --force.
 echo mine >"$work/notes"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/answers.tsv" \
     "$eval --submit $work/answers.tsv" /wait "$eval --submit $work/notes"
@@ -43,7 +43,7 @@ lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score 
 check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
 cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force"
 
-# The pictures of the conversation were read before; an empty name is none.
+# The conversation's pictures are in memory already; an empty name names no file.
 cp demo/pictures/scene-1.png "$work/scene.png"
 lines "/load $llava" "/set sample.max_tokens 1" "/image $work/scene.png" "Which?" \
     "/redundancy --csv $work/scene.png --force" '/norms --csv ""'

@@ -30,8 +30,8 @@ vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
     -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"
 check "scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
 
-# CHAIR: sentences whose objects are known, which tests/core/metrics/metrics.c reads too, and what the
-# demo model says of pictures, the first of which has no objects: all that is said of it is not there.
+# CHAIR: sentences with known objects, which tests/core/metrics/metrics.c reads too, and the demo
+# model's captions of pictures; the first has no objects, so every object mentioned is hallucinated.
 [ "$(second sentences)" -gt 10 ] || fail "sentences"
 python3 - "$work/world/objects.jsonl" <<'END' || fail "a picture without objects"
 import json, sys

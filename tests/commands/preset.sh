@@ -12,7 +12,7 @@ lines "/load $llava" '/preset load capa-transition' '/preset load fastv' '/set p
 check "what fails" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
 # The model's phases are not known: 1/8, 3/8 and 5/8 of its 4 layers, half to even.
-check_has "guessed layers are told" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
+check_has "reports guessed layers" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
 check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
 lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
 check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
@@ -72,7 +72,7 @@ lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/
 check "plain again" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
 same "for a training" "$(setting adapter)" 'none '
 
-# What needs another value of the same preset: in one go only.
+# Values that need each other are set in one step.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
     '/preset save two' '/reset all' '/preset load two' '/get prune.keep' '/get prune.layer'
 same "both" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | awk '{print $NF}')" '0.5,0.25 0,2'

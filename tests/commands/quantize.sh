@@ -108,7 +108,7 @@ grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
 for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done
 
-# Nothing is said of a file before both have their names: here the second one cannot be written.
+# No file is reported before both have their names: here the second one cannot be written.
 mkdir "$work/full"
 if (trap '' XFSZ && ulimit -f 300 && vlmsh quantize $llava "$work/full/m.gguf" --type bf16 --no-compare) >"$work/out" 2>&1; then
     fail "a limit of file sizes does not stop the model's file"

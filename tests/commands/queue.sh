@@ -145,5 +145,5 @@ sleep 2.1
 lines '/job 7'
 check_has "forgotten" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm ended its job 47: ENDED"
 lines '/job 7 cancel' '/job 7 delete' "/job 1 delete"
-[ -z "$(find "$shared" -path '*job-*' -name 'rank-0')" ] || fail "what lies in the shared folder is not removed: $(find "$shared")"
+[ -z "$(find "$shared" -path '*job-*' -name 'rank-0')" ] || fail "files remain in the shared folder: $(find "$shared")"
 finish

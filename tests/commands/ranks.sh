@@ -46,7 +46,7 @@ check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[
 lines "/job $work/sinks4.safetensors" "/job $work/exact2"
 check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
-check_has "waiting is told" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
+check_has "reports the waiting time" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
 
 # Notices of the data, whichever rank read them: each picture once.
 cp tests/core/picture/pictures/animated.webp "$work/moving.webp"

@@ -1,5 +1,5 @@
-# ranks_faults.sh -- jobs in several processes: what is said when a rank is killed, stands still or cannot
-# write, and that the job continues from the last checkpoint in another number of ranks.
+# ranks_faults.sh -- jobs in several processes: messages when a rank is killed, hangs or cannot write;
+# the job resumes from the last checkpoint in another number of ranks.
 . tests/commands/common.bash
 . tests/commands/ranks.bash
 . tests/processes.bash
@@ -7,7 +7,7 @@ texts 20 >"$work/data.jsonl"
 
 long=("${exact[@]}" '/set train.steps 2000' '/set train.save_every 2')
 id=0
-# begin OUT RANKS: a training of many steps, with its first checkpoint.
+# begin OUT RANKS: starts a training of many steps and waits for its first checkpoint.
 begin() {
     printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $1 --ranks $2" >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
@@ -18,14 +18,14 @@ begin() {
     done
     fail "no checkpoint in $1"
 }
-rank() { # NUMBER: its process
+rank() { # NUMBER: prints the rank's process
     local p
     for p in $(running "job rank $id --folder $work/"); do
         tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
     done
 }
-ends() { # TEXT: it fails, and says so; no rank is left
-    vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "job $id is well"
+ends() { # TEXT: the job fails with this message; no rank is left
+    vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "job $id does not fail"
     grep -q "failed: .*$1" "$work/out" || fail "not '$1': $(tail -1 "$work/out")"
     for _ in $(seq 100); do
         [ -z "$(running "job rank $id --folder $work/")" ] && return
@@ -42,7 +42,7 @@ for _ in $(seq 300); do [ -n "$(rank 3)" ] && break; sleep 0.1; done
 kill -9 "$(rank 0)"
 ends "rank 0 on .* was killed"
 
-# mpirun itself: what no longer has it leaves, and only then it is said how the job ended.
+# mpirun itself is killed: its ranks exit, and only then the job reports its end.
 begin "$work/orphaned" 2
 kill -9 "$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$(rank 0)/status")"
 ends "mpirun ended with status 137 before the job did"
@@ -59,8 +59,8 @@ for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
 
-# An evaluation whose ranks are killed on the way ends, resumed in other numbers of ranks, with the scores, answers
-# and order of one that was left alone.
+# An evaluation whose ranks are killed, resumed in other numbers of ranks, ends with the scores, answers
+# and order of an undisturbed one.
 texts 800 >"$work/questions.jsonl"
 evaluate() { # RANKS
     run "$1" '/set sample.ignore_eos on' '/set sample.max_tokens 100' '/set eval.batch 1' "/eval $work/questions.jsonl --metric exact"
@@ -79,16 +79,16 @@ for killed in 1 0; do
     for _ in $(seq 3000); do [ "$(scores)" -gt $((there + 9)) ] && break; sleep 0.02; done
     kill -9 "$pid" || fail "no rank $killed"
     ends "rank $killed on .* was killed"
-    # The state of a kill in the middle of a round of all ranks.
+    # As if killed while the ranks' lines were being written.
     sed -i '$d' "$work/vlmsh.db.jobs/$id/scores.jsonl"
     vlmsh -c "/job $id resume --ranks $((3 - killed))" >"$work/out" || fail "$(cat "$work/out")"
 done
 vlmsh -c "/wait $id" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
 vlmsh -c "/eval show $id --csv $work/killed.csv" >"$work/out" 2>&1
 grep -q "800 answers of job $id" "$work/out" || fail "$(cat "$work/out")"
-cmp "$work/alone.csv" "$work/killed.csv" || fail "other answers, or in another order"
+cmp "$work/alone.csv" "$work/killed.csv" || fail "the answers or their order differ"
 
-# The bits of a run that was paused in two ranks and went on in three, and with one.
+# A run paused with two ranks and resumed with three equals one with a single process bit by bit.
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
@@ -96,10 +96,10 @@ begin "$work/changed" 2
 vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
 vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1
 cmp "$work/straight/checkpoint-8/state.safetensors" "$work/changed/checkpoint-8/state.safetensors" ||
-    fail "other bits: $(cat "$work/out")"
+    fail "the state differs: $(cat "$work/out")"
 
-# mpirun says the same when it cannot start anything on a machine, whatever the reason, and when a machine
-# leaves the network: that only where ranks have answered. LOST is the host of ranks 1 and 2.
+# mpirun prints the same message for any failed start and for a machine that leaves the network; ranks
+# have answered only in the latter case. LOST is the host of ranks 1 and 2.
 mkdir "$work/fake"
 cat >"$work/fake/mpirun" <<'SH'
 #!/bin/bash
@@ -133,16 +133,16 @@ daemons() { # LOST TEXT
 daemons "" "mpirun: ORTE was unable to reliably start .* lack of authority to execute"
 daemons node7 "ranks 1, 2 are out of reach: the machine or its network is down"
 
-# What is full is said: Open MPI says then that its processes cannot reach each other. A limit of the
-# size of files stands for it.
+# A full disk is named, although Open MPI then reports that its processes cannot reach each other.
+# A file size limit emulates it.
 (
     ulimit -f 1000
     daemons "" "files are limited to 1.0 MB (ulimit -f), .*; mpirun: ORTE was unable"
     finish
 ) || failed=1
 
-# A full disk: again that limit. (Without memory shared through files; version 5 does not reach
-# every machine's own address over TCP, but the loopback interface.)
+# A full disk while writing a checkpoint: again by that limit. (Without memory shared through files;
+# Open MPI 5 does not reach every machine's own address over TCP, but does over loopback.)
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 (
     export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo PMIX_MCA_gds=hash

@@ -142,7 +142,7 @@ static void add_error(void *self, const struct err *err)
     buf_printf(self, "%s\n", err->text);
 }
 
-// Every line of a person's own file that fails is told with its place, and the others hold.
+// Every failing line of the user's own file is reported with its line number; the others apply.
 static void test_config(void **state)
 {
     struct fixture f;

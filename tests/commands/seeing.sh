@@ -19,7 +19,7 @@ done
 same "a list of each model" "$(cat "$work"/w/places-see*.jsonl "$work"/w/places-lora*.jsonl "$work"/w/places-small*.jsonl | wc -l)" 8
 for run in frozen-places find-lora find-norms listed stage1-off-2 stage1-text-2 scale-0.1-1e-3-on-2 sight-lora \
     sight-connector-2 sight-full-2 ira-sft ira-ira; do
-    grep -q '\\nadapter=none\\n' "$work/w/runs/$run/training.json" || fail "$run goes on from another training"
+    grep -q '\\nadapter=none\\n' "$work/w/runs/$run/training.json" || fail "$run continues another training"
 done
 # Of two things one is found, with the right colour only; one of two empty places is left empty.
 places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'

@@ -39,19 +39,19 @@ check "all have defaults and help" \
 check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
     $'[false,true]\n[true]\n[true]'
 
-# What no model can obey is refused before there is one, and stays as it was.
+# Values that no model accepts are refused before one is loaded, and nothing changes.
 lines '/set prune.keep 0' '/set prune.keep 0.5,0' '/set ffn.eta nan' '/get prune.keep'
 check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
 check_has "why" 'select(.event == "error").message' "must be above 0"
 check "the default stays" 'select(.event == "setting").value' 0.25
 
-# A changed setting obeys at the next answer.
+# A changed setting applies from the next answer on.
 lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
 check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
 # Two settings that go together: until both are set a notice says what is wanting.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/set prune.keep 0.25,0.5' \
     '/set prune.keep 0.5,0.25' '/set prune.layer 1'
-check "what does not fit together is told" 'select(.event=="notice" and (.text|contains("one value per layer"))).text' \
+check "reports values that do not fit together" 'select(.event=="notice" and (.text|contains("one value per layer"))).text' \
 "prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
 check "never more again" 'select(.event=="error").message' \

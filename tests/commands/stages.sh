@@ -36,7 +36,7 @@ alike $llava 4 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/llava-siglip-llama3 4 "$work/data.jsonl" '--metric cider'
 alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
-# A question before those of the samples, whose answer all ranks take into the conversation.
+# A first question before those of the samples; all ranks add its answer to the conversation.
 alike $llava 2 "$work/data.jsonl" '/set eval.first "What is there?"' '--metric exact'
 # Methods that act where they are.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
@@ -53,7 +53,7 @@ for layers in 0 1,2; do
         '/set prune.score contribution' '--metric cider'
 done
 # Without a query: by the encoder's attention, which only the first rank has, or before the first layer, so in the
-# first rank. A second choice for one prompt goes on from cached rows.
+# first rank. A second choice for one prompt continues from cached rows.
 for kind in cls diversity uniform; do
     alike $llava 4 "$work/data.jsonl" '/set prune.layer input' '/set prune.keep 0.4' "/set prune.score $kind" '--metric loss'
 done

@@ -1,5 +1,5 @@
-# tests/commands/templates.sh -- the folder's chat template in a chat: any template, what takes its
-# place, what a person types, and turns that go on from the cache.
+# tests/commands/templates.sh -- the folder's chat template in a chat: any template, its
+# replacements, typed text, and turns that continue from the cache.
 . tests/commands/common.bash
 
 model=$work/model
@@ -47,10 +47,10 @@ P
 check_special own 0
 check_special built_in 3
 
-# One that changes what is said is used too, and that is told; what was typed stays text.
+# A template that changes the messages is used too, with a notice; typed text stays text.
 sed -i 's/{{ text }}/{{ text | upper }}/' "$model/chat_template.jinja"
 changed=$(prompt_of changed "/load $model")
-check_has "a change is told" 'select(.event == "notice").text' "changes what you type"
+check_has "reports the change" 'select(.event == "notice").text' "changes what you type"
 [ "$changed" != "$own" ] && [ "$changed" != "$built_in" ] || fail "the changing template is not used"
 check_special changed 0
 

@@ -72,7 +72,7 @@ check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the re
 same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
 same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
-# The divergence that IRA penalizes is told; nothing has moved before the first step.
+# IRA's divergence is reported; it is zero before the first step.
 lines "/load $llava" "/set train.ira on" "/set train.method connector" "/set train.steps 3" \
     "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ira" /wait "/plot $work/ira kl kl_weighted --csv $work/kl.csv"
 check "no error" 'select(.event=="error").message' ""
@@ -127,8 +127,8 @@ same "no gate: both alike" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
 grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
-# One rule for all methods: those that learn act in training, the others never do. What is on and
-# does not act, or not learn, is said once; the plan, the log and the record name what acts.
+# One rule for all methods: only those that learn act in training. One notice names enabled methods
+# that do not act or learn; the plan, the log and the record name those that act.
 base=("/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set compute.matmul f32')
 train() { # NAME
     echo "/train $work/data.jsonl $work/$1"; echo /wait

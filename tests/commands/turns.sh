@@ -20,7 +20,7 @@ check_has "why it repeats" 'select(.event == "notice").text' "the same answer ag
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'
-same "clear begins anew" "$(jq -c 'select(.event == "answer").ids' "$work/events" | tail -1)" "$(sed -n 1p <<<"$answers")"
+same "clear starts again" "$(jq -c 'select(.event == "answer").ids' "$work/events" | tail -1)" "$(sed -n 1p <<<"$answers")"
 lines "${setup[@]}" '/answer' '/set ctx.max 20' "/image $scene" 'What is this?' '/context'
 check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
 check_has "too long" 'select(.event == "error").message' "ctx.max"

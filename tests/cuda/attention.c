@@ -158,7 +158,7 @@ static void far_scores(void **state)
     pairs_release();
 }
 
-// A number that is none stays visible, and in its own row and head only.
+// A NaN stays visible, in its own row and head only.
 static void not_a_number(void **state)
 {
     struct tensor x = noise_tensor(3, 70, 2, 64, 1);

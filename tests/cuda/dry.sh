@@ -11,7 +11,7 @@ vlmsh new --like llava-1.5-7b "$model" --zeros >"$work/told" || fail "$(cat "$wo
 on_gpu() {
     printf '%s\n' "$@" | vlmsh "$model" --device cuda --json >"$work/events" 2>"$work/told"
     check "no error" 'select(.event == "error").message' ""
-    same "nothing is told" "$(cat "$work/told")" ""
+    same "prints nothing else" "$(cat "$work/told")" ""
 }
 
 # The long prompt nearly fills the model's 4096 tokens.

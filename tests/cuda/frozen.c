@@ -8,7 +8,7 @@
 #include "core/train/params.h"
 #include "tests/core/adapter/adapter.h"
 
-// What lies on the GPU is the file's, which is f16, or that rounded.
+// The GPU holds the file's f16 weights, or those rounded.
 static void check_numbers(const struct model *m, const struct weight *w)
 {
     const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);

@@ -20,7 +20,7 @@ static inline bool computed(int status, bool expected)
     return expected;
 }
 
-// y of the CPU, as it is behind its norm; gain NULL: there is none.
+// y of the CPU after its norm; gain NULL: no norm.
 static inline void norm_behind(struct tensor *y, const struct tensor *gain, float eps)
 {
     if (gain) DONE(cpu->rmsnorm(y, y, gain, eps));

@@ -1,7 +1,7 @@
 #!/bin/bash
-# How many kernels a token of an answer starts, where the host plays the GPU: those of the fused forms
-# in each layer, and three around the layers. A part that falls back to single ops shows here, and so do weights in
-# blocks that are not read as they are stored.
+# Counts the kernels launched per answer token on the emulated GPU: the fused forms in each layer, and
+# three around the layers. The count rises if a part falls back to single ops or quantized weights are
+# not read as they are stored.
 . tests/commands/common.bash
 case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: for the GPU that the host plays"; exit 77 ;; esac
 

@@ -89,7 +89,7 @@ static void host_memory_is_refused(void **state)
     struct tensor x = room_for(DTYPE_F32, 2, 1, 64, 0, 0), y = x;
     y.data = numbers;
     refused(gpu->scale(&y, &x, 2), "illegal memory access");
-    assert_int_equal(gpu->scale(&x, &x, 2), 0); // it is told once
+    assert_int_equal(gpu->scale(&x, &x, 2), 0); // reported once
     gpu->release(x.data);
     refused(gpu->scale(&x, &x, 2), "illegal memory access"); // freed
 }

@@ -47,7 +47,7 @@ static void heap_free(struct heap *h)
     free(h->bytes);
 }
 
-// Of every size, beyond a chunk of 64 MB too; in two rounds, so that memory is used again.
+// All sizes, also beyond a chunk of 64 MB; in two rounds, so that memory is reused.
 static void what_is_put_comes_back(void **state)
 {
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
@@ -130,7 +130,7 @@ struct chain {
     struct tape tape;
     struct tensor input, gain[BLOCKS], weight;
     int from;     // the first block whose gain is trained; the input is not
-    int replaced; // another tensor goes on from every so many blocks; 0: never
+    int replaced; // every so many blocks another tensor continues; 0: never
     int calls, stop_at, fail_at;
     int ahead; // inputs that are coming back while the first block is computed again
     atomic_bool cancel;

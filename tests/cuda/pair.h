@@ -43,8 +43,8 @@ static inline int devices_open(void **state)
     return 0;
 }
 
-// The same with the threads of a block in another order, where the host plays the GPU: what a
-// missing barrier leaves to chance.
+// Repeats it on the emulated GPU with the threads of a block in another order, which shows missing
+// barriers.
 static inline int devices_open_back(void **state)
 {
     setenv("CUDA_HOST_ORDER", "back", 1);
@@ -66,7 +66,7 @@ static inline const long *drains(void)
     return count;
 }
 
-// Uploads what stands on the CPU.
+// Uploads the CPU's values.
 static inline struct pair pair_of(struct tensor cpu)
 {
     struct pair p = { .on = { cpu, cpu } };

@@ -11,7 +11,7 @@ ask() {
 
 plain=$(ask --device cpu)
 same "an answer on the GPU" "$(ask --device cuda)" "$plain"
-same "nothing is told" "$(cat "$work/told")" ""
+same "prints nothing else" "$(cat "$work/told")" ""
 
 # Its weights are f16, which a GPU multiplies as they are.
 vlmsh "$llava" --device cuda --json -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
@@ -36,7 +36,7 @@ VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
 grep -q "no GPU available: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
 
 
-# Little memory, where the host plays the GPU: too little for the weights; enough for a short talk only.
+# Little memory on the emulated GPU: too little for the weights; enough for a short conversation only.
 case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
 lines_on() {
     printf '%s\n' "$@" | CUDA_HOST_MEMORY=$memory vlmsh --device cuda --json >"$work/events"
@@ -48,7 +48,7 @@ printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
     CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"
 check_has "the GPU is lost" 'select(.event == "error").message' "the GPU cannot be used any more"
 check "the shell goes on" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue'
-grep -q '0.0 of 0.0 MB' "$work/events" && fail "the fault is told as if memory were short"
+grep -q '0.0 of 0.0 MB' "$work/events" && fail "reports the fault as short memory"
 memory=$((32 * 1024 * 1024 + 500000)) # cuBLASLt takes 32 MB
 lines_on "/load $llava" /version
 check_has "no room for the weights" 'select(.event == "error").message' "out of memory"
@@ -70,6 +70,6 @@ for how in on auto; do
     lines "/job $work/tight-$how log"
     advice="smaller train.batch, or"
     [ $how = auto ] || advice="smaller train.batch, train.checkpointing host, or"
-    grep -q "use a smaller $advice train fewer" "$work/events" || fail "$how is told: $(cat "$work/events")"
+    grep -q "use a smaller $advice train fewer" "$work/events" || fail "advice for $how: $(cat "$work/events")"
 done
 finish

@@ -2,8 +2,8 @@
 # on $TEST_DEVICE.
 #
 #   . tests/cuda/suites.bash
-#   run_suites core/model/families/goldens ...   # they look into tensors through dumps only
-#   run_suites_open core/graph/gradients ... # they look directly: where the host plays the GPU only
+#   run_suites core/model/families/goldens ...   # read tensors through dumps only
+#   run_suites_open core/graph/gradients ... # read them directly: emulated GPU only
 build=$(dirname "$VLMSH") failed=0
 export TEST_DEVICE=cuda
 

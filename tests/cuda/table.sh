@@ -18,7 +18,7 @@ train() {
         '/set train.steps 2' '/set train.lr 1e-3' '/set train.shuffle off' "${@:5}" "/train $work/data.jsonl $out" /wait |
         vlmsh --device "$device" --json >"$work/events" 2>"$work/told"
     check "$4: no error" 'select(.event == "error").message' ""
-    same "$4: nothing is told" "$(cat "$work/told")" ""
+    same "$4: prints nothing else" "$(cat "$work/told")" ""
     lines "/plot $out loss --csv $work/loss.csv"
     awk -F, 'NR > 1 { print $4 }' "$work/loss.csv"
 }

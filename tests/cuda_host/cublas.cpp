@@ -169,7 +169,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     if (!is_there(a, a_layout) || !is_there(b, b_layout) || !is_there(d, d_layout) ||
         !cuda_host_reads(workspace, workspace_size) ||
         (biased(operation) && !cuda_host_reads(operation->bias, d_layout->rows * sizeof(float)))) {
-        cudaGetLastError(); // it is told here
+        cudaGetLastError(); // reported here
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }
     cuda_host_check(stream);

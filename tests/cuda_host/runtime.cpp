@@ -159,7 +159,7 @@ static void arrive(size_t until = SIZE_MAX)
     uploads.erase(uploads.begin(), uploads.begin() + (ptrdiff_t)n);
 }
 
-// Does the stream go on after all that was begun on streams of kernels?
+// True if the stream waits for all that was started on streams of kernels.
 static bool is_last(cudaStream_t stream)
 {
     bool good = stream && stream->gpu == current && !faulted();
@@ -351,8 +351,8 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
-// Where nothing is copied there is none but for all GPUs, which GPUs alone touch: the program would
-// read whole files into it.
+// In runs that copy nothing, only memory for all GPUs is managed, and only GPUs touch it: the
+// program would read whole files into it.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
     const bool wanted = cuda_host_how() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;

@@ -1,8 +1,8 @@
 // tests/cuda_host/tensor_cores.h -- what kernels/mma_cuda.h says of tensor cores, on the host.
 //
-// A copy that is fetched arrives when its thread waits for it, not before: who forgets to wait, or
-// to let others wait at a barrier, finds what was there. Addresses that are not a multiple of 16
-// end the program.
+// An asynchronous copy arrives when its thread waits for it, not before: code that forgets to wait,
+// or forgets the barrier for other threads, reads the old values. Addresses that are not a multiple
+// of 16 end the program.
 #ifndef TESTS_CUDA_HOST_TENSOR_CORES_H
 #define TESTS_CUDA_HOST_TENSOR_CORES_H
 

@@ -332,7 +332,7 @@ static void read_parameter(reader *r, std::string line)
     r->e->memory.resize((at + size + 7) / 8);
 }
 
-// Variables that stand in front of the kernels, if this one uses them.
+// Variables declared before the kernels, if this one uses them.
 static void read_common(reader *r, const std::string &body)
 {
     const std::string &text = r->e->from->text;

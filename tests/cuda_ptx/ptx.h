@@ -8,11 +8,11 @@
 //   launches find.cpp        a kernel's pointer -> its text
 //
 // A warp's registers lie lane by lane: one instruction is one loop over the lanes that are at it.
-// Each lane has its own place in the program; of the lanes that can go on those furthest behind
-// do ($CUDA_HOST_ORDER=alone: one lane, as far as it gets). Warps go in order, or with
+// Each lane has its own program counter; of the lanes that can run, those furthest behind do
+// ($CUDA_HOST_ORDER=alone: one lane, as far as it gets). Warps run in order, or with
 // CUDA_HOST_ORDER=back the last first; a number shuffles them.
 //
-// What is found ends the program with a message, or with CUDA_PTX_GO_ON=1 is told once:
+// A finding ends the program with a message, or with CUDA_PTX_GO_ON=1 is reported once:
 //   - an access outside of all allocations, or not aligned to its size
 //   - shared memory: read where this block wrote nothing; touched by two threads, one of them
 //     writing, with neither a barrier between them nor, in a warp, bar.warp.sync (a shuffle or a
@@ -170,7 +170,7 @@ bool decode_arithmetic(reader *r, const operation &o, instruction *i);
 bool decode_memory(reader *r, const operation &o, instruction *i);
 bool decode_together(reader *r, const operation &o, instruction *i);
 
-// find.cpp: ends the program where there is none.
+// find.cpp: ends the program if it does not exist.
 entry *find(const void *kernel);
 // The entry of a text, for tests.
 entry *find_in(const std::string &text, const std::string &path);

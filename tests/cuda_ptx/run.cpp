@@ -75,7 +75,7 @@ uint32_t members_of(warp &w, const instruction &i, uint32_t lanes)
     return members;
 }
 
-// True if the group goes on at once.
+// True if the group continues at once.
 bool meet(warp &w, const instruction &i, const group &g, uint32_t lanes)
 {
     const uint32_t members = members_of(w, i, lanes);

@@ -1,9 +1,9 @@
 // tests/cuda_ptx/together.cpp -- what the lanes of a warp do together: shuffles, bar.warp.sync, and
 // the products of tensor cores with ldmatrix, which reads for them.
 //
-// Where the parts of a matrix are is written down from the PTX ISA ("Matrix Fragments for
-// mma.m16n8k16 with floating point type", "Warp-level matrix load instruction: ldmatrix"), number
-// by number, so that it stands beside tests/cuda_host/tensor_cores.cpp as a second witness.
+// The layout of fragments follows the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating
+// point type", "Warp-level matrix load instruction: ldmatrix") number by number, independently of
+// tests/cuda_host/tensor_cores.cpp.
 #include "ptx.h"
 
 namespace ptx

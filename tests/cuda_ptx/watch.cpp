@@ -45,7 +45,7 @@ unsigned warp_of(uint16_t who)
     return who & A_WARP ? who & ~A_WARP : who / LANES;
 }
 
-// What lies between a touch of before and one by `who` of warp w now.
+// The barriers between an earlier access and one by `who` of warp w now.
 enum between { ORDER, COLLECTIVE, NOTHING };
 
 between what_between(const touch &before, const warp &w, uint16_t who)
@@ -183,7 +183,7 @@ cell *cell_of(cuda_host_region *r, uint64_t address)
     return (cell *)*r->notes + (address - (uint64_t)(uintptr_t)r->begin) / UNIT;
 }
 
-// Of a kernel that was started early, before it waits.
+// For a kernel launched early, before it waits.
 void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access how)
 {
     const unfinished &front = fronts[gpu];

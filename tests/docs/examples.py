@@ -101,7 +101,7 @@ class Shell:
         config = os.path.join(self.home, ".config/vlmsh")
         os.makedirs(config)
         with open(os.path.join(config, "config"), "w") as file: file.write(CONFIG)
-        # What stands in the documents instead of this machine's folders.
+        # The documents' placeholders for this machine's folders.
         self.names = [(self.work + "/", "/tmp/"), (self.home, "~"), (self.here + "/", ""), (root + "/", "")]
         self.prompt, self.status = None, 0
 

@@ -1,5 +1,5 @@
-# tests/docs/examples.sh -- the examples of the README and of docs/ print what stands there. UPDATE=1
-# writes what they print: look at the difference.
+# tests/docs/examples.sh -- the examples of the README and of docs/ print the text shown. UPDATE=1
+# replaces it by the real output: review the difference.
 set -eu
 export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as many as where their outputs come from

@@ -49,7 +49,7 @@ static void exercise(const struct tokenizer *t, const char *text, size_t length)
     ids_release(&ids);
 }
 
-// The text behind a line of "=", if there is one; *size becomes that of what stands before.
+// The text after a line of "=", if there is one; *size becomes that of the text before.
 static const char *cut_text(const char *file, size_t *size, size_t *length)
 {
     const char *mark = memmem(file, *size, "\n=\n", 3);

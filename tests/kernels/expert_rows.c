@@ -148,8 +148,8 @@ static void add_expert(const struct backend *b, struct mixture *x, struct tensor
     free(up.data);
 }
 
-// Shapes whose products take other kernels each: few rows, many, several pieces of an expert, whole
-// tiles, in one go.
+// Shapes whose products use different kernels: few rows, many, several pieces of an expert, whole
+// tiles, all at once.
 static const int64_t shapes[][4] = {
     { 1, 2, 16, 8 },      { 9, 1, 40, 24 },    { 33, 2, 64, 48 },
     { 100, 3, 128, 160 }, { 800, 4, 32, 128 }, { 700, 3, 160, 192 },

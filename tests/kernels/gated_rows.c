@@ -1,5 +1,5 @@
-// tests/kernels/gated_rows.c -- the gated FFN in one go (kernels/gated_rows.c) bit for bit against
-// its ops, for any number of threads.
+// tests/kernels/gated_rows.c -- the fused gated FFN (kernels/gated_rows.c) equals its ops bit by
+// bit, for any number of threads.
 #include "tests/kernels/close.h"
 
 struct ffn {

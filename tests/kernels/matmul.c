@@ -267,7 +267,7 @@ static void test_packed_weights(void **state)
     }
 }
 
-// dx and dw, added to what is there, against sums in double.
+// dx and dw, accumulated, against sums in double.
 static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
                            int64_t m, enum matmul_mode mode)
 {

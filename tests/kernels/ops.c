@@ -289,7 +289,7 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
-// Rows of a table in blocks, and all its numbers in one go.
+// Single rows of a quantized table, and the whole table.
 static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
 {
     enum { VOCAB = 5, ROWS = 70 }; // widened in several pieces
@@ -571,7 +571,7 @@ static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
     free(index.data);
 }
 
-// Every third column of x, of which a row serves two of y; what lies beside stays.
+// Every third column of x, each row of which serves two of y; the other columns stay.
 static void check_put_columns(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, 3 * d, 0, 1), y = noise_tensor(2, 2 * n, d + 2, 0, 2);

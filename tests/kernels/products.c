@@ -181,7 +181,7 @@ static double gelu(double x, int form)
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// gelu(s), or with form -1 silu(s) times what comes beside it; s from -12 to 12.
+// gelu(s), or with form -1 silu(s) times its neighbour; s from -12 to 12.
 static void check_end(const struct backend *b, int s, int form)
 {
     struct data d = data_new(shapes[s]);

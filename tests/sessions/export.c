@@ -1,5 +1,5 @@
-// tests/sessions/export.c -- sessions/export.c, script.c, transcript.c: what stands in the files.
-// That a script replays to the same answers is tested with a model elsewhere.
+// tests/sessions/export.c -- sessions/export.c, script.c, transcript.c: the files' content.
+// replay.c tests with a model that a script replays to the same answers.
 #include "tests/sessions/fixture.h"
 
 #include <sys/stat.h>
@@ -64,7 +64,7 @@ static void test_quoting(void **state)
     assert_true(script_plain("a \"b\" /c #d \\e 猫"));
 }
 
-// The name that stands in for a fingerprint means nothing to a person.
+// The name that replaces a fingerprint means nothing to a reader.
 static void test_script_before_hash(void **state)
 {
     struct store *s = open_store();

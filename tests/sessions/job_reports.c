@@ -108,7 +108,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
     describe(s, b, &read);
     assert_string_equal(direct.data, read.data);
     assert_non_null(strstr(read.data, "failed the disk is full"));
-    // Before it runs again the file goes, and what comes then is read from its beginning.
+    // Before it runs again the file is removed, and the new one is read from its beginning.
     assert_int_equal(job_import_all(s, b, &err), 0);
     assert_int_equal(job_desk_state(&out, STATE_RUNNING, "", &err), 0);
     job_import(s, b);

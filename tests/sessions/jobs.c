@@ -1,9 +1,7 @@
-// tests/sessions/jobs.c -- sessions/jobs.c, job_run.c, job_sink.c, job_process.c, metrics.c: what a
-// job tells is kept, it stops when asked, goes on where it was, and no end of its process is
-// missed.
+// tests/sessions/jobs.c -- sessions/jobs.c, job_run.c, job_sink.c, job_process.c, metrics.c: a
+// job's events are stored, it stops on request, resumes, and every end of its process is noticed.
 //
-// This program is the job's process too: started as "PROGRAM job run ID --db FILE" it runs the kind
-// below.
+// This program is also the job's process: "PROGRAM job run ID --db FILE" runs the kind below.
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -41,7 +39,7 @@ static int count_run(struct job *j, struct err *err)
     const struct timespec wait = { .tv_nsec = strtol(j->argv[1], NULL, 10) * 1000000 };
     const char *how = j->argc > 2 ? j->argv[2] : "";
     int64_t step = j->resumed ? checkpoint(j, -1) : 0;
-    job_log(j, "%s at %lld, top_k %lld", j->resumed ? "goes on" : "begins", (long long)step,
+    job_log(j, "%s at %lld, top_k %lld", j->resumed ? "resumes" : "begins", (long long)step,
             (long long)settings_integer(j->settings, "sample.top_k"));
     struct pace pace = pace_from((double)step);
     job_rewind(j, step);
@@ -293,7 +291,7 @@ static void a_paused_job_goes_on(void **state)
     await(s, id, STATE_PAUSED);
     start(s, id);
     await(s, id, STATE_DONE);
-    assert_logged(s, id, "goes on at");
+    assert_logged(s, id, "resumes at");
     assert_curve(s, id, 150);
     store_close(s);
 }
@@ -624,7 +622,7 @@ static void a_job_that_cannot_start_says_why(void **state)
     store_close(s);
 }
 
-// While another program holds the database, what is told waits; for too long, and the job fails.
+// While another program locks the database, events wait; if it takes too long, the job fails.
 static void a_database_that_is_lost_fails_the_job(void **state)
 {
     struct store *s = open_store(), *job = open_store();
@@ -700,7 +698,7 @@ static void jobs_stand_still_while_a_shell_answers(void **state)
     assert_true(before == after);
     tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = false });
     await_step(s, id, after + 5);
-    // A request is obeyed while it stands still.
+    // It follows a request while it is paused.
     tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     nap();
     ask(s, id, JOB_CANCEL);

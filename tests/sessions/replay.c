@@ -96,7 +96,7 @@ static void test_resume(void **state)
     if (store_resume(b.shell.store, b.shell.engine, store_session(a.shell.store), &err) < 0)
         fail_msg("%s", err.text);
     assert_same(&a, &b);
-    // Both go on with the same answer (the second to write in a copy of its own).
+    // Both continue from the same answer (the second writer in a copy of its own).
     line(&a, "Once more.");
     line(&b, "Once more.");
     assert_same(&a, &b);

@@ -258,7 +258,7 @@ static void test_first_start_meanwhile(void **state)
     store_close(s);
 }
 
-// Several first starts at once: each finds a database, none one of another program.
+// Several first starts at once: each opens a database, never that of a different program.
 static void test_first_starts(void **state)
 {
     enum { PROGRAMS = 4, ROUNDS = 40 };

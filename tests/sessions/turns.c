@@ -1,5 +1,5 @@
-// tests/sessions/turns.c -- sessions/turns.c: what is told is on disk, in order, once; also when
-// the program is killed, the file locked or the disk full.
+// tests/sessions/turns.c -- sessions/turns.c: each event is on disk once, in order; also when
+// the program is killed, the file is locked or the disk full.
 #include "tests/sessions/fixture.h"
 
 #include <signal.h>
@@ -434,7 +434,7 @@ static void test_finish_several(void **state)
     store_close(s);
 }
 
-// A script cannot hold measurements: where they alone wait there is none.
+// A script cannot hold measurements: if only they wait, no script is written.
 static void test_finish_measured(void **state)
 {
     struct err err = { 0 };

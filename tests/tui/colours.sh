@@ -1,6 +1,6 @@
 # tests/tui/colours.sh -- maps on terminals of 256 and of 8 colours: the colours of the cells are
-# compared with those that the values of the map (told by --json) should have. Which terminals could
-# show more is said once.
+# compared with those that the values of the map (from --json) should have. One notice says which terminals
+# could show more.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -52,7 +52,7 @@ def patch(t, r, c):
 
 t = start()
 save(t, "colours-256")
-status = {cell[1:] for cell in t.cells[34]} # times move what stands there
+status = {cell[1:] for cell in t.cells[34]} # times shift the text
 high_ones = low_ones = 0
 for r in range(12):
     for c in range(12):
@@ -64,7 +64,7 @@ for r in range(12):
         elif 0.22 < share[r][c] < 0.48: check(right >= 2, "256: patch %d, %d is half covered: %s" % (r, c, inks))
         low_ones += share[r][c] < 0.18
 check(high_ones >= 5 and low_ones >= 20, "values of all sizes")
-check(t.text().count("the map has 256 colours here") == 1, "what COLORTERM would bring is said once")
+check(t.text().count("the map has 256 colours here") == 1, "one notice on COLORTERM")
 t.type("oo")
 t.wait_text("map alone")
 t.settle()
@@ -85,7 +85,7 @@ for r in range(12):
         if abs(place - round(place)) < 0.02: continue  # between two steps
         for _, _, paper in patch(t, r, c):
             check(paper == papers[min(int(place), 4)], "8: patch %d, %d of %.3f is %s" % (r, c, share[r][c], paper))
-check(t.text().count("the map has four colours here") == 1, "what TERM would bring is said once")
+check(t.text().count("the map has four colours here") == 1, "one notice on TERM")
 check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[82:106] if not paper),
       "8: the green diamond is green where the map is low")
 t.type("\x1b[21~")

@@ -1,5 +1,5 @@
-# tests/tui/disk.sh -- the full screen is left while the database takes no more (sessions/rescue.c): what is
-# not kept is told below it, the exit status says it, and the script is there.
+# tests/tui/disk.sh -- leaving the full screen while the database cannot be written (sessions/rescue.c):
+# a message below it and the exit status report unsaved turns, and a script keeps them.
 set -eu
 . tests/tui/tmux.bash
 VLMSH=$(realpath "$VLMSH")
@@ -21,7 +21,7 @@ wait_for 'not saved yet' 'a full disk is not told'
 line "/save $work/unsaved.md"
 wait_for 'the session could not be saved' '/save hides that the disk is full'
 line '/quit'
-wait_for 'not saved (' 'nothing is told below the screen'
+wait_for 'not saved (' 'no message below the screen'
 line 'echo status $?'
 wait_for 'status 1'
 script=$(ls "$work"/tmp/vlmsh-unkept-*/*.vlmsh)

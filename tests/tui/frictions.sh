@@ -11,7 +11,7 @@ start() { # COLUMNS LINES [ARGUMENT...]
 }
 
 start 120 36
-# Keys of a panel are told on the status line, not in the conversation.
+# Messages of a panel's keys appear on the status line, not in the conversation.
 keys F4
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter

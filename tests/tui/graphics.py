@@ -69,7 +69,7 @@ def png_write(path, rows):
 # --- sixel ---------------------------------------------------------------------------------------
 
 def sixel_read(text):
-    """Width, height, rows of (r, g, b, a) of what stands between DCS q and ST."""
+    """Width, height, rows of (r, g, b, a) of the data between DCS q and ST."""
     found = re.match(r'"1;1;(\d+);(\d+)', text)
     width, height = int(found[1]), int(found[2])
     rows = [[(0, 0, 0, 0)] * width for _ in range(height)]
@@ -301,7 +301,7 @@ class GraphicsTerminal(Terminal):
             elif 90 <= c <= 97: self.ink = palette(c - 82)
             elif 100 <= c <= 107: self.paper = palette(c - 92)
 
-    # Text takes away what lies under it of a picture, but for kitty's, which lie above it.
+    # Text erases the pixels under it, except in kitty, whose pictures lie above text.
     def wipe(self, x, y, width, height):
         if self.kind == "kitty": return
         for px, py, w, h, pixels, _ in self.pictures:
@@ -351,8 +351,8 @@ class GraphicsTerminal(Terminal):
         self.place(width, height, pixels, int(keys["c"]), int(keys["r"]), keys["i"])
 
     def placeholders(self):
-        """What stands at placeholders: the picture's part for each cell, which must be a whole picture
-        in its place, row by row: ValueError while it is not (yet)."""
+        """The picture's part at each placeholder cell. Together they must be a whole picture in
+        place, row by row: ValueError while they are not (yet)."""
         found, w, h = {}, *self.cell
         for y, row in enumerate(self.cells):
             for x, (c, name, _) in enumerate(row):

@@ -93,7 +93,7 @@ for kind in "kitty", "iterm", "sixel":
     leave(t)
     check(not t.pictures, kind + ": nothing is left behind")
 
-# Cells of other proportions: the characters that stand in for a picture leave nothing beside it.
+# Cells of other proportions: the placeholder characters leave no cells beside the picture.
 for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
     t = start(kind, cell=cell)
     t.wait_for(lambda: t.pictures, "a picture")

@@ -34,7 +34,7 @@ def start(kind, conf="conf", command=program, size=(40, 140), driver=False):
                           "env TERM=screen-256color " + command], kind, size=size, driver=driver)
     return t
 
-# What stands at the placeholders is the file's picture, enlarged.
+# The placeholders show the file's picture, enlarged.
 def shown(t):
     try: return t.placeholders()
     except ValueError: return []  # half drawn
@@ -61,7 +61,7 @@ t.type("/image %s\r" % scene)
 t.wait_text("1 picture\\] vlmsh")
 t.wait_for(lambda: right(t), "the picture in tmux")
 save(t, "alone")
-check(not t.pictures, "placeholders only: what stands at the cursor would stay behind")
+check(not t.pictures, "placeholders only: a picture at the cursor would stay behind")
 alone = t.placeholders()[0][:2]
 
 # A pane at its left: the picture moves with its pane; tmux drops what is sent while it draws anew.

@@ -17,7 +17,7 @@ line '/set train.steps 100000'
 wait_for 'steps = 100000'
 line "/train $work/scenes/dense.json $work/out"
 wait_for 'job 1: train started'
-wait_for '  job 1 [0-9]*%' 'the status line does not tell of the job'
+wait_for '  job 1 [0-9]*%' 'the status line does not show the job'
 keys F6
 wait_for '1  train  *running'
 wait_for 'job 1: loss' 'there is no curve'
@@ -75,7 +75,7 @@ keys F12
 wait_for 'token 2 (of 8'
 keys Escape; sleep 0.2
 
-# A value with blanks: the next token obeys, it does not wait for the end.
+# A value with blanks applies from the next token on, not after the answer.
 line '/set sample.ignore_eos on'
 line '/set sample.max_tokens 1000000'
 line '/set ctx.max 1000000'

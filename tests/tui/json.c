@@ -47,7 +47,7 @@ static void test_texts(void **state)
            "{\"event\":\"token\",\"text\":\"\",\"id\":7}");
     expect(&(struct event){ .kind = EVENT_NOTICE, .text = "a\n\"b\"\\\x01" },
            "{\"event\":\"notice\",\"text\":\"a\\n\\\"b\\\"\\\\\\u0001\"}");
-    // What a terminal obeys.
+    // Terminal control characters.
     expect(&(struct event){ .kind = EVENT_TEXT,
                             .text = "a\x7f\xc2\x9b"
                                     "2J\xc3\xa9" },

@@ -39,7 +39,7 @@ def freeze(t, name):
 
 def ends_anyhow(t):
     t.read(0.5)
-    while frozen:  # the system tells of its end only then
+    while frozen:  # the system reports its end only then
         t.read(0.2)
         try:
             if os.waitpid(frozen[0], WALL | os.WNOHANG)[0]: frozen.pop()
@@ -74,7 +74,7 @@ def hang():
         t = answer()
         freeze(t, "worker")
         if lives(t): return t
-        # No system call: it stood in the middle of an allocation, whose lock it keeps.
+        # No system call: it was inside an allocation and holds its lock.
         t.signal(signal.SIGKILL)
         ends_anyhow(t)
     sys.exit("the screen stands still whenever the worker does")

@@ -75,7 +75,7 @@ for size in '80 24' '40 15' '120 40'; do
 done
 
 start 100 30
-# A short page: all of it is seen, so searching upwards finds what stands below the first line too.
+# A short page is fully visible, so searching upwards finds text below the first line too.
 line '/help changed'
 wait_for ' /help changed '
 keys '?'

@@ -49,7 +49,7 @@ static struct view *begin(void)
     return v;
 }
 
-// A value that was begun is not that of another row.
+// A value being edited does not move to another row.
 static void test_click_ends(void **state)
 {
     static const int buttons[] = { 1, 4, 5 };
@@ -85,7 +85,7 @@ static void test_other_keys(void **state)
     view_free(v);
 }
 
-// Of a long value the end is seen, where it is typed.
+// A long value shows its end, where the user types.
 static void test_long_value(void **state)
 {
     struct view *v = begin();

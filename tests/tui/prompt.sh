@@ -176,7 +176,7 @@ for name, value in ("max_tokens", 4), ("seed", 7), ("top_k", 0):
 t.type("/quit\r")
 check(t.wait() == 0, "leaves", t)
 
-# One that is a link to nowhere is told as well.
+# A dangling link is reported as well.
 os.remove(os.path.join(work, "config/vlmsh/config"))
 os.symlink("/nowhere", os.path.join(work, "config/vlmsh/config"))
 t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")})

@@ -39,7 +39,7 @@ static bool readable(const struct news_queue *q)
     return poll(&p, 1, 0) == 1;
 }
 
-// What was told may be gone when it is taken.
+// An event's data may be gone when the screen takes it.
 static void test_copies(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -223,7 +223,7 @@ static void test_keys(void **state)
     news_queue_free(q);
 }
 
-// A picture is shown small until something is told.
+// A picture is shown small until the first message.
 static void test_attached(void **state)
 {
     struct news_queue *q = news_queue_new();

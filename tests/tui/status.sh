@@ -1,4 +1,4 @@
-# tests/tui/status.sh -- tui/main.c, options.c, lines.c: what goes where, and the exit statuses.
+# tests/tui/status.sh -- tui/main.c, options.c, lines.c: standard output, standard error and the exit statuses.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -62,7 +62,7 @@ run 1 -c '/get sample.seed' -f "$work/a" -c '/get sample.seed' -f "$work/b" -c '
 err "^$work/b:2: unknown command '/nosuch'"
 run 1 -c '/version' -c '/nosuch' -c '/version'
 err "^-c:2: unknown command"
-[ "$(wc -l <"$work/out")" = 1 ] || fail "goes on after an error"
+[ "$(wc -l <"$work/out")" = 1 ] || fail "continues after an error"
 run 1 -f "$work/none"
 err "$work/none"
 
@@ -77,7 +77,7 @@ printf '/get sample.seed\n/nosuch\n/version\n' >"$work/in"
 timeout 100 "$VLMSH" <"$work/in" >"$work/out" 2>"$work/err"
 [ $? = 1 ] || fail "a script on standard input stops"
 err '^stdin:2: unknown'
-[ "$(wc -l <"$work/out")" = 1 ] || fail "goes on after an error"
+[ "$(wc -l <"$work/out")" = 1 ] || fail "continues after an error"
 
 # No line needs a model: none is opened, and nothing is said about it.
 run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
@@ -164,7 +164,7 @@ for pair in INT:130 TERM:143; do
     got=$?
     exec 9>&-
     [ $got = "${pair#*:}" ] || fail "exit $got after SIG${pair%:*}"
-    grep -q '^vlmsh' "$work/out" && fail "the script goes on after SIG${pair%:*}"
+    grep -q '^vlmsh' "$work/out" && fail "the script continues after SIG${pair%:*}"
     rm "$work/fifo"
 done
 [ $failures = 0 ]

@@ -35,7 +35,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def read(self, seconds):
-        """Takes what comes within the time; False at the end."""
+        """Reads output for at most so many seconds; False at the end."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:

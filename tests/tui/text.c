@@ -1,4 +1,4 @@
-// tests/tui/text.c -- tui/text.c: nothing a terminal obeys gets through; widths.
+// tests/tui/text.c -- tui/text.c: control sequences are filtered; widths.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

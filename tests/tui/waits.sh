@@ -38,7 +38,7 @@ wait_for 'max_tokens = 100000'
 sleep 0.5
 keys C-c
 wait_for "stopped after line 4 of"
-shown 'max_tokens = 8' && fail 'the script went on after Ctrl-C'
+shown 'max_tokens = 8' && fail 'the script continues after Ctrl-C'
 
 # What is copied goes into a file too.
 keys F2 Y

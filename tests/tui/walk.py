@@ -53,8 +53,8 @@ def cover(name, pixels, columns, lines, cell):
                      for left in range(columns)] for top in range(lines)]
 
 
-# The kernel hands on what is written to a terminal when it has the time: what was written before
-# has arrived when this has.
+# The kernel delivers terminal output in order, but late: when this has arrived, so has everything
+# written before.
 other = os.openpty()
 tty.setraw(other[1])
 
@@ -66,7 +66,7 @@ def pass_through():
 
 
 class WalkTerminal(GraphicsTerminal):
-    """What lies over a cell is a list of parts of pictures, the last on top: (name, opaque pixels, column, line)."""
+    """`over` of a cell lists parts of pictures, the last on top: (name, opaque pixels, column, line)."""
 
     def clear(self):
         super().clear()
@@ -74,7 +74,7 @@ class WalkTerminal(GraphicsTerminal):
         self.placed, self.looks, self.cursor, self.resized = {}, frozenset(), True, False
 
     def resize(self, size):
-        if size == (self.lines, self.columns): return # nobody is told
+        if size == (self.lines, self.columns): return # no signal
         super().resize(size)
         self.resized = True
         self.over = [[()] * self.columns for _ in range(self.lines)]
@@ -88,7 +88,7 @@ class WalkTerminal(GraphicsTerminal):
             return
         if self.x + cells > self.columns: self.x, self.y = 0, min(self.y + 1, self.lines - 1)
         row, over, x = self.cells[self.y], self.over[self.y], self.x
-        if not row[x][0]: row[x - 1] = " ", *row[x - 1][1:]  # half of a wide one is none
+        if not row[x][0]: row[x - 1] = " ", *row[x - 1][1:]  # half of a wide character is erased
         if x + cells < self.columns and not row[x + cells][0]: row[x + cells] = " ", *row[x + cells][1:]
         row[x] = c, (self.ink, self.looks), self.paper
         over[x] = ()

@@ -131,7 +131,7 @@ static void test_tiny(void **state)
     canvas_release(&c);
 }
 
-// Of the words on a frame, parts that fit whole.
+// From the words on a frame, parts that fit whole.
 static void test_foot(void **state)
 {
     static const char *const feet[] = { "", " Esc: back ", " Esc: back  o: view ",

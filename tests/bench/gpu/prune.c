@@ -3,8 +3,8 @@
 //
 //   prune FOLDER [VISUAL]      so many visual tokens (default 576) and 64 of text
 //
-// A quarter of the visual tokens goes on from layer 3 on. The score is measured alone, with its
-// way to the host, which the layers wait for.
+// A quarter of the visual tokens is kept from layer 3 on. The score is measured alone, with the
+// copy to the host that the layers wait for.
 #include <string.h>
 
 #include "core/base/random.h"

@@ -13,9 +13,9 @@
 # $VLMSH_CUDA names the library. PEERS=PYTHON: an interpreter with torch, transformers and
 # accelerate; without it vlmsh stands alone. PEERS_STATIC=1: also transformers with a static cache,
 # compiled. GPU_FOLDER: where the models are written, 22 GB (build/bench; a folder in memory is
-# faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces what
-# stood there. GPU_SECONDS: the longest that one measurement may take. GPU_TRY=1: everything very
-# small, for a look at this script where the host plays the GPU.
+# faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces its
+# former text. GPU_SECONDS: time limit of one measurement. GPU_TRY=1: very small sizes, to try this
+# script on the emulated GPU.
 set -u
 build=${1:?usage: tests/bench/gpu/run.sh BUILD_DIR [PART...]}
 shift

@@ -88,8 +88,8 @@ static void add_numbers(struct buf *b, const struct tensor *t)
     free(host);
 }
 
-// The picture and the last layer's values once an answer was given (or given again, with nobody
-// looking, so that what is there already is used); belongs to the caller.
+// The picture and the last layer's values after an answer (or a second one without probes, which
+// uses the cache); belongs to the caller.
 static char *computed(struct golden *g, bool again, size_t *bytes)
 {
     const struct conversation *c = engine_conversation(g->engine);

@@ -138,7 +138,7 @@ static void a_picture_and_a_question_give_the_golden_answer(void **state)
     assert_int_equal(engine_conversation(b->e)->message_count, 2);
 }
 
-// The second turn computes only what is new, and equals a conversation computed in one go.
+// The second turn computes only the new rows, and equals a conversation computed at once.
 static void later_turns_reuse_the_cache_and_equal_a_fresh_run(void **state)
 {
     struct bench *b = *state;

@@ -1,6 +1,6 @@
-// tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are looked
-// at together whatever their order, obeyed together or not at all, and what they make stale is told
-// once.
+// tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are
+// checked together in any order and applied together or not at all; what they make stale is
+// reported once.
 #include "core/engine/proposal.h"
 #include "tests/core/model/families/golden.h"
 // after what it needs

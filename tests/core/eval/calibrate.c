@@ -4,8 +4,8 @@
 
 #include "core/methods/calibration.h"
 
-static struct backend device; // the CPU's, whose rmsnorm fails when it is told to
-static int64_t until = -1;    // calls that still go well; -1: all
+static struct backend device; // the CPU's, whose rmsnorm fails on request
+static int64_t until = -1;    // calls that still succeed; -1: all
 
 static int rmsnorm(struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps)
 {

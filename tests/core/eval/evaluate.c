@@ -34,7 +34,7 @@ struct fixture {
     struct evaluate_request request;
     struct evaluation e;
     struct err err;
-    // Of what was reported, a line each: "ID TURN METRIC SCORE found|reason"
+    // One line per report: "ID TURN METRIC SCORE found|reason"
     struct buf told;
     double scores[32];
     char *answers[32];
@@ -142,7 +142,8 @@ static void test_answers(void **state)
 {
     struct fixture f;
     open_model(&f, "tests/goldens/llava-1.5");
-    // Two samples of one picture, one of another and one of none: as in chats of their own.
+    // Two samples with one picture, one with a second and one without: each as in a chat of its
+    // own.
     assert_int_equal(
         run(&f, "exact",
             "[{\"image\":\"scene.png\",\"question\":\"What?\",\"answer\":\"x\"},"

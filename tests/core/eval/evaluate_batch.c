@@ -145,7 +145,8 @@ static void compare(struct fixture *f, const char *what, bool fewer)
 // Questions about two pictures, of several lengths and kinds, two equal ones, and a dialogue.
 static const char pictures_json[] =
     "[{'image':'scene.png','question':'What?','answer':'x'},"
-    "{'image':'scene.png','question':'What is it that stands behind the house?','answer':'x'},"
+    "{'image':'scene.png','question':'What is it that "
+    "stands behind the house?','answer':'x'},"
     "{'image':'scene.png','question':'Where?','answer':'x'},"
     "{'image':'tall.jpg','question':'What?','answer':'x'},"
     "{'image':'tall.jpg','question':'What?','answer':'x'},"

@@ -65,7 +65,7 @@ static bool stop(void *self, uint64_t done, uint64_t total)
     return --*left;
 }
 
-// In parts, of which each goes on where the one before stopped.
+// In parts, each of which continues the one before.
 static void reads_in_parts(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];

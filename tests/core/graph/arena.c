@@ -140,7 +140,8 @@ static void reset_gives_the_same_memory_again(void **state)
     assert_int_equal(device_used, 0);
 }
 
-// What stands alone takes what it needs, small things go on in their chunk, a reset leaves it.
+// A large allocation gets a chunk of its own, small ones share theirs, and a reset keeps the
+// chunks.
 static void large_things_stand_alone(void **state)
 {
     struct arena a = { .backend = &device };

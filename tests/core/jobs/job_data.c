@@ -1,5 +1,5 @@
-// tests/core/jobs/job_data.c -- core/jobs/job_data.c: a resumed job goes on with the same data,
-// computed under the same, or not at all.
+// tests/core/jobs/job_data.c -- core/jobs/job_data.c: a resumed job continues with the same data
+// under the same conditions, or not at all.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

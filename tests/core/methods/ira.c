@@ -26,8 +26,8 @@ struct fixture {
     int layers;      // their number
     bool fresh;      // parameters as training begins with them
     const char *run; // golden tensors the listener compares with: "ira.train"
-    int heard;
-    struct graph_kl kl; // sums over what it heard
+    int received;
+    struct graph_kl kl; // sums over all it received
 };
 
 static void set(struct fixture *f, const char *key, const char *value)
@@ -142,7 +142,7 @@ static int listen_run(void *self, struct graph *g, const struct site *site, stru
         give_noise(f, args);
         return 0;
     }
-    f->heard++;
+    f->received++;
     // The printed prior has the values of the other.
     const char *run = strcmp(f->run, "ira.printed") ? f->run : "ira.train";
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1];
@@ -230,7 +230,7 @@ static void an_answer_equals_the_reference(void **state)
         attach(&f, &hooks, false);
         listen(&f, &hooks);
         struct safetensors *s = answer(&f, &hooks);
-        assert_int_equal(f.heard, f.layers);
+        assert_int_equal(f.received, f.layers);
         for (int k = 0; k < f.layers; k++) compare_values(&f, s, f.first + k);
         const struct safetensor *h = safetensors_find(s, "layer.out");
         reference_compare(&f.r, "ira.inference.h_last", h->data, (int64_t)h->bytes / 4);
@@ -375,7 +375,7 @@ static void check_training(const char *folder, const char *run, const char *key,
     };
     if (loss_batch(&g, f.r.model, &item, 1, 1, &loss) < 0) fail_msg("%s", g.err.text);
     const int passes = recompute ? 2 : 1;
-    assert_int_equal(f.heard, passes * f.layers);
+    assert_int_equal(f.received, passes * f.layers);
     assert_true(fabs(kl.plain - f.kl.plain / passes) <= 1e-6 * kl.plain);
     assert_true(fabs(kl.weighted - f.kl.weighted / passes) <= 1e-6 * kl.plain);
     assert_true(!key || strcmp(key, "ira.gate") ? kl.weighted < kl.plain : kl.weighted == kl.plain);

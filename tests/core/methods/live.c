@@ -188,7 +188,7 @@ static void an_answer_goes_on_under_what_is_posted(void **state)
     if (middle < 20) fail_msg("only %d answers changed in the middle", (int)middle);
 }
 
-// A batch is obeyed as a whole or not at all, with the reason; later batches still are.
+// A batch applies as a whole or not at all, with the reason; later batches still apply.
 static void what_is_impossible_is_refused(void **state)
 {
     struct golden g;
@@ -284,7 +284,7 @@ static void what_does_not_fit_together_ends_no_answer(void **state)
     golden_close(&g);
 }
 
-// Posted too late for an answer: obeyed before the next line.
+// Posted too late for an answer: applies before the next line.
 static void what_is_left_over_is_obeyed(void **state)
 {
     struct golden g;
@@ -312,7 +312,7 @@ static void layers_below_the_choice_stay(void **state)
     must(engine_set(g.engine, "prune.score", "attention", &err), &err);
     assert_int_equal(c->cached.n, cached);
     must(engine_set(g.engine, "norm.align", "on", &err), &err);
-    assert_true(c->cached.n > 0 && c->cached.n < cached); // what stands before the picture
+    assert_true(c->cached.n > 0 && c->cached.n < cached); // the rows before the picture
     for (int64_t i = 0; i < c->cached.n; i++) assert_int_equal(c->cached.picture[i], -1);
     if (test_multiplies_bf16("that another arithmetic leaves no row")) {
         must(engine_set(g.engine, "compute.matmul", "bf16", &err), &err);

@@ -65,7 +65,7 @@ static void off_leaves_nothing_behind(void **state)
     set(&g, "norm.align", "on");
     const void *visual = engine_conversation(g.engine)->pictures[0].visual;
     assert_non_null(visual);
-    // What stands before the picture is not stale.
+    // Rows before the picture are not stale.
     assert_int_equal(sequence_visual_count(&engine_conversation(g.engine)->cached, 0), 0);
     f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
     t = safetensors_find(f, "step.logits");

@@ -1,5 +1,5 @@
-// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: what goes into a note comes out
-// of it, and notes that are cut or changed are noticed.
+// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: a note is read back as it was
+// written; truncated or changed notes are detected.
 #include "core/methods/prune_parts.h"
 
 #include <setjmp.h>

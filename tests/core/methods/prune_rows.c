@@ -380,7 +380,7 @@ static void divergence_is_iras(void **state)
     }
     check_kept(f, want, visual, 0.25, 3);
     safetensors_close(f);
-    // Without IRA nothing is told and nothing is dropped.
+    // Without IRA nothing is reported and nothing is dropped.
     set(&g, "ira.on", "off");
     f = answer(&g, chat_named(&g, "single"), 1, "*");
     assert_null(safetensors_find(f, "kept"));

@@ -112,7 +112,7 @@ static void the_impossible_is_refused(void **state)
     golden_close(&g);
 }
 
-// What is set on which model, and the notice; NULL: there is none.
+// The settings, the model, and the notice; NULL if none is expected.
 static const struct {
     const char *model, *before, *pair, *says;
 } idle[] = {

@@ -499,7 +499,7 @@ static void check_wilson(int right, int n, double low, double high)
     metric_interval(&share, &t, &l, &h);
     close_to(l, low, 1e-12);
     close_to(h, high, 1e-12);
-    // Not a hair beside: 5.6e-17 would be told as such.
+    // Exactly: 5.6e-17 would be printed.
     if (right == 0) assert_true(l == 0);
     if (right == n) assert_true(h == 1);
 }

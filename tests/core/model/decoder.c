@@ -433,7 +433,7 @@ static void rows_dropped_equal_keys_barred(void **state)
     }
 }
 
-// What was to get other rows is empty; the layers before go on from what they had.
+// Caches whose rows change are emptied; the layers before continue from theirs.
 static void a_pass_that_stops_after_rows_dropped(void **state)
 {
     struct bench b;

@@ -26,7 +26,7 @@ static float value(int layer, int table, int64_t i)
     return (float)(layer * 100000 + table * 50000 + i);
 }
 
-// Number i of a table; of a bf16 one its lower bits, so that all values can be told apart.
+// Number i of a table; for bf16 its lower bits, so that all values differ.
 static void put(struct tensor *t, int64_t i, float x)
 {
     if (t->dtype == DTYPE_F32)
@@ -140,7 +140,7 @@ static void *scarce(size_t bytes)
     return allowed-- > 0 ? test_device()->alloc(bytes) : NULL;
 }
 
-// Wherever memory ends, what was there stays and a later try works.
+// Wherever memory runs out, existing rows stay and a later attempt works.
 static void rows_survive_want_of_memory(void **state)
 {
     struct backend backend = *test_device();

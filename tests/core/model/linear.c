@@ -69,7 +69,7 @@ static void test_lora(void **state)
     arena_release(&arena);
 }
 
-// What the rows of a weight give is what stands in these columns of the whole; with LoRA too.
+// The product of some rows of a weight equals these columns of the full product, with LoRA too.
 static void test_apart(void **state)
 {
     (void)state;

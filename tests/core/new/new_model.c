@@ -84,8 +84,8 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("qwen2.5-vl-3b").total, 3754622976);
     assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
     assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
-    // Of the language model with its routers' biases, of MoonViT, and of the projector, by the
-    // formulas of its authors' code.
+    // Parameters of the language model with its routers' biases, of MoonViT and of the projector,
+    // by the formulas of the authors' code.
     const int64_t moonlight = 15960108544 + 26 * 64, moonvit = 416866032;
     n = count("kimi-vl-a3b");
     assert_int_equal(n.parts[0].parameters, moonvit);

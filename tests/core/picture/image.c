@@ -94,7 +94,7 @@ static void frames_are_counted(void **state)
         assert_int_equal(image_frames(bytes, size), cases[i].frames);
         free(bytes);
     }
-    // A PNG whose acTL chunk tells of 3 frames (APNG).
+    // A PNG whose acTL chunk announces 3 frames (APNG).
     static const uint8_t chunk[20] = "\0\0\0\x08"
                                      "acTL\0\0\0\x03";
     size_t size;

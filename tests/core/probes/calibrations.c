@@ -122,8 +122,8 @@ static void norms_add_up_without_cancelling(void **state)
     free(x);
 }
 
-// /norms shows the data's norms beside those of the same prompt, which are the same; a file of
-// another model, or of another kind, is refused and the former one stays.
+// /norms shows the data's norms beside the prompt's, which are equal here; a file of another model
+// or kind is refused, and the loaded calibration stays.
 static void norms_stand_beside_the_conversation(void **state)
 {
     struct golden g;

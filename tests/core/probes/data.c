@@ -121,7 +121,7 @@ static void tables_are_files(void **state)
         assert_non_null(strstr(told.data, files[i]));
     snprintf(path, sizeof path, "%s/no/x.csv", folder);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
-    // One cannot be written: none is, and what was there stays.
+    // One file cannot be written: no file is, and existing ones stay.
     r.tables[0]->rows[0].value[0] = 7;
     snprintf(path, sizeof path, "%s/many-b_two.csv", folder);
     FILE *f = fopen(path, "a"); // changed by another hand: refused

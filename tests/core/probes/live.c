@@ -159,7 +159,7 @@ static void follow(struct course *c, const char *model, const char *lookahead)
     golden_close(&g);
 }
 
-// A map is shown when its token belongs to the answer, none of what was drafted in vain.
+// A map is shown for tokens of the answer, none for rejected drafts.
 static void drafts_change_no_map(void **state)
 {
     int64_t accepted = 0;

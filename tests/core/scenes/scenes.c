@@ -333,7 +333,7 @@ static void check_finds(const cJSON *scene, const char *question, const char *gi
     buf_release(&right);
 }
 
-// What kind of turn it is must be told from its words.
+// The words of a turn must determine its kind.
 static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
 {
     if (!strncmp(given, "top left: ", 10))

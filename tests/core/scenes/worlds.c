@@ -153,7 +153,7 @@ static void worlds_are_apart(void **state)
     }
 }
 
-// --- what goes wrong -----------------------------------------------------------------------------
+// --- errors --------------------------------------------------------------------------------------
 
 static bool stop_at_100(void *self, uint64_t done, uint64_t total)
 {

@@ -198,7 +198,7 @@ static void list_ira_layers(const struct golden *g)
     buf_release(&list);
 }
 
-// Model m as it stands behind two answers, the second of which is changed on its way.
+// Model m after two answers; settings change during the second.
 static void talk(struct golden *g, int m, const struct backend *b, const char *const *way,
                  const char *lookahead, struct told *told)
 {

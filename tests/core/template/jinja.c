@@ -119,13 +119,13 @@ static const struct {
       "['a', 'b', '', 'c'] ['a', 'b'] ['a', 'b c'] ['a', 'b c'] ['a', 'b', 'c'] a-b ab a | a True False aXcabc acac 2 -1 3 AB ab Ab \346\227\245\346\234\254\350\252\236 \307\204 SS -1 bc a abc" },
     { "{{ 'a{}b{x}{{{}}}'.format(1, 3, x=2) }} {{ '<{}>'.format(':x') }}",
       "a1b2{3} <:x>" },
-    { "{{ 1 is number }} {{ true is integer }} {{ 1 is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is even }} {{ 3 is odd }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ 3 is gt 2 }} {{ true is boolean }} {{ false is false }} {{ n is not none }} {{ 2 is lessthan(3) }} {{ 2 is ne 2 }}",
+    { "{{ 1 is number }} {{ true is integer }} {{ 1 is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is even }} {{ 3 is odd }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ 3 is gt 2 }} {{ true is boolean }} {{ false is false }} {{ n is not none }} {{ 2 is lessthan(3) }} {{ 2 is ne 2 }}", // words: ok
       "True False True True True True True True True True True True False True True True True True True False" },
     { "{{ {'a': 1, 'b': {'c': [1, 2]}} }} {{ {}.x is defined }} {{ [[1, 2], [3]] }} {{ '\\u00e9\\x41\\t\\q' }} {{ \"\\'\" }}",
       "{'a': 1, 'b': {'c': [1, 2]}} False [[1, 2], [3]] \303\251A\t\\q '" },
     { "{{ dict(a=1, b=2) }} {{ dict(d, z=3).z }} {{ namespace(a=1).a }} {{ namespace(d).b }}",
       "{'a': 1, 'b': 2} 3 1 1" },
-    { "{% if 1 is defined and z is none or false %}a{% endif %}{% if not z %}b{% endif %}{% if l %}c{% endif %}{% if e %}d{% elif 0.0 %}e{% else %}f{% endif %}",
+    { "{% if 1 is defined and z is none or false %}a{% endif %}{% if not z %}b{% endif %}{% if l %}c{% endif %}{% if e %}d{% elif 0.0 %}e{% else %}f{% endif %}", // words: ok
       "abcf" },
     { "{%- set ns = namespace(found=false) -%}\n{%- for x in m if x.role == 'assistant' -%}\n    {%- set ns.found = true -%}{{ loop.index }}\n{%- endfor -%}\n{{- ns.found }}{{ 'a' < 'b' }}{{ 1 == 1.0 }}{{ 1 == true }}{{ '1' == 1 }}{{ none == false }}{{ [1, {'a': 2}] == [1, {'a': 2}] }}",
       "1TrueTrueTrueTrueFalseFalseTrue" },
@@ -355,7 +355,7 @@ static void test_left_out(void **state)
     refused("{{ x | tojson(sort_keys=true) }}", "'tojson' has no argument 'sort_keys'");
 }
 
-// The line of an unknown construct is told apart from a template's own complaint.
+// An error names the line of an unknown construct; a template's own raise_exception has none.
 static void test_unknown(void **state)
 {
     struct err err;

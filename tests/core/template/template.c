@@ -276,8 +276,8 @@ static void test_goldens(void **state)
 
 // --- kept answers ------------------------------------------------------------------------------
 
-// With kept ids the prompt goes on where the former prompt and the answer ended, and for an answer
-// whose ids are what its text is tokenised to it is the reference's prompt.
+// With kept ids the prompt continues the former prompt and answer; if the answer's ids equal its
+// tokenized text, it equals the reference's prompt.
 static void check_kept(const char *name, const char *placeholder, const char *answer,
                        bool by_layout)
 {
@@ -394,7 +394,7 @@ static void test_forging(void **state)
     }
 }
 
-// A mark that a person begins and the layout ends is none either.
+// Typed text and layout together do not form a marker either.
 static void test_forging_across(void **state)
 {
     struct folder f = open_folder("llava-1.5", "<image>");

@@ -15,7 +15,7 @@
 
 static const char typed[] = "a <image> b<NEW></s> c <pad><unk>";
 
-// The notice has `notice`; "": there is none (but that on the user-defined pieces of the golden).
+// The notice contains `notice`; "": no notice (except on the golden's user-defined pieces).
 static void check_folder(const char *folder, const char *ids, const char *notice)
 {
     struct err err = { "" };
@@ -240,7 +240,7 @@ static void prefix_of_byte_level(void **state)
     }
 }
 
-// CodeLlama's tokens for infilling are special, named or not; the mark of a gap is none.
+// CodeLlama's infilling tokens are special, named or not; the fill marker is not a token.
 static void codellama_has_tokens_for_infilling(void **state)
 {
     static const struct {

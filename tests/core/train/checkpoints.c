@@ -223,7 +223,7 @@ static void test_damaged(void **state)
     char *only = in("single/checkpoint-2");
     scratch_text(only, "state.safetensors", "");
     train("single", true, 0, plain, -1, "is empty; without the folder");
-    train("single", true, 0, plain, -1, "begins anew");
+    train("single", true, 0, plain, -1, "begins anew"); // words: ok
     free(only);
 }
 
@@ -237,7 +237,7 @@ static void test_tidy(void **state)
     train("out", false, 0, settings, 0, NULL);
     char *out = in("out"), *checkpoint = in("out/checkpoint-2");
     scratch_text(out, "best.safetensors", "of the best validation");
-    scratch_text(checkpoint, "state.safetensors", "to go on from");
+    scratch_text(checkpoint, "state.safetensors", "to resume from");
     scratch_text(out, "best-2.safetensors", "of the best validation");
     scratch_text(out, "best-1.safetensors.part-Ab3dEf", "half of one");
     // What only looks like it is somebody's.

@@ -159,7 +159,7 @@ static void test_outline(void **state)
     if (forecast_model(&f, m, s, 0, &err) < 0) fail_msg("%s", err.text);
     assert_memory_equal(&before, &m->decoder.layer[0].attention.before, sizeof before);
     assert_true(f.count[MODEL_PARTS].trained > 0 && memory_own(&f.parts) > 0);
-    // Of the passes one after the other, as methods want it: the first has room for all of it.
+    // One pass after the other, as methods require: the first has room for all of it.
     assert_true(f.arena >= f.parts.of[MEMORY_ACTIVATIONS] && f.lane == 0);
     model_free(m);
     settings_free(s);

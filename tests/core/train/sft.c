@@ -402,7 +402,7 @@ static bool same_tensors(const char *a, const char *b)
     return same;
 }
 
-// LoRA goes on from that of an adapter: where the loss is that of the adapted model, and at rate 0
+// LoRA continues from an adapter's: the loss starts at that of the adapted model, and with rate 0
 // nothing changes.
 static void test_lora_goes_on(void **state)
 {
@@ -694,7 +694,7 @@ static void test_lost_data(void **state)
     data = trial_data();
     t.pause_after = 0;
     assert_int_equal(trial_run(&t, GOLDEN, data, out, true, trial_settings), 0);
-    assert_true(isnan(trial_told(&t, "loss", 1))); // it did not begin anew
+    assert_true(isnan(trial_told(&t, "loss", 1))); // it did not start again
     trial_release(&t);
     free(data), free(out);
 }

@@ -204,7 +204,7 @@ static void test_validation_is_plain(void **state)
 
 // --- the best weights ----------------------------------------------------------------------------
 
-// The step that is told as the best is a point of the curve, before and after a pause.
+// The step reported as best is a point of the curve, before and after a pause.
 static void test_best_step(void **state)
 {
     (void)state;

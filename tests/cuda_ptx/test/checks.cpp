@@ -1,6 +1,6 @@
-// tests/cuda_ptx/test/checks.cpp -- tests/cuda_ptx/ itself: small kernels that are wrong in one way
-// each, and what is told of them; next to each the same kernel mended, of which nothing is told.
-// And instructions whose results are written down here from the PTX ISA.
+// tests/cuda_ptx/test/checks.cpp -- tests/cuda_ptx/ itself: small kernels with one error each and
+// its report; next to each the corrected kernel, which reports nothing. Also instructions whose
+// results are written down here from the PTX ISA.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ void run(const std::string &body, shape s, void *memory)
     ptx::run(ptx::find_in(kernel(body), "test"), work);
 }
 
-// What is told when `body` runs, behind `before` (which a launch in front does).
+// The report when `body` runs after `before` (a launch of its own).
 std::string told(const std::string &body, shape s, const std::string &before)
 {
     int ends[2];
@@ -226,8 +226,8 @@ void check_matrices(void)
             const uint32_t first = 128 + l % 4 * 2 * 8 + l / 4;
             return first | (first + 8) << 16;
         });
-    // Of a only number (8 + 3, 2 * 2 + 8 + 1) = 1 (lane 14, a3, upper half), b[k][column] is k + 1
-    // in column 5 alone: c[11][5] = 14, which lane 14 has as c3.
+    // a is 1 only at (8 + 3, 2 * 2 + 8 + 1) (lane 14, a3, upper half), b[k][column] is k + 1 in
+    // column 5 alone: c[11][5] = 14, which lane 14 holds as c3.
     expect_words("mma",
                  "setp.eq.s32 %p1, %r0, 14;\nselp.b32 %r6, 0x3f800000, 0, %p1;\nmov.u32 %r5, 0;\n"
                  "shr.u32 %r7, %r0, 2;\nsetp.eq.s32 %p2, %r7, 5;\nand.b32 %r8, %r0, 3;\n"
@@ -252,6 +252,6 @@ int main(void)
     check_waits();
     check_lanes();
     check_matrices();
-    if (!failed) printf("[       OK ] what is wrong is told, what is right is not\n");
+    if (!failed) printf("[       OK ] reports all errors, and nothing else\n");
     return failed != 0;
 }

@@ -248,8 +248,8 @@ static inline void naive_norm(double *y, const double *x, const struct naive_ten
         y[i] = x[i] * gain->data[i] / sqrt(squares / (double)gain->rows + eps);
 }
 
-// yarn, in the words of its paper: pairs that turn 32 times and more in the original context stay,
-// those that turn once and less are stretched, and what lies between changes evenly.
+// YaRN as its paper describes it: pairs that turn 32 times or more in the original context stay,
+// those that turn once or less are interpolated, with a linear ramp in between.
 static inline double naive_frequency(const struct naive_shape *s, int pair)
 {
     const double f = pow(s->theta, -2.0 * pair / s->rope), pairs = s->rope / 2.0;

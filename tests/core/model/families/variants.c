@@ -176,7 +176,8 @@ static void windows_count_where_a_layer_has_one(void **state)
         { QWEN, USED "\"max_window_layers\": 0, \"layer_types\": [\"full_attention\"]", 0 },
         { QWEN, "\"use_sliding_window\": false, \"sliding_window\": 16", 0 },
         { QWEN, "\"use_sliding_window\": true, \"sliding_window\": \"x\"", -1 },
-        // Mistral says only how wide it is: null is none, and without the key it is 4096 tokens.
+        // Mistral's key gives only the window's width: null disables it, a missing key means 4096
+        // tokens.
         { LLAMA, MISTRAL ", \"sliding_window\": null", 0 },
         { LLAMA, MISTRAL ", \"sliding_window\": 16", 16 },
         { LLAMA, MISTRAL, 4096 },
