@@ -66,7 +66,8 @@ static void capture_emit(void *self, const struct event *event)
 {
     struct capture *c = self;
     if (event->kind == EVENT_SETTING) {
-        // The user's settings change permanently: reports it, but not as part of the answer.
+        // The change also applies to the user's settings: reports it, but not as part of the
+        // answer.
         struct event copy = *event;
         copy.count = 0;
         sinks_emit(&c->a->said, &copy);
@@ -88,7 +89,7 @@ static void capture_emit(void *self, const struct event *event)
     cJSON_AddStringToObject(c->line, "stop", a->stop ? a->stop : "");
 }
 
-// With layers dealt to ranks, all ranks answer all samples; rank 0 writes the lines.
+// If the ranks share the layers, every rank answers every sample; rank 0 writes the lines.
 static const struct stages *asked_stages(const struct asking *a)
 {
     return stages_of(&engine_model(a->engine)->decoder);
@@ -218,7 +219,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     return status;
 }
 
-// Sums the ranks' counts of answers, and joins the animations that they have read.
+// Sums the ranks' counts of answers, and collects the names of animations that they read.
 static void add_up(struct asking *a)
 {
     struct ask_report *r = &a->report;
@@ -318,7 +319,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     }
     if (status == 0 && !(r->stopped && engine_cancelled(a.engine))) add_up(&a);
 
-    // Is there no answer at all, in this run or in those before? Rank 0 has the first sample.
+    // Did neither this run nor an earlier one answer anything? Rank 0 has the first sample.
     const bool none = !r->stopped && !r->answered && r->there == (int64_t)r->errors;
     if (status == 0 && none && r->failed)
         status =

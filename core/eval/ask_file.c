@@ -199,7 +199,7 @@ static int compare_samples(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-// Are the sample's pictures those that the line's answer saw?
+// Do the sample's pictures match the hashes in the line?
 static int check_pictures(const struct dialogue *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {
@@ -224,7 +224,7 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     return status;
 }
 
-// Are the sample's question and pictures those that the line answers? Unreadable samples have none.
+// Do the sample's question and pictures match the line's? Unreadable samples have neither.
 static int check_question(const struct ask_data *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {

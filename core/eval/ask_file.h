@@ -57,7 +57,7 @@ void ask_output_release(struct ask_output *o);
 // Appends whole lines: either all reach the disk, or they are cut off again.
 int ask_output_write(const struct ask_output *o, const char *text, size_t length, struct err *err);
 
-// Marks as many samples of each id as the output has lines of it. Returns their number, or -1.
+// Marks one sample as done for each line with its id. Returns their number, or -1.
 int64_t ask_mark_done(struct ask_data *d, const struct ask_output *o, struct err *err);
 
 #endif

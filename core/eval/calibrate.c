@@ -204,8 +204,8 @@ struct measured {
     } end;
 };
 
-// Each rank has run one sample. All ranks get the sums of all and add them in the order of the
-// samples: the bits are those of one rank.
+// Each rank has run one sample. Every rank gets the sums of all and adds them in the order of the
+// samples: the result is bit-identical to that of one rank.
 static void add_round(struct running *r, struct measured *mine)
 {
     struct ranks *ranks = r->job->ranks;

@@ -110,7 +110,7 @@ static void listen(void *self, const struct event *e)
 {
     struct listener *l = self;
     struct compared_side *s = l->side;
-    if (e->kind == EVENT_TOKEN && e->id >= 0) { // -1: the rest of a character, of no token
+    if (e->kind == EVENT_TOKEN && e->id >= 0) { // -1: the rest of a character, without a token
         s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
         s->starts[s->tokens++] = l->length;
         l->length += e->text ? strlen(e->text) : 0;

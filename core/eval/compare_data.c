@@ -164,7 +164,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     struct side *other = &s->comparing->side[0];
     struct asked *a = add_asked(s);
     s->open = a->answered = true;
-    a->message = p->c->message_count - p->opening; // eval.first may be of one side only
+    a->message = p->c->message_count - p->opening; // eval.first may be set on one side only
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;
@@ -178,7 +178,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
             break;
         }
     compare_meter_hook(&s->meter, p->settings);
-    // Questions share nothing, so that both sides pay the same.
+    // No question reuses another's cache, so that both sides cost the same.
     conversation_stale(p->c, STALE_KV);
     return status;
 }
@@ -335,7 +335,7 @@ static bool read_asked(struct asked *q, const cJSON *o)
     const cJSON *x;
     *q = (struct asked){ 0 };
     if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", cost, COMPARE_COSTS)) return false;
-    // These become integers.
+    // Counts, which become integers below.
     const double counts[] = { n[7],
                               n[8],
                               cost[COST_PROMPT_TOKENS],
@@ -471,7 +471,7 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
         *more &= evaluate_next(v[k]);
         step_logits_clear(&c->side[0].logits); // of ranked choices
     }
-    // A resumed job processes a sample that was cancelled again.
+    // A resumed job repeats a cancelled sample.
     const bool cancelled = atomic_load(grid_cancel(c->g));
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);

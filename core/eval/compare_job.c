@@ -1,8 +1,8 @@
 // core/eval/compare_job.c -- the job `compare`: a data set under two sets of settings.
 //
 // Its arguments are KEY=VALUE ... | KEY=VALUE ... | DATA options; the command replaces presets by
-// their values. Each sample that both sides have processed is a line of STATE/compare.jsonl; a
-// resumed job continues behind the last.
+// their values. STATE/compare.jsonl has a line for each sample that both sides have processed; a
+// resumed job continues after the last.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +130,7 @@ static int run(struct job *j, struct err *err)
         .from = j->settings,
         .env = { .model = j->model, .backend = j->backend, .adapters = &c.grid.adapters },
         .all = true,
-        .loaded = true // the adapter that the settings name is read
+        .loaded = true // reads the adapter that the settings name
     };
     c.grid.self = &c.work;
     int status = read_words(&c, p, j->argc, j->argv, err);
@@ -140,7 +140,7 @@ static int run(struct job *j, struct err *err)
 }
 
 // "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": the result
-// behind the two titles has the scores.
+// after the two titles has the scores.
 static char *outcome(const struct job_end *end)
 {
     static const char distance[] = "Hellinger distance, mean";

@@ -83,7 +83,7 @@ static void add_token(struct sums *s, const float *a, const float *b, int64_t vo
     s->same += best[0] == best[1];
 }
 
-// A pass that was cancelled has no message.
+// A cancelled pass has no error message.
 static int reader_failed(const struct reader *r, struct err *err)
 {
     return err_set(err, "%s", r->g.err.text[0] ? r->g.err.text : "cancelled");

@@ -1,5 +1,5 @@
-// core/eval/compare_text.h -- how much two forms of one model differ on a text: the loss by
-// quantised weights.
+// core/eval/compare_text.h -- measures how much two forms of one model differ on a text, such as
+// the loss due to quantised weights.
 #ifndef CORE_COMPARE_COMPARE_TEXT_H
 #define CORE_COMPARE_COMPARE_TEXT_H
 
@@ -20,10 +20,10 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
-// Can it be compared on that text? A text of fewer than two tokens is an error.
+// Can the model be compared on that text, which needs at least two tokens?
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
-// The text is read in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.
+// Reads the text in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.
 // `b` is the name of the second form. Progress (may be NULL) counts tokens, once for each model. 0
 // or -1.
 int compare_text(const struct model *a, const char *b, const char *text,

@@ -1,4 +1,4 @@
-// core/eval/evaluate.c -- asks, answers and scores a data set's questions in their order.
+// core/eval/evaluate.c -- asks, answers and scores a data set's questions in order.
 //
 // The conversation lives as long as the run: a sample with the same pictures as the previous one
 // reuses their visual tokens and the common prefix of the prompt in the cache.
@@ -46,7 +46,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .count = v->count };
 }
 
-// A faulty sample is skipped.
+// Skips a faulty sample.
 static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
                  const struct metric *m, const char *why)
 {
@@ -141,8 +141,8 @@ int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, con
     return status;
 }
 
-// Attaches the sample's pictures as pending ones, which dropped messages leave. Decodes those that
-// were not prepared ahead.
+// Attaches the sample's pictures as pending ones, which dropping messages does not remove. Decodes
+// those that were not prepared ahead.
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
@@ -167,11 +167,11 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
     return 0;
 }
 
-// The active methods, then other listeners.
+// Attaches the active methods, then other listeners.
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
     if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
-    // The tokens that a method keeps of a picture may depend on the question: reuse nothing.
+    // Which visual tokens a method keeps may depend on the question: reuse nothing.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
         hooks_add(hooks, &v->r->hooks->list[i]);
@@ -259,7 +259,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     } else if (!answer.text) {
         v->stopped = true;
     } else {
-        // The suites strip answers when they decode; some of their rules do not when they score.
+        // The suites strip an answer when they decode it; some of their rules do not strip it
+        // again.
         mc->answer = s->max_tokens ? python_strip(mc->scratch, answer.text, NULL) : answer.text;
         status = score_case(v, s, q, m, mc, cut);
     }
@@ -441,7 +442,7 @@ bool evaluate_next(struct evaluating *v)
         // An unreadable sample has no kind that could exclude it.
         const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
         if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
-            v->stopped = true;                       // perhaps it could not be read for that reason
+            v->stopped = true;                       // cancelling may have stopped the read
         } else if (chosen && v->passed < r->first) { // done by an earlier process
             v->passed++;
             v->done++;
@@ -476,7 +477,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
-    // Losses ask nothing, and given answers are not the model's.
+    // Losses need no answers, and given answers are not the model's.
     if (!e->first && evaluate_has_first(r->settings) && way != METRIC_LOSS &&
         (!r->given || way == METRIC_RANKS))
         e->first = xstrdup(settings_text(r->settings, "eval.first"));

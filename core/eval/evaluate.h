@@ -56,10 +56,10 @@ struct evaluated {
     const char *answer;          // generated; "" with metrics that generate nothing
     const char *scored_text;     // the part of the answer that the rule reads: without thinking
     const char *found;           // the extracted answer, NULL: none
-    const char *reference;       // first of them
+    const char *reference;       // the first reference answer
     double score;                // NaN when skipped
     const char *skipped;         // reason why it was not scored; NULL: scored
-    int class;                   // the metric's own case, -1
+    int class;                   // the metric's own case (true positive, ...), -1
     enum cut cut;
     enum thought thought; // was the answer's thinking removed?
     int lost;             // choices that the suite leaves out for their text
@@ -107,9 +107,9 @@ struct evaluate_request {
                     struct err *err);
     void *self;
     const atomic_bool *cancel; // may be NULL
-    // The processes that share the samples (not those of a model in stages); each then has all
-    // scores, in the order of the samples. Not with `answered`. Rank 0 decides when to stop. NULL:
-    // this process has all samples.
+    // The ranks that share the samples (not the stages of a model); each then gets all scores, in
+    // the order of the samples. Not with `answered`. Rank 0 decides when to stop. NULL: this
+    // process evaluates all samples.
     struct ranks *ranks;
 };
 
@@ -133,8 +133,8 @@ struct evaluation {
     int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
     bool cancelled;                   // the totals cover the scores until then
     struct names kinds;               // owner of the names
-    // With the total of a set: all scores, and the numbers of the total with an interval of the
-    // first (NaN: too few).
+    // With the total of a set: all scores, the numbers of the total, and an interval for the
+    // first number (NaN: too few scores).
     const struct set_total *total;
     struct set_score *scores; // [score_count]
     size_t score_count, score_capacity;
@@ -145,7 +145,7 @@ struct evaluation {
     char *first;            // eval.first; NULL: none
     char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
-    int batch;              // questions a pass, if more than one may change a score; else 0 or 1
+    int batch;              // questions per pass, if batching may change a score; else 0 or 1
 };
 
 // -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
@@ -173,9 +173,9 @@ void evaluation_release(struct evaluation *e);
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
 // The total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
-// The totals as lines of text and as job results: "metric", "rule", "score", "low", "high", "n",
-// further numbers of the metric; then those of the set's total, "score METRIC" of others and "score
-// KIND".
+// Adds the totals to job results: "metric", "rule", "score", "low", "high", "n", further numbers of
+// the metric; then the numbers of the set's total, "score METRIC" for each other metric, and "score
+// KIND" for each kind.
 void evaluation_report(const struct evaluation *e, struct job_results *to);
 
 #endif

@@ -24,7 +24,7 @@ struct ahead {
     bool stop;
 };
 
-// Of the thread alone.
+// State that only the thread uses.
 struct walk {
     struct image_decoder *decoder;
     int64_t chosen;     // samples of the chosen kinds
@@ -123,7 +123,7 @@ struct ahead *evaluate_ahead_new(const struct evaluating *v)
     pthread_cond_init(&a->put, NULL);
     pthread_cond_init(&a->taken, NULL);
     sigset_t all, before;
-    sigfillset(&all); // signals are the main thread's
+    sigfillset(&all); // the main thread handles signals
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&a->thread, NULL, run, a);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -17,14 +17,15 @@ const struct setting eval_settings[] = {
       .def = "auto",
       .choices = words,
       .stale = STALE_NOTHING,
-      .help = "Batch size of evaluations: consecutive questions about the same picture, or the "
-              "choices of one question, in one pass. auto is 8 where products are f32, which "
-              "changes no score, and 1 where they are bf16, which would round differently. "
-              "Methods, GPUs and latent attention: 1; with eval.first, questions: 1." },
+      .help =
+          "Batch size of evaluations: consecutive questions about the same picture, or the "
+          "choices of one question, in one pass. auto is 8 for f32 products, which changes no "
+          "score, and 1 for bf16 products, which a batch would round differently. Methods, GPUs "
+          "and latent attention always use 1; with eval.first, questions run one by one." },
     { 0 },
 };
 
-// Most rows of the cache that a batch may use behind its prefix.
+// Most rows of the cache that a batch may use after its prefix.
 enum { ROWS_MOST = 4096 };
 
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,
@@ -58,7 +59,7 @@ bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a)
     return true;
 }
 
-// The k-th sample behind this one; NULL: not in the request, or too far ahead.
+// Returns the k-th sample after this one; NULL: not in the request, or too far ahead.
 static struct ahead_sample *peek(struct evaluating *v, int k)
 {
     const struct evaluate_request *r = v->r;
@@ -105,7 +106,7 @@ static bool add(struct evaluating *v, struct questions *q, const struct sample *
     struct batch_answer *a = &q->answer[q->count];
     const bool good = prepare(v, s, message, p, a);
     const int64_t rows = p->n + a->max_tokens > q->rows ? p->n + a->max_tokens : q->rows;
-    // Long prompts share most rows, or few fit into a pass.
+    // Long prompts must share most rows: otherwise few fit into a pass.
     const struct sequence *first = &q->prompt[0];
     const bool fits =
         !q->count || (sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&

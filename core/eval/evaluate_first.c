@@ -49,7 +49,7 @@ static void put_question(struct evaluating *v, const struct message *about)
     message_add_text(m, settings_text(v->settings, "eval.first"));
 }
 
-// All that the answer depends on besides the files of the pictures: the messages before the first
+// Lists what the answer depends on besides the picture files: the messages before the first
 // question, and the pictures in it.
 static char *context_of(const struct dialogue *d, size_t at)
 {
@@ -71,7 +71,7 @@ static void note_cancelled(void *self, const struct event *event)
     if (event->kind == EVENT_ANSWER) *cancelled = !strcmp(event->answer->stop, "cancelled");
 }
 
-// Limits the answer to sample.max_tokens, whatever an evaluation set's own limit.
+// Limits the answer to sample.max_tokens, even if the evaluation set has its own limit.
 static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 {
     static const struct answer_options options = { .steady = true };

@@ -48,12 +48,12 @@ static int take_thinking(void *self, const char *value, struct err *err)
 const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
     { "--set", "NAME",
-      "DATA is an evaluation set as it is downloaded (/help sets): its prompt, answer length, rule "
-      "and totals apply; --as SUITE (llava, lmms-eval, vlmevalkit) says whose",
+      "reads DATA as an evaluation set as downloaded (/help sets), with its prompt, answer length, "
+      "rule and totals; --as SUITE (llava, lmms-eval, vlmevalkit) selects the suite",
       .take = take_set },
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite) },
     { "--submit", "FILE",
-      "writes the answers as the set's server takes them (--set vqav2: JSON; mmbench: a table; "
+      "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE it hands the job to Slurm, as with other jobs",
       OPTION_TEXT, AT(submit) },
     { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
@@ -69,7 +69,7 @@ const struct option_row evaluate_rows[] = {
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, AT(kinds) },
     { "--answers", "FILE",
-      "scores answers of a file instead of asking the model: JSON lines or a list with "
+      "scores the answers in a file instead of asking the model: JSON lines or a list with "
       "\"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write them; \"prompt\" tells "
       "questions with the same id apart",
       OPTION_TEXT, AT(answers) },
@@ -107,7 +107,7 @@ void evaluate_options_release(struct evaluate_options *o)
 
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o)
 {
-    // Another metric has no total.
+    // A set's total needs the set's own metric.
     return (struct evaluate_request){ .kinds = (const char *const *)o->kinds.list,
                                       .kind_count = o->kinds.count,
                                       .limit = o->limit,
@@ -134,7 +134,7 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     if (grid_set_check(&o->set, err) < 0) return -1;
-    return evaluate_options_check_submission(o, err); // knows what has been read
+    return evaluate_options_check_submission(o, err); // must not be a file that was read
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,

@@ -66,7 +66,7 @@ struct evaluate_work {
 
     struct grid *grid;
     struct dataset data;
-    struct submission *submission; // answers for --submit; NULL: not asked for
+    struct submission *submission; // answers for --submit; NULL: not requested
     struct data_notices notices;
     int64_t first;    // samples of earlier processes
     int64_t pictured; // the last sample whose pictures were written
@@ -77,7 +77,7 @@ struct evaluate_work {
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.
 extern const struct grid_plan evaluate_plan;
-// Writes the file of --submit, if one is asked for.
+// Writes the file of --submit, if requested.
 int evaluate_work_submit(const struct evaluate_work *w, struct err *err);
 void evaluate_work_release(struct evaluate_work *w);
 

@@ -59,8 +59,8 @@ struct evaluating {
     int64_t at;     // samples looked at
     int64_t passed; // of them done before
     bool stopped;
-    // Its number in the team of ranks, or of flights of a rank, that share the samples. Packs its
-    // scores for the others; all know those of `shared` samples.
+    // Its number in the team (ranks, or a rank's flights) that shares the samples. Packs its scores
+    // for the other members; all members have the scores of the first `shared` samples.
     int team, number;
     bool packs;
     struct buf kept;
@@ -93,7 +93,8 @@ bool question_is_last(const struct dialogue *d, size_t message);
 // The question of s if it has only one, which metric m scores; *message of its dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
-// Adds the parts of s that the model reads to v->r->notices, if any; `read`: s could be read.
+// Checks the parts of s that the model reads for notices, if v->r->notices is set; `read`: s could
+// be read.
 void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read);
 // A metric's corpus: the references of all samples, gathered before its first score. NULL: it needs
 // none, or v->stopped.
@@ -106,7 +107,7 @@ void shown_clear(struct shown *k);
 
 // Sets sample.max_tokens of v for an answer to s.
 void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
-// Sets the conversation up to the question `message`, and returns that, which may be changed.
+// Sets the conversation up to the question `message`, and returns that message for changes.
 struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
                                       size_t message);
 
@@ -128,10 +129,11 @@ bool evaluate_has_first(const struct settings *s);
 // Asks it about the pictures of d, which are shown, unless its answer is
 // known. Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
-// The message of d before which it is asked: the first question, if that shows pictures; else
+// The index of the message that it precedes: d's first question, if that shows pictures; else
 // d->count.
 size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d);
-// Appends it and its answer to the conversation, then `asked`, whose pictures go with it.
+// Appends it, with the pictures of `asked`, and its answer to the conversation; then the text of
+// `asked`.
 void evaluate_put_opened(struct evaluating *v, const struct message *asked);
 void evaluate_first_release(struct evaluating *v);
 

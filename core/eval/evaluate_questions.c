@@ -1,5 +1,5 @@
-// core/eval/evaluate_questions.c -- which samples are asked, what is asked of each, and what all
-// their references say.
+// core/eval/evaluate_questions.c -- selects samples, finds their questions and references, and
+// gathers the references of all samples for metrics that need them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ const struct metric *evaluate_metric(const struct evaluating *v, const struct sa
     return m;
 }
 
-// A loss is computed on the references: it says nothing about the answers of a file.
+// A loss depends on the references only: it cannot score the answers of a file.
 static int check_metric(const struct evaluate_request *r, const struct sample *s,
                         const struct metric *m, struct err *err)
 {

@@ -36,17 +36,17 @@ struct ranking {
     struct conversation *c;
     struct prompt_options options;
     struct sequence prompt; // with the generation prompt
-    struct ids closing;     // tokens that the chat template writes behind an answer
+    struct ids closing;     // tokens that the chat template writes after an answer
 };
 
-// The answered conversation, and the range of the choice's tokens: the chat template's text behind
-// an answer does not count.
+// The answered conversation, and the range of the choice's tokens, without the chat template's text
+// after an answer.
 struct answered {
     struct sequence sequence;
     int64_t first, end;
 };
 
-// The tokens of the conversation with an answer of one token, given as its id.
+// Renders the conversation with an answer of one token, given by its id.
 static int render_id(const struct ranking *k, int32_t id, struct sequence *s, struct err *err)
 {
     struct conversation *c = k->c;
@@ -61,7 +61,7 @@ static int render_id(const struct ranking *k, int32_t id, struct sequence *s, st
     return status;
 }
 
-// The chat template's text behind an answer: the rows behind the last one in which two answers
+// Finds the chat template's text after an answer: the rows after the last one in which two answers
 // differ.
 static int find_closing(struct ranking *k, struct err *err)
 {
@@ -97,7 +97,7 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
             c->model->family->positions(c->model, c->pictures, &a->sequence);
         a->first = answers[count - 1].first;
         a->end = answers[count - 1].end;
-        // Without the template's text behind an answer, unless it has merged with the choice.
+        // Without the template's text after an answer, unless it has merged with the choice.
         const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
         if (n && end > a->first && end < a->end &&
             !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
@@ -117,9 +117,9 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     double sum = 0;
     if (decoder_last(d) && !x) status = -1;
     if (decoder_last(d) && x) {
-        // The last row predicts no token of s; methods may have dropped rows in front.
+        // The last row predicts no token of s; methods may have dropped earlier rows.
         int32_t *row = xreallocarray(NULL, (size_t)n + 1, sizeof *row);
-        float *weight = xcalloc((size_t)n + 1, sizeof *weight); // no gradient is wanted
+        float *weight = xcalloc((size_t)n + 1, sizeof *weight); // no gradient
         for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n - 1 + i);
         x = op_gather_rows(g, x, row, n); // [n, D]
         x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
@@ -183,7 +183,7 @@ static int rank_together(const struct ranking *k, const struct sequence *s, cons
     int64_t first = p[0];
     for (int i = 1; i < count; i++)
         if (p[i] < first) first = p[i];
-    // The row in front of a choice predicts its first token.
+    // The row before a choice predicts its first token.
     int status = batch_open(&b, c, k->passes->settings, k->passes->cancel, s, count, first - 1, 0);
     if (status < 0) return failed(&b.graph, k->passes, err);
     int64_t rows[BATCH_MOST];

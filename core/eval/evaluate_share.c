@@ -1,8 +1,8 @@
 // core/eval/evaluate_share.c -- samples dealt to a team (the ranks of a job, or the flights of a
 // rank), whose members send each other their scores as bytes.
 //
-// A model whose layers are dealt to ranks (core/stages/stages.h) has twice as many samples as
-// stages in progress at a time, so that a stage computes for one while others are elsewhere:
+// A model whose layers are dealt to ranks (core/stages/stages.h) processes twice as many samples at
+// a time as it has stages, so that all stages compute at once:
 //
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in its own thread
 //   then:    the scores of all flights are counted and reported in the order of the samples
@@ -35,7 +35,7 @@ static const char **text_at(struct evaluated *e, int i)
 
 // Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
 struct packed {
-    bool ends, bad; // the end of a sample, without a score; some question of it was not scored
+    bool ends, bad; // the end of a sample, without a score; a question was not scored
     struct evaluated e;
     int metric; // -1: none
 };
@@ -124,7 +124,7 @@ void evaluate_share(struct evaluating *v, bool rest)
 
 // --- flights -------------------------------------------------------------------------------------
 
-// Flights of each stage: with one, a prompt in one stage delays the tokens of all others.
+// Flights per stage: with one, a prompt in one stage delays the tokens of all others.
 enum { FLIGHTS = 2 };
 
 struct flight {
@@ -156,7 +156,7 @@ static void *fly(void *self)
 static int start(struct flight *f, struct err *err)
 {
     sigset_t all, before;
-    sigfillset(&all); // signals are the main thread's
+    sigfillset(&all); // the main thread handles signals
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&f->thread, NULL, fly, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,4 +1,4 @@
-// core/eval/given.c -- answers of a file, and the questions to which they belong.
+// core/eval/given.c -- matches the answers of a file with the questions of a data set.
 //
 // Three passes match the lines and questions without a partner, sorted by id and a key: the prompt,
 // its first line, nothing. Equal keys are paired in order.
@@ -277,7 +277,7 @@ char *given_unused(const struct given *g)
                      (long long)first->number, first->written);
 }
 
-// Does one contain the other's first line? Programs put words before and behind a question.
+// Does one contain the other's first line? Programs add words before and after a question.
 static bool alike(const char *a, const char *b)
 {
     struct scratch s = { 0 };

@@ -12,8 +12,8 @@
 //
 // Several questions may have one id (LLaVA's TextVQA and MME name them by their picture). Their
 // answers are matched by "prompt" (or "question"): the whole text, else its first line. If no
-// prompt of an id matches a question, its lines count in the order of its questions, provided that
-// there are as many. Any other line is unused.
+// prompt of an id matches a question, its lines answer its questions in order, provided that the
+// numbers are equal. Any other line is unused.
 #ifndef CORE_EVAL_GIVEN_H
 #define CORE_EVAL_GIVEN_H
 
@@ -32,8 +32,8 @@ void given_match(struct given *g);
 const char *given_answer(const struct given *g, int64_t sample, size_t message, struct err *err);
 // Says which lines answer no question; NULL: all do. The caller frees it.
 char *given_unused(const struct given *g);
-// Counts the answers whose line has a prompt that is not their question's text: only the id fits.
-// NULL: there are none. The caller frees it.
+// Counts the answers matched by id alone, with a prompt that differs from their question. NULL:
+// none. The caller frees it.
 char *given_differ(const struct given *g);
 void given_free(struct given *g); // NULL is fine
 

@@ -34,7 +34,8 @@ struct grid grid_of_engine(struct engine *e)
                           .reported = clock_seconds() };
 }
 
-// Never a hidden folder. The same cells in the same order get the same names.
+// Makes a name that is never a hidden folder's. The same cells in the same order get the same
+// names.
 static char *make_name(const struct grid *g, const char *text)
 {
     struct buf b = { 0 };
@@ -121,8 +122,8 @@ int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
 
 // --- kept lines ----------------------------------------------------------------------------------
 
-// The provenance of the open cell; of cells that run together, that of all, with each cell's name
-// before its keys.
+// Finds the provenance of the open cell, or of all cells if they run together, with each cell's
+// name before its keys.
 static int find_provenance(struct grid *g, size_t cell, struct provenance *p, struct err *err)
 {
     *p = (struct provenance){ 0 };
@@ -178,7 +179,7 @@ static int close_state(struct grid *g, bool complete, struct err *err)
 
 // --- progress ------------------------------------------------------------------------------------
 
-// The progress of group 0 stands for that of all.
+// Reports the progress of group 0 as that of all groups.
 void grid_report(struct grid *g, struct event_progress p)
 {
     const double after = (double)(g->mine - g->at - 1), spent = clock_seconds() - g->begun;
@@ -186,7 +187,7 @@ void grid_report(struct grid *g, struct event_progress p)
     p.step += (double)g->at * p.steps;
     p.steps *= (double)g->mine;
     if (after > 0) p.eta_s += after * (spent + p.eta_s);
-    if (g->groups > 1 && p.step >= p.steps) { // other groups may have far to go
+    if (g->groups > 1 && p.step >= p.steps) { // other groups may be far from done
         g->last = p;
         p.step = p.steps - 1;
         p.eta_s = NAN;

@@ -1,10 +1,10 @@
-// core/eval/grid.h -- one grid for all that is computed under several conditions, and its runner.
+// core/eval/grid.h -- one grid for every computation under several conditions, and its runner.
 //
 // A cell is one combination of a model, a checkpoint (adapter), settings, a set of samples and a
 // seed; its settings name the checkpoint and the seed. A plan computes one cell. The runner loads
 // each model once, goes from cell to cell, keeps a job's lines with their identity
 // (core/jobs/identity.h, core/adapter/provenance.h), and reports progress over all cells. A resumed
-// job continues behind the kept lines, or says what has changed.
+// job continues after the kept lines, or says what has changed.
 //
 //   plan       cells               work in a cell                         kept as
 //   evaluate   one or more         asks and scores each sample            lines of the job's state
@@ -102,8 +102,8 @@ struct grid_plan {
 
 struct grid grid_of_job(struct job *j);
 struct grid grid_of_engine(struct engine *e);
-// Adds a cell, which takes the settings. Its name is the given one (or NULL) with letters, digits
-// and "+-._" only, and a number if another cell has it.
+// Adds a cell, which owns the settings from then on. Its name is the given one (or NULL) with
+// letters, digits and "+-._" only, and a number if another cell has it.
 struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings);
 // Runs the cells, grouped by model, then by checkpoint. 0 if each was run, or failed alone; else -1
 // or JOB_STOPPED.

@@ -100,8 +100,8 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
     return h;
 }
 
-// Listens at SITE_FINAL: which rows of the sequence h[L] holds. A method may have dropped others,
-// though never with a tape.
+// Records at SITE_FINAL which rows of the sequence h[L] holds. A method may have dropped others,
+// but never while a tape records.
 struct alive {
     int32_t *number; // [n] for each row of the sequence its row of h[L]; NULL: the same
 };

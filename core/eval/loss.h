@@ -33,7 +33,7 @@ struct loss_item {
     size_t picture_count;
     const struct labels *labels;
     uint64_t number;     // index of this draw in the training: seeds methods' noise
-    struct graph_kl *kl; // receives IRA's divergence; NULL: not wanted
+    struct graph_kl *kl; // receives IRA's divergence; NULL: ignored
 };
 
 // The samples' rows go through encoder and decoder together; each row sees only its own sample.

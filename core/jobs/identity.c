@@ -55,15 +55,15 @@ struct identity identity_of(const cJSON *record)
 
 // --- differences ---------------------------------------------------------------------------------
 
-// The first line of `list` that is not in the other list; *other: that list's line with its key, or
-// NULL. NULL: no difference. The caller frees both.
+// Returns the first line of `list` that `others` lacks, or NULL; *other: the line of `others` with
+// the same key, or NULL. The caller frees both.
 static char *first_difference(const char *list, const char *others, char **other)
 {
     char *one;
     for (*other = NULL; (one = items_take(&list, "\n")); free(one)) {
         if (items_has(others, one, "\n")) continue;
         *other = items_with_key(others, one, "\n");
-        // Older versions did not have all settings: one at its default does not count.
+        // Older versions lacked some settings: ignores a setting that has its default.
         const char *equals = strchr(one, '=');
         char *key = equals ? xstrndup(one, (size_t)(equals - one)) : NULL;
         const struct setting *row = key ? settings_find(key) : NULL;

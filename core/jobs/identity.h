@@ -1,10 +1,10 @@
-// core/jobs/identity.h -- the inputs that must be unchanged for work to be resumed (training,
-// evaluation, comparison, calibration), and their first difference.
+// core/jobs/identity.h -- checks that the inputs of resumed work (training, evaluation, comparison,
+// calibration) are unchanged, and names the first difference.
 //
 //   struct identity is = { .settings = lines, .model = fingerprint, .data = hex, ... };
 //   identity_put(&is, record);                              // into a record of JSON
 //   struct identity was = identity_of(record);              // borrows its texts
-//   if (identity_same(&was, &is, &err) < 0) ...             // names the first thing that differs
+//   if (identity_same(&was, &is, &err) < 0) ...             // names the first difference
 //
 // Hashes are SHA-256 as text; "": nothing to hash.
 #ifndef CORE_JOBS_IDENTITY_H

@@ -35,15 +35,17 @@ const struct setting job_settings[] = {
       .def = "1",
       .unit = "processes",
       .stale = STALE_JOBS,
-      .help = "Number of processes (ranks) that share a new job, on this machine or on those of a "
-              "queue; more than one need Open MPI." },
+      .help = "Number of processes (ranks) of a new job, on this machine or on a queue's machines; "
+              "more than one requires Open MPI." },
     { .key = "job.split",
       .type = SETTING_CHOICE,
       .def = "data",
       .choices = splits,
       .stale = STALE_JOBS,
-      .help = "What the ranks of a new job share: its samples (data), or the model's layers, for "
-              "models larger than the memory of a rank (/eval, /ask --job)." },
+      .help =
+          "Parallelism of a new job: data gives each rank some of the samples; layers gives each "
+          "rank some of the model's layers, for models that exceed one rank's memory (/eval, "
+          "/ask --job)." },
     { .key = "sweep.ranks",
       .type = SETTING_INTEGER,
       .min = 1,
@@ -59,8 +61,8 @@ const struct setting job_settings[] = {
       .def = "none",
       .choices = word_none,
       .stale = STALE_JOBS,
-      .help = "Folder that all machines of a cluster share, for the files of new jobs; none is "
-              "beside the database." },
+      .help = "Folder for the files of new jobs, shared by all machines of a cluster; none keeps "
+              "them beside the database." },
     { .key = "job.nodes",
       .type = SETTING_INTEGER,
       .min = 1,
@@ -68,28 +70,28 @@ const struct setting job_settings[] = {
       .def = "1",
       .unit = "machines",
       .stale = STALE_JOBS,
-      .help = "Number of machines of a queued job (--sbatch), which share its ranks." },
+      .help = "Number of machines that share the ranks of a queued job (--sbatch)." },
     { .key = "job.gpus",
       .type = SETTING_INTEGER,
       .max = 64,
       .def = "0",
       .unit = "GPUs",
       .stale = STALE_JOBS,
-      .help = "Number of GPUs that a queued job has, and computes on, on each machine; 0 leaves it "
-              "the shell's device." },
+      .help = "GPUs per machine that a queued job requests and computes on; 0 uses the shell's "
+              "device." },
     { .key = "job.time",
       .type = SETTING_TEXT,
       .def = "none",
       .choices = word_none,
       .stale = STALE_JOBS,
-      .help = "Time limit of a queued job as sbatch takes it (90, 12:00:00, 2-00:00:00); none is "
-              "the partition's." },
+      .help = "Time limit of a queued job in sbatch's format (90, 12:00:00, 2-00:00:00); none uses "
+              "the partition's limit." },
     { .key = "job.partition",
       .type = SETTING_TEXT,
       .def = "none",
       .choices = word_none,
       .stale = STALE_JOBS,
-      .help = "Partition of a queued job; none is the default one." },
+      .help = "Partition of a queued job; none uses the default partition." },
     { .key = "job.sbatch",
       .type = SETTING_TEXT,
       .def = "none",

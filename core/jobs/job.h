@@ -38,7 +38,7 @@
 #include "core/base/options.h"
 #include "core/base/pace.h"
 
-// Options of every job, which the shell takes out of its words: for the lists of options.
+// Options of every job, for the lists of options; the shell removes them from the arguments.
 // clang-format off
 #define JOB_OPTIONS                                                                     \
     { .name = "--ranks", .argument = "N" }, { .name = "--sbatch", .argument = "FILE" }, \
@@ -69,19 +69,20 @@ struct job {
     // The processes that share the work; NULL: this one alone. All run the job; only rank 0 reports
     // and writes. A rank that fails or must stop ends all; job_agree gives all the same answer.
     struct ranks *ranks;
-    bool resumed;      // it ran before: continue from the last checkpoint, if there is one
+    bool resumed;      // it ran before: continue from the last checkpoint, if any
     const char *state; // the job's folder beside the database, for internal files
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
     // layer. job_stopped gives the reason.
     atomic_bool cancel;
     atomic_bool hurry; // a stop was requested: job_yield no longer blocks
-    // Set by the runner: is there a reason to stop? NULL: never.
+    // Set by the runner: returns the reason to stop. NULL: never stops.
     enum job_stop (*ask)(struct job *j);
     // Set by the runner, for ranks that work in parts (ranks_part): the first rank of part 1, 2,
     // ... calls it once; from then on its reports are stored, and it checks for a reason to stop.
     // NULL: no ranks.
     void (*report_too)(struct job *j, int part);
-    // Set by the runner: a text says why reports are no longer stored. NULL: they need not be.
+    // Set by the runner: its text says why reports can no longer be stored. NULL: nothing is
+    // stored.
     const struct err *lost;
     // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
     // request. NULL: nothing to check.
@@ -114,9 +115,9 @@ struct job_kind {
     const char *name; // "train"
     bool needs_model;
     bool in_ranks;  // can share its work with others (job.ranks)
-    bool in_layers; // can do so by layers (job.split): its passes are those of conversations
+    bool in_layers; // can split the layers (job.split): it runs a conversation's passes
     bool submits;   // "--submit FILE" is its own argument; "--submit" alone hands it to a queue
-    // Writes out settings that would mean something else on another day. May be NULL.
+    // Replaces settings that depend on the date by fixed values. May be NULL.
     void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
     // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
@@ -127,28 +128,28 @@ struct job_kind {
     // The outcome in one line: "loss 0.25 after 40 steps; adapter in 'norms'". The caller frees it;
     // NULL: nothing to add. May be NULL.
     char *(*outcome)(const struct job_end *end);
-    // Tables that add to the outcome. May be NULL.
+    // Shows tables after the outcome. May be NULL.
     void (*show)(const struct job_end *end, struct sinks *sinks);
 };
 
-// Are the model's layers dealt to the ranks of a job with these settings, not its samples?
+// Do the ranks of a job with these settings share the model's layers, not the samples?
 bool job_splits_layers(const struct settings *s);
 
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported
 
-// All kinds, ended by NULL; they must last as long as the program.
+// Sets the list of all kinds: NULL-terminated, and valid as long as the program runs.
 void job_kinds_hand_over(const struct job_kind *const *all);
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
 
-// Connects long reading of files in this thread with the job's cancel and progress
+// Lets the job cancel long file reads in this thread, and reports their progress
 // (core/base/cancel.h), until cancel_unwatch(&j->cancel), or until an engine is created.
 void job_watch(struct job *j);
 
 // Call it often, at least once a step: it checks the request at most a few times a second.
 enum job_stop job_stopped(struct job *j);
 
-// The same answer in all ranks, that of rank 0; all call it at the same points.
+// Gives every rank the answer of rank 0; all ranks call it at the same points.
 enum job_stop job_agree(struct job *j);
 
 // Checks whether to end at once, a few times a second. Blocks while a shell with
@@ -162,7 +163,7 @@ void job_metric(struct job *j, const char *series, int64_t step, double value); 
 void job_step(struct job *j, int64_t step); // ends the reports of this step, which are then stored
 // Continues at this step: discards reports of this and later ones.
 void job_rewind(struct job *j, int64_t step);
-// progress: step of steps; loss NaN when unknown. The time left is that of `pace`.
+// Reports progress: `step` of `steps`; loss NaN: unknown. `pace` estimates the time left.
 void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss);
 void job_log(struct job *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Results shown at the end of `/job show`: "best checkpoint", "score", "adapter"; each key once.

@@ -203,6 +203,5 @@ int job_data_same(struct ranks *r, const char *data, const char *known, struct e
         hash_data(data, known, hash, err); // rank 0 shares its hash even after an error
     const bool same = ranks_same(r, hash, sizeof hash);
     if (status < 0 || same) return status;
-    return err_set(err, "'%s' is not the same here as for rank 0: every rank needs the same files",
-                   data);
+    return err_set(err, "'%s' differs from rank 0's: every rank needs the same files", data);
 }

@@ -1,6 +1,6 @@
-// core/jobs/job_data.h -- a job's state file: a JSON object a line, each of a sample ("done" is its
-// number, from 1). The first line records what the job reads (core/jobs/identity.h) and the
-// provenance (core/adapter/provenance.h), so that a resumed job does not continue with others.
+// core/jobs/job_data.h -- a job's state file: JSON lines, each of one sample ("done" is its number,
+// from 1). The first line records the job's inputs (core/jobs/identity.h) and the provenance
+// (core/adapter/provenance.h), so that a resumed job cannot continue with different ones.
 //
 //   const struct job_data of = { path, data, &provenance, .answers = file };
 //   FILE *f = job_data_open(&of, job->resumed, take_line, self, &err);
@@ -25,10 +25,10 @@ struct job_data {
     const struct provenance *provenance;
     const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
     const char *answers; // the file of --answers; NULL: none
-    // Its pictures must be those of the lines ("pictures": hash of those of sample "at", or "done"
-    // - 1). NULL: they are not compared.
+    // Its pictures must match the hashes in the lines ("pictures": for sample "at", or "done" - 1).
+    // NULL: not compared.
     const struct dataset *pictures;
-    struct data_notices *seen; // counts them; NULL: no counts
+    struct data_notices *seen; // counts the pictures; NULL: no counts
     bool whole; // each line is a complete sample; otherwise the last sample's lines are cut off
 };
 
@@ -37,14 +37,14 @@ struct job_data {
 // adapter or another file of a setting); the file then stays as it is.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
-// Takes the lines of a file whose lines are complete samples, and compares nothing.
+// Reads a file in which every line is a complete sample; compares nothing.
 int job_data_read(const char *path, job_data_take *take, void *self, struct err *err);
 // Appends a line, and frees it. False: errno says why not.
 bool job_data_add(FILE *f, cJSON *line);
-// A number for a line, with all its digits (cJSON may write one that differs in the last bit); null
-// if it is none.
+// Writes a number with all its digits (cJSON may write one that differs in the last bit); null if
+// it is not finite.
 cJSON *job_data_number(double x);
-// Appends the line that ends a file whose samples are complete: the last one is then not cut off.
+// Appends a line that marks the last sample as complete: a resumed job then keeps it.
 bool job_data_end(FILE *f);
 
 // Do all ranks read the same data? -1 in those whose file differs from rank 0's. `hash` as above.

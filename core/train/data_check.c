@@ -27,7 +27,7 @@ const char *data_problem_name(enum data_problem problem)
 // Findings about a picture file.
 struct picture_file {
     int64_t width, height;
-    char *why; // it cannot be used; NULL: it can
+    char *why; // why it cannot be used; NULL: usable
     enum data_problem problem;
     size_t content; // in contents, if it could be read
 };

@@ -11,7 +11,8 @@
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The cache key of a picture file. Some families encode a picture beside others differently.
+// The cache key of a picture file. Some families encode a picture differently in a sample with
+// several.
 static char *key_of(const struct feed *f, const char *path, size_t shown)
 {
     const bool several = shown > 1 && f->model->family->several_differ;

@@ -33,7 +33,7 @@ struct load {
     const int64_t *which;   // samples of real, numbers in its data
     int64_t count;
     int64_t rows;
-    const struct backend *where; // the run will be; NULL: on the host
+    const struct backend *where; // device of the run; NULL: the host
 };
 
 static bool has_own_memory(const struct backend *b)
@@ -41,8 +41,8 @@ static bool has_own_memory(const struct backend *b)
     return b && b->own_memory;
 }
 
-// Free memory for this process, with the part of the forecast that it has already allocated. Ranks
-// share that of their machine; each has a GPU of its own.
+// Memory for the run: free memory plus what this process has already allocated of the forecast.
+// Ranks on a machine share its memory; each has a GPU of its own.
 static uint64_t free_memory(const struct load *load)
 {
     const struct ranks *r = load->real ? load->real->job->ranks : NULL;
@@ -129,7 +129,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     return feed_encode(&feed, &d->t.graph, p, err);
 }
 
-// Samples of equal rows that a rank computes together.
+// Samples that a rank computes together, all with the same number of rows.
 static int64_t samples_of_rank(struct sft *t)
 {
     t->plan.batch = settings_integer(t->job->settings, "train.batch");
@@ -169,8 +169,8 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
 
 // --- the forecast --------------------------------------------------------------------------------
 
-// Over a whole run each lane eventually gets the longest samples: all are counted like the largest
-// one. Returns the bytes of an arena.
+// Counts every lane like the largest: over a whole run each lane eventually gets the longest
+// samples. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
 {
     size_t arena = 0, held = 0;
@@ -201,7 +201,8 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         memcpy(f->count, d.t.params.counted, sizeof f->count);
         f->arena = d.t.arena.peak;
         f->arithmetic = graph_arithmetic(d.t.graph.matmul);
-        // Mapped weights are copied to a device with separate memory, but for those on the host.
+        // A device with separate memory gets a copy of the mapped weights, except those kept on the
+        // host.
         if (has_own_memory(load->where))
             f->parts.of[MEMORY_WEIGHTS] += checkpoint_bytes(outline->checkpoint);
         for (size_t i = 0; has_own_memory(load->where) && i < outline->weights.count; i++) {

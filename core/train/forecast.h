@@ -34,8 +34,8 @@ struct forecast {
     size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
     bool offload;           // inputs of layers are offloaded to the host
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
-    // Pixels of the picture that a sample is assumed to show, in a model that reads pictures near
-    // their own size; 0: its size makes no difference, or the data's pictures are counted.
+    // Assumed picture size in pixels, for a model that reads pictures near their own size; 0: the
+    // size makes no difference, or the forecast counts the data's pictures.
     int64_t picture_width, picture_height;
     enum method_role role[METHODS_MAX]; // of the methods in the run, by method_at
 };

@@ -50,9 +50,9 @@ static size_t deal(size_t count, int k)
     return count * (size_t)k / LANES;
 }
 
-// Adds the sums of the lanes to the gradients, in order, and clears them. One thread adds all of a
-// parameter: most are so small that synchronising threads would take longer. The reason of a
-// failure is read in the thread that failed, because a device may report failures per thread.
+// Adds the sums of the lanes to the gradients, in order, and clears them. One thread adds all sums
+// of a parameter: most are so small that synchronising threads would take longer. The thread that
+// failed reads the reason, because a device may report failures per thread.
 static void gather(const struct lanes *l, struct graph *g, size_t count, bool beside)
 {
     bool failed = false;

@@ -27,7 +27,7 @@ struct lanes {
     } list[LANES];
 };
 
-// Is the model small enough to benefit, and are its gradients for LANES copies?
+// Is the model small enough to benefit, and do LANES copies of its gradients stay small?
 bool lanes_wanted(const struct params *p);
 // `tape` says how passes are recorded; its `keep` is shared by all lanes. Gradient sums are added
 // to those of the parameters. On failure there are no lanes.

@@ -57,7 +57,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
     }
 }
 
-// The backend that stores a parameter also computes with it.
+// Enters the backend that stores a parameter: it also computes the parameter's update.
 static void param_enter(const struct params *p, const struct param *one)
 {
     backend_enter(p->backend, one->weight ? one->weight->gpu : 0);
@@ -129,7 +129,7 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
-// Gets the masters that other ranks have updated.
+// Receives the masters that other ranks have updated.
 static int share_masters(const struct params *p, struct err *err)
 {
     enum { PIECE = 1 << 20 }; // numbers

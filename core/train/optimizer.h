@@ -5,7 +5,7 @@
 //   optimizer_configure(&o, &params, settings, steps);
 //   for (; o.step < o.steps;) {
 //       ... gradients of the step in params ...
-//       if (optimizer_step(&o, &params, &taken, &err) < 0) ...   // o.step is one more
+//       if (optimizer_step(&o, &params, &taken, &err) < 0) ...   // increments o.step
 //   }
 #ifndef CORE_TRAIN_OPTIMIZER_H
 #define CORE_TRAIN_OPTIMIZER_H

@@ -97,8 +97,8 @@ int out_check(const char *path, bool resume, struct err *err)
     return look(path, resume, &o, err);
 }
 
-// The lock is released when the last process with the open folder ends: a killed run may just have
-// forked a picture decoder, which ends a moment later.
+// The kernel releases the lock when the last process with the open folder ends: a killed run may
+// leave a picture decoder that ends a moment later.
 static int lock(const struct out *o, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };

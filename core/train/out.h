@@ -1,7 +1,7 @@
 // core/train/out.h -- the output folder of a training run, and the record that identifies it.
 //
 //   struct out o;
-//   if (out_open(&o, "runs/norms", resume, &err) < 0) ...       // o.done: it is finished already
+//   if (out_open(&o, "runs/norms", resume, &err) < 0) ...       // o.done: already finished
 //   if (out_record(&o, json, &err) < 0) ...             // training.json, "state": "running"
 //   ... the run; then out_record again with "state": "done"
 //   out_close(&o);
@@ -15,7 +15,7 @@
 struct out {
     char *path;
     int lock;
-    bool begun;   // a run was started here before
+    bool begun;   // an earlier process started a run here
     bool done;    // ... and finished
     int64_t keep; // its train.keep; -1: unknown
 };

@@ -72,7 +72,7 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// A weight in f32, with the order of rows of adapters' files. Those of GGUF files on the host.
+// Converts a weight to f32, with rows in the order of adapter files; GGUF weights on the host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
     if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
@@ -97,7 +97,7 @@ static int out_of_memory(const struct param *one, struct err *err)
                    one->name, (double)one->count * 16e-6, one->where->name);
 }
 
-// Replaces the tensor's data by a master. The parameter takes the name.
+// Replaces the tensor's data by a master. The parameter owns the name.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
@@ -142,8 +142,8 @@ static char *lora_name(const struct weight *w, const char *which)
     return xasprintf("%.*s.lora_%s", (int)(known ? n - tail : n), w->name, which);
 }
 
-// The thin matrices start as PEFT draws them, or as those of the adapter that is trained on, whose
-// scale stays.
+// Initialises A and B as PEFT does, or copies them from the adapter that training continues from,
+// with its scale.
 static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
                     uint64_t seed, uint64_t number, struct err *err)
 {
@@ -273,12 +273,12 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
     return status;
 }
 
-// A whole model is written as a folder of the base's files, which a GGUF file is not.
+// Training all weights writes a model folder with the base folder's files; a GGUF file has none.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     if (!chosen->whole || !m->checkpoint->gguf_count) return 0;
     return err_set(err, "all weights of a GGUF file cannot be trained: choose a train.method that "
-                        "gives an adapter (lora, layernorm ...)");
+                        "writes an adapter (lora, layernorm ...)");
 }
 
 static int check_former(const struct weight *w, const struct selected *chosen,

@@ -1,5 +1,5 @@
-// core/train/params.h -- trained parameters: f32 masters in the model's place, gradients, and
-// optimizer state.
+// core/train/params.h -- trained parameters: f32 masters in place of the model's tensors,
+// gradients, and optimizer state.
 //
 //   struct params p = { .backend = b };
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
@@ -55,7 +55,7 @@ struct param {
     const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
     struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
     struct tensor stored;        // the original tensor
-    struct lora *former;         // PARAM_LORA_A: of the adapter that is trained on; NULL: none
+    struct lora *former;         // PARAM_LORA_A: from the adapter to continue; NULL: none
     int64_t count;               // numbers
     bool decay;                  // weight decay applies: matrices, not gains and biases
     struct grad *grad;           // kept; zero after params_clear
@@ -83,11 +83,11 @@ struct params {
     bool lora, whole;                             // struct selection
     struct param_extra *extra;
     size_t extra_count;
-    // Set before params_open: the processes that train together (NULL: this one alone), or the
-    // number of them in a forecast, which counts the rank with the most.
+    // Set before params_open: the processes that train together (NULL: this one alone), or, for a
+    // forecast, their number; the forecast counts the rank with the most memory.
     struct ranks *ranks;
     int forecast_ranks; // 0: not a forecast
-    int rank;           // this one's, or the counted one's
+    int rank;           // number of this rank, or of the counted one
     bool shared_out;    // each parameter's moments are in one rank only
 };
 

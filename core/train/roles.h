@@ -35,7 +35,7 @@ void roles_say(const enum method_role role[METHODS_MAX], const struct model *m,
 void roles_put(const enum method_role role[METHODS_MAX], cJSON *record);
 void roles_get(enum method_role role[METHODS_MAX], const cJSON *record);
 
-// Switches on the methods that act in training with these settings, and the others off.
+// Switches on the methods that act in training with these settings, and switches off the others.
 int roles_switch(struct settings *s, struct err *err);
 
 // A parameter that a method learns, as it is trained with these settings.

@@ -40,7 +40,7 @@ static char *tensor_name(const struct param *p, enum what what, int whats)
     return whats == 1 ? xstrdup(p->name) : xasprintf("%c.%s", "wmv"[what], p -> name);
 }
 
-// If moments are shared out, all ranks call it, rank 0 alone with a writer.
+// If the ranks share the moments, all call it, only rank 0 with a writer.
 static int put_values(struct safetensors_writer *w, const struct params *p, int whats,
                       struct err *err)
 {
@@ -272,7 +272,7 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
                struct err *err)
 {
     bool there;
-    if (ranks_number(p->ranks) > 0) { // gives its moments to rank 0, if that writes them
+    if (ranks_number(p->ranks) > 0) { // sends its moments to rank 0, if rank 0 writes them
         ranks_share(p->ranks, &there, sizeof there, 0);
         if (!there && p->shared_out) put_values(NULL, p, WHATS, NULL);
         return 0;

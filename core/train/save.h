@@ -51,10 +51,10 @@ int save_read(const char *out, struct params *p, struct save_point *at, const st
 
 // Writes the masters after a step, by parameter name.
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
-// Can they be read, and is their hash right?
+// Can the best masters be read, and is their hash right?
 int save_best_check(const char *out, int64_t step, struct err *err);
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
-// Removes those of other steps (-1: of all), and the remains of interrupted writes.
+// Removes best masters of other steps (-1: of all), and the remains of interrupted writes.
 void save_best_trim(const char *out, int64_t step);
 
 #endif

@@ -86,8 +86,8 @@ static const char *last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// "*" excludes routers of experts: a small change of one sends rows to other experts, and other
-// programs, where it is no linear layer, attach no LoRA to it.
+// "*" excludes routers of experts: a small change to one sends rows to other experts, and other
+// programs attach no LoRA to a router that is not a linear layer.
 static bool is_router(const char *plain)
 {
     return !strcmp(last_level(plain), "gate");

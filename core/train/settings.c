@@ -33,12 +33,13 @@ const struct setting train_settings[] = {
       .def = "none",
       .choices = words_none,
       .stale = STALE_TRAINING,
-      .help = "Weights to train by name, in place of train.method's: rules with ; between them. "
-              "*layernorm* is every weight whose name matches, @projector every weight of a part "
-              "(@decoder, @embedding, @head, @projector, @vision, @all), @vision:*norm* those of "
-              "a part that match. lora:q_proj,v_proj:8 puts a LoRA of rank 8 on linear layers of "
-              "the decoder, lora:*:8 on all of them, lora:@vision:8 on those of a part; without a "
-              "rank it is train.lora.rank." },
+      .help =
+          "Weights to train by name, instead of train.method's: rules separated by semicolons. "
+          "*layernorm* selects every weight whose name matches, @projector every weight of a part "
+          "(@decoder, @embedding, @head, @projector, @vision, @all), @vision:*norm* the weights of "
+          "a part whose names match. lora:q_proj,v_proj:8 puts a LoRA of rank 8 on linear layers "
+          "of the decoder, lora:*:8 on all of them, lora:@vision:8 on those of a part; the default "
+          "rank is train.lora.rank." },
     { .key = "train.lr",
       .type = SETTING_REAL,
       .max = 10,
@@ -127,16 +128,19 @@ const struct setting train_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_TRAINING,
-      .help = "Adds the gradients of micro-batches one by one in their order: any number of ranks "
-              "(job.ranks) computes the same bits, for one more copy of the gradients and slower "
-              "sums." },
+      .help =
+          "Adds the gradients of micro-batches one by one in their order: results are "
+          "bit-identical "
+          "for any number of ranks (job.ranks), at the cost of one more gradient copy and slower "
+          "sums." },
     { .key = "train.shard",
       .type = SETTING_CHOICE,
       .def = "auto",
       .choices = shards,
       .stale = STALE_RUNS,
-      .help = "Shares the optimizer state out over the ranks of a job; auto if it takes 64 MB or "
-              "more." },
+      .help =
+          "Shards the optimizer state over the ranks of a job; auto does so if it takes 64 MB or "
+          "more." },
     { .key = "train.epochs",
       .type = SETTING_REAL,
       .min = 0.001,
@@ -178,7 +182,7 @@ const struct setting train_settings[] = {
       .max = 1e9,
       .def = "64",
       .stale = STALE_TRAINING,
-      .help = "LoRA alpha: its product is scaled by alpha / rank. A rank named in train.params "
+      .help = "LoRA alpha: scales the LoRA product by alpha / rank. A rank named in train.params "
               "keeps that ratio." },
     { .key = "train.checkpointing",
       .type = SETTING_CHOICE,

@@ -108,8 +108,8 @@ static void report_plan(struct sft *t)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights", saved);
 }
 
-// With experts, PEFT 0.21 with transformers 5 takes every LoRA on gate_proj, up_proj and down_proj
-// for one on the experts that it joins, and drops those of shared experts and dense layers.
+// In models with experts, PEFT 0.21 with transformers 5 treats every LoRA on gate_proj, up_proj and
+// down_proj as one on the fused experts, and drops those of shared experts and dense layers.
 static void report_peft(const struct sft *t)
 {
     const struct params *p = &t->params;
@@ -126,7 +126,7 @@ static void report_peft(const struct sft *t)
                 "(/adapter merge)");
 }
 
-// The record of OUT: the identity of the run, and with `what` its result.
+// Writes the record of OUT: the identity of the run, and with `what` its result.
 static int record(struct sft *t, const char *what, struct err *err)
 {
     cJSON *r = cJSON_CreateObject();
@@ -176,7 +176,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     return status;
 }
 
-// Reports a validation at the number of steps before it.
+// Reports a validation under the number of steps taken before it.
 static void report_validation(const struct sft *t)
 {
     if (isnan(t->state.point.validation)) return;
@@ -225,8 +225,8 @@ static int begin(struct sft *t, struct err *err)
     // All ranks must train on the same samples, from the same adapter.
     if (!ranks_same(t->job->ranks, &t->plan.hashes, sizeof t->plan.hashes))
         return err_set(err,
-                       "'%s', its pictures, train.validation or the adapter are not the same here "
-                       "as for rank 0: every rank needs the same files",
+                       "'%s', its pictures, train.validation or the adapter differ from rank 0's: "
+                       "every rank needs the same files",
                        t->options.data);
     sft_plan_steps(t);
     sft_score_choose(t);
@@ -246,10 +246,11 @@ static int begin(struct sft *t, struct err *err)
         // folder of that name, or an older state of it, would silently spoil the sums.
         const uint64_t state[] = { (uint64_t)t->state.point.step, params_digest(&t->params) };
         if (!ranks_same(t->job->ranks, state, sizeof state))
-            return err_set(err,
-                           "'%s' gives other weights here (after step %lld) than for rank 0: every "
-                           "rank needs the same folder, and the same model",
-                           t->options.out, (long long)t->state.point.step);
+            return err_set(
+                err,
+                "'%s' holds other weights (after step %lld) than for rank 0: every rank needs "
+                "the same folder and model",
+                t->options.out, (long long)t->state.point.step);
     }
     if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);
     t->report.begun_waited = waited_us(t);

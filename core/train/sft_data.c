@@ -72,7 +72,7 @@ static void report_findings(struct job *j, const struct data_check *c, const cha
             path);
 }
 
-// The error of a file without usable samples.
+// Sets the error of a file without usable samples.
 static int none_usable(const struct data_check *c, const char *path, struct err *err)
 {
     if (!c->chosen)
@@ -184,7 +184,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// The file of train.validation; NULL: it is none, or a share of the samples.
+// The file of train.validation; NULL: none, or a fraction of the samples.
 static const char *held_file(const struct settings *s, double *share)
 {
     const char *text = settings_text(s, "train.validation");

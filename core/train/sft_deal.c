@@ -1,7 +1,7 @@
 // core/train/sft_deal.c -- the work of a step, dealt to the ranks of a job, and the sums over them.
 //
-// Each rank computes the deal of all from the same rows, without messages. Easy to get wrong: a
-// rank without work takes part in every sum.
+// Every rank computes the deal of all ranks from the same row counts, without messages. Easy to get
+// wrong: a rank without work takes part in every sum.
 #include <stdlib.h>
 #include <string.h>
 

@@ -119,7 +119,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     for (int k = 0; t->lanes.params && k < LANES; k++) {
         const struct tape *tape = &t->lanes.list[k].tape;
         count_pass(&t->lanes.list[k].arena, tape, &held, &peak, &pool);
-        // Where there are offloads, lanes run one after the other.
+        // With offloads, lanes run one after the other.
         if (tape->offloads.peak > offloaded) offloaded = tape->offloads.peak;
     }
     for (size_t i = 0; i < t->params.count; i++) {

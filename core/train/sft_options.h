@@ -1,4 +1,4 @@
-// core/train/sft_options.h -- the words of a training: DATA, OUT and options.
+// core/train/sft_options.h -- the arguments of a training run: DATA, OUT and options.
 #ifndef CORE_TRAIN_SFT_OPTIONS_H
 #define CORE_TRAIN_SFT_OPTIONS_H
 

@@ -39,8 +39,8 @@ struct sft_set {
     int64_t chosen, skipped; // samples of the file's chosen kinds, and those that are not usable
     char *why;               // of the first skipped sample; NULL: none
     char *unread;            // keys that nothing reads, with counts; NULL: none
-    size_t picture_files;    // different ones
-    struct names contents;   // of them
+    size_t picture_files;    // number of distinct files
+    struct names contents;   // SHA-256 of each
     int64_t answer;          // most trained tokens of a sample
     char pictures[HASH_HEX]; // SHA-256 of all of them
 };
@@ -152,7 +152,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Losses of `count` samples of a set by their indices in the data, and `share` times their
 // gradients if the pass is recorded; `number` is the index of the first draw. Adds their rows to
 // *rows, if that is not NULL.
-struct sft_losses { // doubles alone: summed over ranks
+struct sft_losses { // only doubles: the ranks sum them
     double loss;
     struct graph_kl kl;
 };
@@ -173,9 +173,10 @@ int sft_validate(struct sft *t, double *loss, struct err *err);
 struct sft_work {
     int64_t from, to;
 };
-// The work of this rank in a step of `count` samples with these rows. If the ranks divide the
-// number of micro-batches, each gets whole ones, of about equal cost (rows) together; otherwise the
-// samples are cut into runs of about equal cost. The caller frees *work.
+// The work of this rank in a step of `count` samples with these rows. If the number of ranks
+// divides the number of micro-batches, each rank gets whole micro-batches of about equal total cost
+// (rows); otherwise sft_deal cuts the samples into runs of about equal cost. The caller frees
+// *work.
 int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
 // The work of all ranks, in the order of the samples, for a forecast. work: [count].
 int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count,

@@ -9,8 +9,8 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-// Samples per pass: as many as use the processor efficiently, but no more, because memory grows
-// with them. A GPU needs more, or it waits for the host to launch kernels.
+// Samples per pass: enough to use the processor efficiently, but no more, because memory grows with
+// them. A GPU needs more: otherwise it waits for the host to launch kernels.
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 

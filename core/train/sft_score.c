@@ -38,7 +38,7 @@ void sft_score_choose(struct sft *t)
     if (!t->held.count) return;
     t->plan.metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
     if (t->plan.metric && t->plan.metric->way == METRIC_LOSS)
-        t->plan.metric = NULL; // as if none was named
+        t->plan.metric = NULL; // as if the data named none
 }
 
 // Current parameters of methods: those in training, else the base adapter's.

@@ -7,10 +7,10 @@
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
-// A plan of a grid (core/eval/grid.h) with a cell for each value; here and not in core/eval, since
-// training validates by the evaluations of that room. The ranks of a job are dealt to groups
-// (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of its
-// ranks. When all groups have finished, rank 0 compares the results.
+// A plan of a grid (core/eval/grid.h) with a cell for each value; not in core/eval, because
+// training uses that room's evaluations for validation. The job's ranks form groups (sweep.ranks):
+// group g of G trains values g, g + G, ... one after the other, as a job of its ranks. When all
+// groups have finished, rank 0 compares the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 #include "core/train/params.h"
 #include "core/train/sft_parts.h"
 
-// The learning rates that the paper on LayerNorm tuning searched.
+// The learning rates searched in the paper on LayerNorm tuning.
 static const char rates[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
 static const char record_name[] = "training.json"; // in the sweep's own folder
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
@@ -57,7 +57,7 @@ struct sweep {
     struct value *values; // [grid.count]
     struct grid grid;
     struct sft_series series;
-    struct sft asked; // its identity; the setting KEY is not of it
+    struct sft asked; // the sweep's identity, without the setting KEY
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -152,14 +152,12 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     for (size_t i = 0; status == 0 && i < sizeof compared / sizeof *compared; i++)
         // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
         if (!strcmp(s->key, compared[i]))
-            status = err_set(err,
-                             "%s says by what the values of a sweep are compared: it cannot be one "
-                             "of them",
-                             s->key);
+            status = err_set(
+                err, "%s determines how a sweep compares its values: it cannot be swept", s->key);
     if (status == 0 && settings_is(p->from, "train.validation", "none"))
         status = err_set(err, "a sweep needs a validation set to compare by: /set train.validation "
                               "0.1, or a data file");
-    // "|" separates values, if there is one: values of some settings contain commas.
+    // "|" separates values, if present: values of some settings contain commas.
     const char *between = s->list && strchr(s->list, '|') ? "|" : ",";
     char *copy = xstrdup(s->list ? s->list : ""), *rest = NULL;
     for (char *v = strtok_r(copy, between, &rest); v && status == 0;
@@ -224,7 +222,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- one run -------------------------------------------------------------------------------------
 
-// Passes the reports of a run on with its value.
+// Forwards the reports of a run, labelled with its value.
 struct relay {
     struct grid *grid;
     const char *label;

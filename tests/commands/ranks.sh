@@ -144,9 +144,9 @@ differ() { # TEXT LINE...
     PATH=$work:$PATH run 2 "$@" 9<"$work/data.jsonl" 8<"$work/here" && fail "all is well: $*"
     grep -q "failed: rank 1: .*$text" "$work/out" || fail "not '$text': $(tail -1 "$work/out")"
 }
-differ "/dev/fd/9' is not the same here as for rank 0" '/eval /dev/fd/9'
-differ "/dev/fd/9' is not the same here as for rank 0" "/calibrate norms /dev/fd/9 $work/other.safetensors"
-differ "/dev/fd/9', its pictures, train.validation or the adapter are not the same" "${training[@]}" "/train /dev/fd/9 $work/other"
+differ "/dev/fd/9' differs from rank 0's" '/eval /dev/fd/9'
+differ "/dev/fd/9' differs from rank 0's" "/calibrate norms /dev/fd/9 $work/other.safetensors"
+differ "/dev/fd/9', its pictures, train.validation or the adapter differ from rank 0's" "${training[@]}" "/train /dev/fd/9 $work/other"
 
 # A folder that holds an older state of the same training: it is paused before its end.
 mkdir "$work/there/out"
@@ -159,6 +159,6 @@ for _ in $(seq 600); do
 done
 vlmsh -c "/job $work/here/out pause" -c /wait >"$work/out" 2>&1
 cp -r "$work/here/out/checkpoint-3" "$work/there/out/"
-differ "/dev/fd/8/out' gives other weights here (after step 3) than for rank 0" "${long[@]}" \
+differ "/dev/fd/8/out' holds other weights (after step 3) than for rank 0" "${long[@]}" \
     "/train $work/data.jsonl /dev/fd/8/out --resume"
 finish
