@@ -313,7 +313,7 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
             const int64_t tokens = read_count(c, t->name);
             *part = (double)tokens;
             if (tokens >= 0) continue;
-            return err_set(err, "'%s' does not say how many tokens it was made from", path);
+            return err_set(err, "'%s' does not record its number of tokens", path);
         }
         float *numbers = calibration_numbers(c, t->name, rank + 1, halves, err);
         if (!numbers) return -1;

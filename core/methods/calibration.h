@@ -7,13 +7,13 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct in its own file: its
-// tensors, what it adds up at the sites of a pass; and a line in core/lists.h.
+// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
+// its tensors and the sums that it collects at the sites of a pass, and a line in core/lists.h.
 //
 // A safetensors file; kind by kind the tensors are (methods page, section 3)
-//   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and what they were made
-//          from, as two f32 whose sum is the double: ffn.sum_xy, ffn.sum_xx [2,L,D],
-//          ffn.sum_cos [2,2,L] (visual, text), with which several files add up
+//   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
+//          files, the sums behind them, each double as two f32 that add up to it:
+//          ffn.sum_xy, ffn.sum_xx [2,L,D], ffn.sum_cos [2,2,L] (visual, text)
 //   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
 //          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (of each
 //          modality mean, sum of squared distances from it, count; sum of the cosines)
@@ -22,8 +22,7 @@
 //          sinks.counts [2,2,L] (sinks, tokens)
 // and the metadata "model" (hash of the weights), "model files" (names and hashes of all files of
 // the model, for messages), "data" (hash of the data set), "count" (samples), "arithmetic" ("f32",
-// "bf16"; "mixed" if merged files differ). Files without metadata are accepted on their maker's
-// responsibility.
+// "bf16"; "mixed" if merged files differ). Files without metadata are accepted unchecked.
 #ifndef CORE_METHODS_CALIBRATION_H
 #define CORE_METHODS_CALIBRATION_H
 
@@ -82,7 +81,7 @@ struct calibration_sums {
     int64_t layers, width;                    // L, D
     double *data, *part[CALIBRATION_TENSORS]; // [count], and where each of kind->sums begins in it
     size_t count;
-    // Rows of one site that `take` needs at the next one of the pass.
+    // Rows of one site, kept for `take` at the next site of the pass.
     float *rows; // [capacity, D]
     bool *there; // [capacity]
     int64_t capacity;
@@ -134,7 +133,7 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c);
 // A writer with the provenance in its metadata.
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source);
-// Writes doubles as two halves [2, count], whose sum they are.
+// Writes each double as two f32 that add up to it: [2, count].
 int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
                              struct err *err);
 // Merges the sums of several files of one kind and model into one file.

@@ -62,7 +62,7 @@ static const struct setting ira_settings[] = {
       .stale = STALE_TRAINING,
       .help = "Mean of IRA's prior in training: local (the token's own value, detached), "
               "local-printed (the same, but the KL reaches the value only through delta, as Eq. 10 "
-              "reads) or global (one learned mean)." },
+              "is printed) or global (one learned mean)." },
     { .key = "ira.beta",
       .type = SETTING_REAL,
       .max = 1e6,
@@ -260,8 +260,8 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
     return site_sequence(a)->start ? site_sequence(a)->start[site_row(a, i)] : 0;
 }
 
-// g of the visual tokens among new rows [from, to), one sample: from the text queries of these rows
-// and all visual keys of the sample. Their number is `count`, the last ones among the keys.
+// Computes g of the `count` visual tokens among a sample's new rows [from, to), from the text
+// queries of these rows and all visual keys of the sample, of which the tokens are the last.
 static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                     int number, void *self)
 {

@@ -9,8 +9,8 @@ extern const struct site SITE_NOISE[1];
 // [S,Hkv] divergence of the pass's visual tokens; v: their gate [S,Hkv].
 extern const struct site SITE_KL[1];
 
-// Means over the heads of x [S,Hkv] at SITE_KL, whose numbers are `kl`: of_row[] of the sequence's
-// rows that the pass has.
+// Averages `kl`, the numbers of x [S,Hkv] at SITE_KL, over the heads; writes of_row[] of each
+// visual row of the pass, by its row in the sequence.
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row);
 
 // Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).

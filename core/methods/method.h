@@ -74,13 +74,13 @@ struct method {
     } toggle;
     const char *press; // the key that toggles it ("Alt-2"); methods are listed in the order of
                        // their keys; NULL: none
-    // What it was trained or calibrated with: the setting that names it, and where a model's folder
-    // may keep it. A command that switches the method on takes it from there while the setting has
-    // its default (preset_fit). NULL: it needs nothing.
+    // Its calibration or trained parameters: the setting that names their file, and their path in a
+    // model's folder. A command that switches the method on loads them from there while the setting
+    // has its default (preset_fit). NULL: it needs none.
     struct method_fit {
         const char *key, *place;
     } fit;
-    bool values;   // writes values at SITE_VALUES: layers then cache them as changed
+    bool values;   // writes values at SITE_VALUES: layers cache the changed values
     bool replaces; // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
@@ -94,17 +94,16 @@ struct method {
     // Are its values consistent with each other? Values set one by one may be temporarily
     // inconsistent; called when several are set at once, while the method is on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
-    // It is on, its settings are valid, and yet it has no effect or a bad one: *why gives the
-    // reason. false: it has an effect. May be NULL; models without visual tokens are handled for
-    // all methods.
+    // Is it, though on with valid settings, without effect, or with a bad one? *why: the reason.
+    // May be NULL; models without visual tokens are handled for all methods.
     bool (*without_effect)(const struct method_env *env, struct err *why);
-    // `key` of its settings has changed since the last start, to the value in `s`: can the next
-    // prefill still reuse the cache? NULL: never.
+    // Can the next prefill still reuse the cache, now that its setting `key` has changed to the
+    // value in `s`? NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
     // Does its result depend on this setting of another owner? NULL: on none.
     bool (*reads)(const char *key, const struct settings *s);
     // Called before the passes of an answer (a training run ...) while it is on. *state is NULL at
-    // first, then what the last start left: caches may be kept if model and settings allow. On
+    // first, later as the last start left it, which may keep caches if model and settings allow. On
     // failure *state must be valid for release. NULL: it has no state, and no release.
     int (*start)(void **state, const struct method_env *env, struct err *err);
     void (*release)(void *state);
@@ -138,7 +137,7 @@ struct method {
                         // only then the method acts in training
         const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
                                   // of the part
-        double times;             // a `rate` of auto is so many times train.lr
+        double times;             // `rate` auto is train.lr times this
     } training;
     // Lists its parameters, as in `learned`, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
@@ -206,10 +205,10 @@ const struct method *method_of(const char *key);
 // Checks the settings of one method (NULL: of all), with or without a model.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
-// Is the method on with inconsistent settings? Then *why is a sentence that says so.
+// Is the method on with inconsistent settings? If so, *why is a sentence for people.
 bool methods_inconsistent(const struct method *method, const struct method_env *env,
                           struct err *why);
-// Is the method on without effect (or with a bad one)? Then *why is a sentence that says so.
+// Is the method on without effect (or with a bad one)? If so, *why is a sentence for people.
 bool methods_without_effect(const struct method *method, const struct method_env *env,
                             struct err *why);
 // Does the setting belong to a method that did not affect the cache and is off under `s`?

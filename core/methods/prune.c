@@ -238,7 +238,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
 static int shared_pass(struct graph *g, const struct sequence *s)
 {
     if (!s->start) return 0;
-    graph_fail(g, "visual tokens cannot be pruned where samples share a pass");
+    graph_fail(g, "visual tokens cannot be pruned if samples share a pass");
     return -1;
 }
 
@@ -342,7 +342,7 @@ static bool focus_from(const struct prune *p, int layer)
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;
 }
 
-// Sends the layers from `to` on the dropped tokens, and the scores of the rest.
+// Sends the dropped tokens and the scores of the rest to the layers from `to` on.
 static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -381,7 +381,7 @@ static int prune_take_on(void *state, struct graph *g, struct site_args *args)
         for (int64_t i = 0; i < s->n && good && focus_from(p, from); i++)
             if (s->picture[i] >= 0) good = prune_get(args->own, &p->row_score[0][i], sizeof(float));
     }
-    if (!good) graph_fail(g, "the rank before has sent no list of the visual tokens that are left");
+    if (!good) graph_fail(g, "the previous rank did not send the list of remaining visual tokens");
     return good ? 0 : -1;
 }
 

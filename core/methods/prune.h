@@ -1,4 +1,4 @@
-// core/methods/prune.h -- what CAPA pruning tells probes: sites of its own.
+// core/methods/prune.h -- sites at which CAPA pruning reports to probes.
 #ifndef CORE_METHODS_PRUNE_H
 #define CORE_METHODS_PRUNE_H
 

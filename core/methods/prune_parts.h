@@ -1,6 +1,5 @@
-// core/methods/prune_parts.h -- what the files of CAPA pruning share: its settings
-// (prune_settings.c), its state (prune.c: sites, sequence, residual stream) and which tokens are
-// kept (prune_pick.c).
+// core/methods/prune_parts.h -- shared by the files of CAPA pruning: settings (prune_settings.c),
+// state (prune.c: sites, sequence, residual stream), choice of the kept tokens (prune_pick.c).
 #ifndef CORE_METHODS_PRUNE_PARTS_H
 #define CORE_METHODS_PRUNE_PARTS_H
 
@@ -20,9 +19,9 @@ extern const struct setting prune_settings[];
 enum prune_kind prune_kind_of(const struct settings *s);
 // The stages' layers into layer[L]; their number, or -1.
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err);
-// One share for each layer? Values set one by one may be temporarily inconsistent.
+// Checks that each layer has a share. Values set one by one may be temporarily inconsistent.
 int prune_check_stages(int stages, size_t shares, struct err *err);
-// Has IRA a divergence in each of these layers?
+// Does IRA compute a divergence in each of these layers?
 bool prune_diverges(const struct method_env *env, const int *layer, int stages);
 
 // Of struct method.
@@ -74,9 +73,9 @@ struct prune {
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;
-    int32_t *number;     // [N] which visual token a row is; -1: text
+    int32_t *number;     // [N] index of a row among the visual tokens; -1: text
     bool *dropped;       // [N]
-    float *row_score[2]; // [N] by cls and divergence: of the first stage, of later ones
+    float *row_score[2]; // [N] scores of cls and divergence: at the first stage, at later ones
     int32_t *alive;      // [N] rows that remain
     int64_t visual;      // S
     bool replacing;      // this pass replaces the rows

@@ -79,7 +79,7 @@ void prune_grams_begin(struct prune *p, int stage, int64_t past)
     grams_trim(&t->grams, keys);
 }
 
-// Computes the Gram matrices of the first `visual` visual tokens as far as they are missing.
+// Computes the missing Gram matrices of the first `visual` visual tokens.
 static int grams_complete(struct prune *p, struct graph *g, const struct site_args *args,
                           struct token_grams *t, int64_t visual)
 {
@@ -222,7 +222,7 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
         }
         graph_scratch_end(g, scratch);
         status = x ? 0 : -1;
-    } else { // by a number each
+    } else { // by the tokens' scores
         for (int64_t i = 0; i < count; i++)
             if (p->kind == PRUNE_RANDOM)
                 score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)number[i]);

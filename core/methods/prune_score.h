@@ -17,7 +17,7 @@ enum prune_kind {
                         // (CAPA)
     PRUNE_ATTENTION,    // mean over heads of the attention to it (FastV)
     PRUNE_NOROPE,       // the same without rotary positions (Feather)
-    PRUNE_UNIFORM,      // uniform: every n-th token
+    PRUNE_UNIFORM,      // every n-th token
     PRUNE_RANDOM,
     // The following use no query: they choose after the layer.
     PRUNE_DIVERSITY,  // far from one another (DivPrune); has no scores: prune_choose_diverse
@@ -32,8 +32,8 @@ struct prune_view {
     struct tensor *q;     // [1,H,d]
     struct tensor *k, *v; // [P,Hkv,d]
     const struct sequence *sequence;
-    int32_t query;         // row of the sequence of the query
-    const int32_t *rows;   // [P] rows of the sequence that the keys are
+    int32_t query;         // the query's row in the sequence
+    const int32_t *rows;   // [P] the keys' rows in the sequence
     const int32_t *token;  // [count] indices of the candidate keys, ascending
     const int32_t *number; // [count] their indices among all visual tokens of the sequence
     int64_t count;

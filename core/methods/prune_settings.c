@@ -21,8 +21,8 @@ const struct setting prune_settings[] = {
       .choices = scores,
       .stale = STALE_SEEN,
       .help = "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is "
-              "FastV, diversity is DivPrune, cls the encoder's attention, from the class token "
-              "where there is one, divergence IRA's), or off.",
+              "FastV, diversity is DivPrune, cls is the encoder's attention, from the class token "
+              "if it has one, divergence is IRA's KL divergence), or off.",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,
@@ -54,15 +54,14 @@ const struct setting prune_settings[] = {
     { 0 },
 };
 
-// The layer of prune.layer auto: the transition layer of a checkpoint that is known, else the one
-// at 3/8 of the depth.
+// The layer of prune.layer auto: the transition layer of a known checkpoint, else the layer at 3/8
+// of the depth.
 int prune_auto_layer(const struct model *m)
 {
     const struct phase_layers *p = family_phases(m);
     return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
 }
 
-// The stages' layers into layer[L]; their number, or -1.
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
 {
     const int64_t layers = env->model->decoder.config.layers;
@@ -138,7 +137,6 @@ int prune_check(const struct method_env *env, struct err *err)
     return count_stages(env, err) < 0 ? -1 : 0;
 }
 
-// One share for each layer. Values set one by one may be temporarily inconsistent.
 int prune_check_stages(int stages, size_t shares, struct err *err)
 {
     if ((size_t)stages != shares)
@@ -157,7 +155,6 @@ int prune_agree(const struct method_env *env, struct err *err)
     return stages < 0 ? -1 : prune_check_stages(stages, shares, err);
 }
 
-// Has IRA a divergence in each of these layers?
 bool prune_diverges(const struct method_env *env, const int *layer, int stages)
 {
     const int64_t layers = env->model->decoder.config.layers;
