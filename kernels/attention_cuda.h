@@ -109,7 +109,7 @@ struct alignas(8) four_bf16 {
     unsigned low, high;
 };
 
-// Keys and values as they are read, one number or four, and the type to compute with.
+// Widens keys and values as read, one number or four, to the type to compute with.
 static __device__ inline float widened(float x)
 {
     return x;
@@ -131,7 +131,7 @@ static __device__ inline float4 widened(struct four_bf16 x)
              __uint_as_float(x.high << 16), __uint_as_float(x.high & 0xffff0000) };
 }
 
-// Four of them together.
+// The type of four numbers read together.
 template <typename T> struct four_of;
 template <> struct four_of<float> {
     using type = float4;
@@ -140,7 +140,8 @@ template <> struct four_of<uint16_t> {
     using type = struct four_bf16;
 };
 
-// Rows i..i+TILE-1 of x [rows, heads, width], head h, to a tile; 0 past the end of rows and width.
+// Copies rows i..i+TILE-1 of x [rows, heads, width], head h, to a tile; 0 past the end of rows and
+// width.
 template <int WIDE, typename T>
 static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int64_t rows,
                                         int64_t heads, int64_t h, int64_t width)
@@ -152,7 +153,7 @@ static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int6
     }
 }
 
-// The same of the call's keys, or values, of `width` numbers.
+// The same for the call's keys, or values, of `width` numbers.
 template <int WIDE>
 static __device__ inline void load_keys(float *tile, const void *x, const struct attention_call &c,
                                         int64_t from, int64_t kv, int64_t width)
@@ -185,8 +186,8 @@ static __device__ inline void tile_dots(float dots[EACH_KEYS], const float *row,
     }
 }
 
-// Adds to a row's columns: sum over the rows from..to-1 of `other`, a tile, of weight[r] times that
-// row.
+// Adds to a row's columns the sum over rows r = from..to-1 of the tile `other` of weight[r] times
+// row r.
 template <int WIDE>
 static __device__ inline void tile_add(float4 sum[WIDE / 16], const float *weight,
                                        const float *other, int part, int from = 0, int to = TILE)
@@ -217,7 +218,7 @@ static __device__ inline float four_most(float x)
     return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
 }
 
-// The columns of a row, times `factor`, to row `to` [width]; added where `add`.
+// Writes a row's columns, times `factor`, to row `to` [width], or adds them if `add`.
 template <int WIDE>
 static __device__ inline void put_columns(float *to, const float4 sum[WIDE / 16], float factor,
                                           int part, int64_t width, bool add)

@@ -1,10 +1,10 @@
 // kernels/attention_mma_cuda.h -- shared by attention and its gradient on tensor cores: tiles of
 // bf16, products of a warp's rows with a tile, which keys rows see.
 //
-// A block has WARPS warps; each has its own rows (16, or 16 times MANY) and all go together through
-// tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the scores
-// of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product with
-// the values (kernels/mma_cuda.h).
+// A block has WARPS warps; each has its own rows (16, or 16 times MANY), and all step through the
+// same tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the
+// scores of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product
+// with the values (kernels/mma_cuda.h).
 //
 // q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and
 // rows past the last are 0, so tiles are read whole and without bounds checks. q is multiplied by
@@ -227,7 +227,7 @@ struct keys_seen {
     int from, to;
 };
 
-// Keys that any of some rows sees, and keys that all of them see.
+// Keys that at least one of several rows sees, and keys that all of them see.
 struct sight {
     struct keys_seen any, each;
 };
@@ -320,9 +320,9 @@ static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys
     }
 }
 
-// --- numbers in and out --------------------------------------------------------------------------
+// --- loads and stores ----------------------------------------------------------------------------
 
-// Numbers e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end and where it is not
+// Numbers e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end, or if the row is not
 // `there`.
 template <typename T>
 static __device__ inline uint4 round_eight(const T *row, bool there, int e, int width, float times)
@@ -350,7 +350,7 @@ static __device__ inline void put_pair(float *at, float one, float two, bool add
     *to = { add ? old.x + one : one, add ? old.y + two : two };
 }
 
-// Numbers e and e + 1 (e even) of a row, as far as they are within `width`.
+// Stores numbers e and e + 1 (e even) of a row if they are within `width`.
 static __device__ inline void put_two(float *row, int e, int width, float one, float two, bool add)
 {
     if (e + 1 < width && width % 2 == 0) {
@@ -382,8 +382,8 @@ static __device__ inline void put_two(T *row, int e, int width, float one, float
     if (e < width) put_pair(row + e, one, two, false);
 }
 
-// A warp's 16 rows i.. times factor (one for each of the lane's two rows) to y[rows, heads, width],
-// f32, bf16 or f16, head h; added where `add`.
+// Writes a warp's 16 rows i.., times factor (one for each of the lane's two rows), to head h of
+// y[rows, heads, width], f32, bf16 or f16, or adds them if `add`.
 template <int WIDE, typename T>
 static __device__ inline void put_rows(T *y, const float sum[WIDE / 8][4], const float factor[2],
                                        int64_t i, int64_t rows, int64_t h, int64_t heads, int width,

@@ -96,7 +96,7 @@ struct backend {
     bool (*multiplies_bf16)(void);
     // And is it faster than MATMUL_F32? NULL: no on the CPU; on a GPU it always is.
     bool (*favours_bf16)(void);
-    // Up to how many rows of a pass have, each, the bits of a pass of that row alone? NULL: 1.
+    // Most rows of a pass for which each row has the bits of a pass of that row alone. NULL: 1.
     int64_t (*few_rows)(void);
     // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
@@ -110,7 +110,7 @@ struct backend {
     int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, each in one thread
     const struct packed_ops *products;                   // rows packed between products
     int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits of the ops
-    int (*rows_products)(const struct rows_products *p); // of the same rows, bits of the ops
+    int (*rows_products)(const struct rows_products *p); // their products, bits of the ops
     // Rotates numbers first.. of each head of x[n,H,d] in place, from adjacent pairs to split
     // layout (first numbers of all pairs, then second ones), with the bits of the ops put_columns
     // and rope.
@@ -168,7 +168,7 @@ static inline const struct backend *backend_of(const struct backend *b, const st
 // The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
 // benchmarks. NULL if the processor does not support it (or, of amx, the system does not).
 const struct backend *backend_cpu_isa(const char *isa);
-// The names of those that this program was built with, from i = 0; NULL ends them.
+// Name i of the instruction sets that this program was built with; NULL past the end.
 const char *backend_isa_name(int i);
 
 #endif

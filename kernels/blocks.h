@@ -1,9 +1,9 @@
 // kernels/blocks.h -- weights in blocks, as GGUF files store them: a block holds small integers q
 // in groups that share a scale and a minimum; a number is scale * q - minimum.
 //
-// Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, which
-// tests/goldens/blocks holds. A block lies at an even address. Products scale * q are exact in f32
-// (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
+// Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, whose results
+// are in tests/goldens/blocks. A block has an even address. Products scale * q are exact in f32 (11
+// bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
 // subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
@@ -15,7 +15,7 @@
 
 #include "kernels/tensor.h"
 
-// Blocks of 32: one group. Of 4-bit numbers, the lower halves of the bytes are the first 16.
+// Blocks of 32: one group. The lower halves of the bytes hold the first 16 of 4-bit numbers.
 struct block_q8_0 {
     uint16_t d; // half
     int8_t q[32];

@@ -19,7 +19,7 @@ struct x_run {
 // The layout of a unit's numbers in its bytes.
 enum place { PLACE_BYTE, PLACE_LOW, PLACE_HIGH };
 
-// Are bytes left with two numbers, those of part 2 i of 32 and of part 2 i + 1?
+// Do bytes keep two numbers each, of parts 2 i and 2 i + 1 of 32 numbers?
 VEC_INLINE bool in_halves(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;

@@ -45,7 +45,7 @@ static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
     }
 }
 
-// A group. Eight products of the integers with bytes add up to less than 2^31: `most` says so.
+// Prepares a group. `most` keeps the sum of eight products of the integers with bytes below 2^31.
 static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype dtype)
 {
     const int size = block_group(dtype), most = (1 << (block_centre(dtype) == 128 ? 21 : 22)) - 1;

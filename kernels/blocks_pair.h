@@ -77,7 +77,7 @@ VEC_INLINE __m512i bytes_of_4(const char *at, int apart)
                               _mm256_set_m128i(d, c), 1);
 }
 
-// The 16 bits each at `at` and every `apart` bytes from there, 4 of them.
+// Four times 16 bits, `apart` bytes from one to the next.
 VEC_INLINE __mmask64 bits_of_4(const char *at, int apart)
 {
     return halves_of_4(at, apart);

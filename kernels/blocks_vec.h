@@ -43,7 +43,7 @@ VEC_INLINE float block_centre(const enum dtype dtype)
 
 // --- scales -------------------------------------------------------------------------------------
 
-// The halves at `at` and every `apart` bytes from there, 4 of them.
+// Four halves, `apart` bytes from one to the next.
 VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
 {
     uint64_t all = 0;
@@ -55,7 +55,7 @@ VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
     return all;
 }
 
-// Those of 8 blocks.
+// The halves of 8 blocks.
 VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
 {
     const uint64_t low = halves_of_4(at, apart), high = halves_of_4(at + 4 * apart, apart);
@@ -142,7 +142,7 @@ VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 #endif
 }
 
-// A byte of 16 for each of 32 bits that is set.
+// For each of 32 bits a byte: 16 if it is set, else 0.
 VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 {
     uint32_t bits;
@@ -150,7 +150,7 @@ VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 #if defined(__AVX512F__)
     return (vb32)_mm256_maskz_set1_epi8(bits, 16);
 #elif defined(__AVX2__)
-    // Byte i of the bits to 8 bytes each, of which each keeps one bit.
+    // Copies each byte of bits to 8 bytes, each of which keeps one bit.
     const __m256i each = _mm256_shuffle_epi8(
         _mm256_set1_epi32((int)bits),
         _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0));
@@ -189,7 +189,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     const struct block_q5_k *q5_k = (const void *)block;
     const struct block_q6_k *q6_k = (const void *)block;
     const struct block_iq4_xs *iq4_xs = (const void *)block;
-    const int half = part / 4, two = part % 4 * 2; // of 128 numbers; where 2 bits begin
+    const int half = part / 4, two = part % 4 * 2; // of 128 numbers; shift of the 2 bits
     switch (dtype) {
     case DTYPE_Q8_0: return bytes32((const uint8_t *)q8_0->q) ^ 128;
     case DTYPE_Q4_0:

@@ -28,8 +28,8 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, which is the calling thread's GPU from now on; and which
-// of several it is (struct gpus).
+// The stream of the GPU that ops run on, which becomes the calling thread's GPU; and that GPU's
+// number among several (struct gpus).
 cudaStream_t cuda_stream(void);
 int cuda_gpu_now(void);
 // Allocates GPU memory, counted (struct device_memory); NULL on failure.
@@ -56,7 +56,7 @@ static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t byte
 }
 // Records a failed copy; the next op reports it.
 void cuda_broke(const char *what, cudaError_t error);
-// Ops from now on run after the event, of another stream.
+// Makes later ops wait for an event of another stream.
 void cuda_await(cudaEvent_t event);
 
 // copy.cu

@@ -11,9 +11,7 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
-enum {
-    CUDA_FEW_ROWS = 8
-}; // up to here a product reads the weights directly (few_rows of backend.h)
+enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads weights as stored (few_rows of backend.h)
 
 // Dtype to which x is rounded for a product with w in MATMUL_BF16; also w if it is f32.
 static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
@@ -21,7 +19,7 @@ static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
     return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
-// Are n rows, rounded, multiplied with w in place, also by the fused forms?
+// Do products, also of fused forms, round n rows of x and read w in place?
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
     return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&
@@ -53,7 +51,7 @@ struct cuda_library {
     // For benchmarks, cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
     // The stream (cudaStream_t) of the current GPU, for libraries that work between GPUs: what they
-    // put there comes after the ops issued so far, and before those of later.
+    // enqueue runs after the ops issued so far and before later ones.
     void *(*stream)(void);
 };
 

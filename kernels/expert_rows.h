@@ -1,5 +1,5 @@
-// kernels/expert_rows.h -- the experts of a mixture on the rows that chose them, a thread per
-// piece.
+// kernels/expert_rows.h -- applies the experts of a mixture to the rows that chose them, one thread
+// per piece.
 //
 //   struct expert_rows p = { .y = y, .x = x, .weights = weights, ... };
 //   backend->expert_rows(&p)       // y += for each row the sum of weight * expert(row)
@@ -24,7 +24,7 @@ struct expert_rows {
     const struct fused_gated *expert; // [experts]; no biases
     const int32_t *rows, *slots;      // [N*K] rows, expert by expert, and indices of their weights
     const int32_t *places;            // [N,K] indices of each row's entries in that list, ascending
-    const struct expert_piece *piece; // they cover the list
+    const struct expert_piece *piece; // the pieces cover the list
     int64_t pieces;
     float *each;  // [N*K,D] scratch
     void *narrow; // [N,D] of bf16, scratch

@@ -6,9 +6,9 @@
 // They compute the same as a sequence of ops; only the order of sums differs, and with
 // MATMUL_BF16 intermediate results between two products may be rounded like their operands, to bf16
 // or f16 (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or
-// mode. A form computed with bf16 weights also has its backward form. Of few rows (few_rows of
-// kernels/backend.h) each has the bits of a call of that row alone. The caller has checked shapes,
-// as for ops.h. Letters as in ops.h.
+// mode. A form computed with bf16 weights also has its backward form. Each of few rows (few_rows of
+// kernels/backend.h) has the bits of a call of that row alone. The caller has checked shapes, as
+// for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -18,8 +18,8 @@
 
 enum { FUSED_NOT = 1 };
 
-// x w^T (+ bias, may be NULL). With `run` it is a part of a packed weight: number r of the product
-// is that of row first + r / run * step + r % run of w (and bias).
+// x w^T (+ bias, may be NULL). With `run` it uses part of a packed weight: number r of the product
+// comes from row first + r / run * step + r % run of w (and bias).
 struct fused_linear {
     const struct tensor *w, *bias;
     int64_t first, run, step;
@@ -29,7 +29,7 @@ struct fused_linear {
 struct fused_after {
     const struct tensor *gain;
     float eps;
-    struct tensor *saved; // f32 [n,M]: the product, for the backward pass; NULL: not wanted
+    struct tensor *saved; // f32 [n,M]: the product, for the backward pass; NULL: not needed
 };
 
 // x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
@@ -48,7 +48,7 @@ struct fused_qkv {
     int64_t first;                        // places[i] is first + i; -1: unknown
     struct tensor *q, *k, *v;         // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products that are normed, for
-                                      // the backward pass; both NULL: not wanted
+                                      // the backward pass; both NULL: not needed
     int mode;                         // enum matmul_mode
 };
 
@@ -74,7 +74,7 @@ struct fused_attend {
 };
 
 // y = h + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h). saved_gate = gate(x), saved_up =
-// up(x) for the backward pass: both NULL if not wanted, as for few rows. Without y nothing else is
+// up(x) for the backward pass: both NULL if not needed, as for few rows. Without y nothing else is
 // computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; for few rows it must be

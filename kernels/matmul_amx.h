@@ -60,12 +60,12 @@ struct amx_product {
     int64_t y_row; // numbers from a row of y to the next, of straight products; 0: m
     bool add;
     bool rounds; // y is of bf16
-    // Of a product that continues (kernels/products.h), else NULL: rows that are packed already,
-    // which x is not read for, and `to` for those that the results become.
+    // For packed products (kernels/products.h), else NULL: rows packed in advance, read instead of
+    // x, and `to` for results that become packed rows.
     const struct packed_product *after;
     struct amx_rows packed, to;
-    // Of PRODUCT_GATED: m counts tiles of both weights, which take turns, 16 columns each; `to` has
-    // the columns of one.
+    // For PRODUCT_GATED: m counts the tiles of both weights, which alternate, 16 columns each; `to`
+    // has the columns of one.
     struct amx_source up;
 };
 
@@ -73,12 +73,13 @@ struct amx_product {
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
 // The same bits with weights straight from memory, for products that matmul_is_straight takes
-// (kernels/matmul_amx_straight.c): weights are bf16 and lie as [M,K], M in whole tiles.
+// (kernels/matmul_amx_straight.c): weights are bf16 [M,K], M in whole tiles.
 bool KERNEL(matmul_is_straight)(const struct amx_product *p);
 int KERNEL(matmul_straight)(const struct amx_product *p);
 
-// A y that the caches of so many threads cannot hold is not read before it is written: with weights
-// of 1152 numbers that makes a product a seventh faster. Its lines must be whole.
+// Should stores bypass the caches? Yes if these threads' caches cannot hold y and its lines are
+// whole: not reading y before writing it makes a product with weights of 1152 numbers a seventh
+// faster.
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads);
 
 #endif

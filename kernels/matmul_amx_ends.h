@@ -1,8 +1,8 @@
-// kernels/matmul_amx_ends.h -- what becomes of two tiles of sums of kernels/matmul_amx.c, while
+// kernels/matmul_amx_ends.h -- turns two tiles of sums of kernels/matmul_amx.c into results while
 // they are in the first-level cache.
 //
-// a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or with gates of
-// the gates m / 2.. and what they let through; b NULL: there are no more columns.
+// a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or of the gates m
+// / 2.. and the numbers that they multiply; b NULL: no more columns.
 #ifndef KERNELS_MATMUL_AMX_ENDS_H
 #define KERNELS_MATMUL_AMX_ENDS_H
 
@@ -13,7 +13,7 @@
 typedef void put_fn(const struct amx_product *p, const float *a, const float *b, int64_t row,
                     int64_t m);
 
-// Numbers of a vector [M] from m on; those past the end, or without one all, are 0.
+// Numbers of a vector [M] from m on; 0 past its end, or if it is NULL.
 VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
 {
     const int64_t left = count - m;
@@ -41,7 +41,8 @@ static void put_sums(const struct amx_product *p, const float *a, const float *b
     if (b) put_tile_sums(p, b, row, m + AMX_SIDE);
 }
 
-// The same past the caches: of whole lines, which then need not be read before. Not after `add`.
+// The same with stores of whole lines that bypass the caches and need no read before. Not with
+// `add`.
 static void put_whole(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
 {
@@ -54,7 +55,7 @@ static void put_whole(const struct amx_product *p, const float *a, const float *
     }
 }
 
-// As bf16, past the caches where lines are whole.
+// As bf16; stores of whole lines bypass the caches.
 static void put_rounded(const struct amx_product *p, const float *a, const float *b, int64_t row,
                         int64_t m)
 {
@@ -101,9 +102,9 @@ VEC_INLINE vf share_of(vf x, vf z)
     return x * (vf)_mm512_rcp14_ps((__m512)below);
 }
 
-// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. That of the normal distribution's
-// share P is log2(P / (1 - P)), fitted to within 2e-4 of P for |x| < 4.5; what is below is 2e-5 at
-// most.
+// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. For the exact form z is log2(P /
+// (1 - P)), P the normal distribution function, fitted to within 2e-4 of P for |x| < 4.5; below
+// -4.5 the result is at most 2e-5.
 VEC_INLINE vf near_gelu(vf x, const enum gelu_form form)
 {
     const vf s = x * x;
@@ -149,7 +150,7 @@ static void put_gelu_quick(const struct amx_product *p, const float *a, const fl
     put_gelu(p, a, b, row, m, GELU_QUICK);
 }
 
-// Half a tile, and nothing in the other half where no gate comes any more.
+// Half a tile; after the last gates also zeros in the other half.
 static void put_gated(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
 {

@@ -1,10 +1,10 @@
-// kernels/matmul_amx_straight.h -- what products with weights straight from memory share:
-// how x is packed for them, and the loop over the tiles.
+// kernels/matmul_amx_straight.h -- shared by products that read weights straight from memory: the
+// packing of x, and the loop over tiles.
 //
 //   x: [block of rows][piece of K][pair of tiles of 16 rows][step][tile of the pair]
 //
-// A tile of x holds pairs along K (amx_pack_pairs); rows of w as they lie are rows of the other
-// tile. So a tile of sums has a row for each of 16 rows of w, and a column for each of 16 of x.
+// A tile of x holds pairs along K (amx_pack_pairs); rows of w as stored are rows of the other tile.
+// So a tile of sums has a row for each of 16 rows of w, and a column for each of 16 of x.
 //
 //   struct straight_x x = straight_plan(rows, k);
 //   x.data = ... straight_bytes(&x) ...
@@ -24,7 +24,7 @@ enum {
     STRAIGHT_SUMS = AMX_SIDE * AMX_SIDE // numbers in a tile of sums
 };
 
-// Rows that are packed. A block's piece stays in the second-level cache.
+// Packed rows. A block's piece stays in the second-level cache.
 struct straight_x {
     char *data;
     int64_t rows, k;
@@ -75,7 +75,7 @@ static inline __attribute__((unused)) void straight_pack(const struct straight_x
                        at_most(x->k - s * AMX_STEP, AMX_STEP));
 }
 
-// Memory that is asked for while tiles are multiplied.
+// Memory to prefetch while tiles are multiplied.
 struct straight_ask {
     const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
     int64_t rows;      // every step; NULL: none
@@ -83,7 +83,7 @@ struct straight_ask {
     size_t y_row;      // numbers from one to the next
 };
 
-// The share of pair i of `pairs` in the 16 rows from w and from v on that come next.
+// Pair i's share, among `pairs`, of the next 16 rows from w and from v on.
 static inline __attribute__((unused)) struct straight_ask straight_ask(const char *w, const char *v,
                                                                        size_t row_bytes, int64_t i,
                                                                        int64_t pairs)
@@ -93,15 +93,15 @@ static inline __attribute__((unused)) struct straight_ask straight_ask(const cha
     return (struct straight_ask){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
 }
 
-// What is done between the steps of a product: shares 0..count of work on the results before, so
-// that tiles are multiplied meanwhile.
+// Work on the previous results, done in shares 0..count between the steps of a product, while tiles
+// are multiplied.
 struct straight_rest {
     void (*run)(const void *of, int64_t share); // NULL: none
     const void *of;
     int64_t count, done;
 };
 
-// Whatever of it has not been done.
+// Does the remaining shares.
 static inline __attribute__((unused)) void straight_finish(struct straight_rest *r)
 {
     while (r->done < r->count) r->run(r->of, r->done++);
@@ -115,7 +115,7 @@ struct straight_part {
     const char *tail;
     const char *x;
     int64_t steps;
-    bool first; // or sums are added to
+    bool first; // overwrites the sums; else adds to them
 };
 
 VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, const char *x,
@@ -195,8 +195,7 @@ static inline __attribute__((unused)) void straight_multiply(float *sums,
         straight_sums(sums, p, ask, rest, 1, 1);
 }
 
-// Bytes for the sums of `wide` pairs of tiles of weights with a block, where they wait for the next
-// piece.
+// Bytes for the sums of `wide` pairs of weight tiles with a block, kept for the next piece.
 static inline __attribute__((unused)) size_t straight_waiting(const struct straight_x *x,
                                                               int64_t wide)
 {
@@ -208,7 +207,7 @@ static inline __attribute__((unused)) size_t straight_waiting(const struct strai
 
 struct amx_product;
 
-// How a product is cut up: groups of pairs of tiles of columns.
+// Division of a product: groups of pairs of tiles of columns.
 struct straight {
     const struct amx_product *p;
     struct straight_x x;
@@ -222,7 +221,7 @@ struct straight {
 struct straight_rows {
     const float *x;
     const void *narrow;   // the same rows in bf16, read instead if there is no norm; or NULL
-    const int32_t *index; // which of them, for each row of the product; NULL: 0, 1 ..
+    const int32_t *index; // the row for each row of the product; NULL: 0, 1 ..
     const float *gain;    // [k] of an RMSNorm; NULL: none
     float eps;
 };
@@ -239,8 +238,8 @@ void KERNEL(straight_pack_from)(const struct straight_x *x, const struct straigh
 
 struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads);
 
-// All of y of packed rows, by every thread of the team between amx_open and amx_close; `sums` are
-// the thread's. Behind it other threads' part of y may be missing until a barrier.
+// Computes all of y from packed rows: each thread of the team calls it between amx_open and
+// amx_close, with its own `sums`. Other threads' parts of y are complete only after a barrier.
 void KERNEL(straight_columns)(const struct straight *s, float *sums);
 
 #endif

@@ -12,9 +12,9 @@ extern "C" {
 // Makes cuBLASLt ready; 0 or -1 with the failure noted.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each with the bits that it has alone
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each has the bits of a pass of it alone
 
-// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS, whatever their width and where they lie;
+// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS, of any width and address;
 // w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
@@ -81,8 +81,8 @@ static __device__ inline int pair_number(int i, int r, int half, int adjacent)
     return r ? i + half : i + adjacent;
 }
 
-// 0, -1, or FUSED_NOT: not all was computed, as lanes cannot read these weights or x has no room.
-// Which it is does not depend on n.
+// 0, -1, or FUSED_NOT: incomplete, because lanes cannot read these weights or x does not fit. The
+// choice does not depend on n.
 int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------

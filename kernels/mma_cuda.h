@@ -1,5 +1,5 @@
 // kernels/mma_cuda.h -- tensor cores: a warp multiplies small tiles of bf16 and sums them in f32;
-// and how tiles get from memory to shared memory and from there to registers.
+// and loads tiles from memory to shared memory and from there to registers.
 //
 //   multiply(c, a, b)        c[16,8] += a[16,16] b[16,8]      (mma.sync.m16n8k16)
 //
@@ -18,8 +18,8 @@
 // a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
 // b), or by read_four_turned from [K,columns].
 //
-//   fetch(to, from)          16 bytes from memory to shared memory, on their way while we compute
-//   fetch_wait()             the calling thread's are there; others' after a barrier
+//   fetch(to, from)          copies 16 bytes from memory to shared memory asynchronously
+//   fetch_wait()             waits for the calling thread's copies; others' need a barrier
 //
 // tests/cuda_host/tensor_cores.h has twins of these functions for tests without a GPU.
 #ifndef KERNELS_MMA_CUDA_H

@@ -53,15 +53,15 @@ struct packed_product {
 // Attention whose result is rounded and packed for the product that reads it.
 struct packed_attention {
     const struct tensor *q, *k, *v;   // [N,heads,d]: q f32, k and v f32 or bf16
-    const struct tensor *cos, *sin;   // f32 [N,d/2], by which q and k, f32, turn first; or NULL
-    bool adjacent;                    // numbers 2j and 2j+1 of a head turn, not j and j + d/2
+    const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; or NULL
+    bool adjacent;                    // rotates pairs 2j, 2j+1 of a head, not j, j + d/2
     const struct tensor *first, *end; // i32 [N]: rows that a row sees; NULL: all
     float scale;
     struct packed_rows to; // of heads * d numbers
 };
 
 struct packed_ops {
-    // Are so many rows multiplied in such a mode?
+    // Does it multiply this many rows in this mode?
     bool (*takes)(int64_t rows, int mode);
     size_t (*bytes)(int64_t rows, int64_t k);
     // 0, or -1 with failure().

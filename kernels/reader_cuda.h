@@ -1,7 +1,7 @@
 // kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT numbers of a row at a time,
 // 16 bytes of f32, bf16 or f16, or eight numbers of a block.
 //
-//   const auto some = reader<T>::ask(row, i); // on their way: numbers i.. of the row
+//   const auto some = reader<T>::ask(row, i); // starts loading numbers i.. of the row
 //   float x[reader<T>::COUNT];
 //   reader<T>::widen(x, some);
 #ifndef KERNELS_READER_CUDA_H
@@ -10,7 +10,7 @@
 #include "kernels/blocks_cuda.h"
 #include "kernels/pack_cuda.h"
 
-// Of blocks of type T; NUMBERS of them are in a T.
+// For blocks of type T, each of NUMBERS numbers.
 template <typename T> struct reader {
     using raw = struct eight;
     static constexpr int COUNT = 8, NUMBERS = block_numbers<T>;
@@ -86,7 +86,7 @@ static __device__ inline float add_four(float sum, const float *x, float4 v)
     return add_product(sum, x[3], v.w);
 }
 
-// Can rows of k weights be read like that?
+// Can a reader read rows of k weights?
 static inline bool weights_readable(const void *data, int64_t k, enum dtype dtype)
 {
     if (dtype_in_blocks(dtype)) return true;

@@ -36,10 +36,10 @@ enum { TENSOR_MAX_RANK = 4 };
 
 struct grad; // core/graph/tape.h
 
-// Rows of a weight of queries or keys in another order than Hugging Face's, head by head of `head`
-// rows (0: the same order), as GGUF files have them. Of the first `turn` rows those that rotary
-// positions turn together are neighbours in the file, and turn/2 apart elsewhere; with a negative
-// `turn` the other way round.
+// Row order of a query or key weight in a GGUF file that differs from Hugging Face's, in heads of
+// `head` rows (0: the same order). Of a head's first `turn` rows, rotary positions rotate pairs
+// that are adjacent in the file and turn/2 apart elsewhere; with a negative `turn` the other way
+// round.
 struct head_order {
     int16_t head, turn;
 };
@@ -74,8 +74,8 @@ static inline struct dtype_form dtype_form(enum dtype dtype)
     return form[dtype];
 }
 
-// Whether numbers stand in blocks; such a tensor is only read, as the weight of a product or a
-// table of rows.
+// Are numbers stored in blocks? Such a tensor is only read, as the weight of a product or a table
+// of rows.
 static inline bool dtype_in_blocks(enum dtype dtype)
 {
     return dtype_form(dtype).numbers > 1;
@@ -107,8 +107,8 @@ static inline size_t tensor_bytes(const struct tensor *t)
     return dtype_bytes(t->dtype, tensor_count(t));
 }
 
-// The shape of a tensor in a file. One of more dimensions than tensors have is a matrix: the first
-// one, and all others together.
+// The shape of a tensor in a file. One with too many dimensions becomes a matrix: the first
+// dimension, and all others joined.
 static inline void tensor_set_shape(struct tensor *t, int rank, const int64_t *shape)
 {
     t->rank = rank <= TENSOR_MAX_RANK ? rank : 2;

@@ -1,9 +1,10 @@
 // kernels/tile.h -- the inner piece of matrix products: a tile of results held in registers.
 //
 // A tile is up to TILE_ROWS rows by TILE_COLS columns of c = a b. b is a panel [inner][TILE_COLS]
-// (a weight block widened and turned by panel_pack), so each step of the inner dimension loads two
-// vectors of b and multiplies them with one number of each row of a. A result is one chain of fused
-// additions over the inner dimension: it does not depend on how many rows are computed together.
+// (a weight block widened and transposed by panel_pack), so each step of the inner dimension loads
+// two vectors of b and multiplies them with one number of each row of a. A result is one chain of
+// fused additions over the inner dimension: it does not depend on how many rows are computed
+// together.
 #ifndef KERNELS_TILE_H
 #define KERNELS_TILE_H
 
@@ -70,7 +71,7 @@ VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
     memcpy((char *)to + 2 * i, &narrow, sizeof narrow);
 }
 
-// x[width] times scale as numbers or pairs, in whole vectors: what is left of the last one is 0.
+// x[width] times scale as numbers or pairs, in whole vectors, the last one padded with 0.
 VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
                         const enum dtype dtype, const bool pairs)
 {
@@ -94,7 +95,7 @@ VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 // --- tiles ---------------------------------------------------------------------------------------
 
 // Adds to the sums of `rows` rows and `halves` vectors of columns `inner` steps, of numbers or
-// pairs. Number k of row r of a stands at a[r * row_step + k * step]. rows, halves, pairs and, if
+// pairs. Number k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and, if
 // possible, the steps are known when compiling, so that s stays in registers.
 VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
                           const float *b, int64_t inner, const int rows, const int halves,

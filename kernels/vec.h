@@ -1,8 +1,8 @@
 // kernels/vec.h -- vectors of the instruction set a kernel is compiled for, and helpers of kernels.
 //
 // vf holds VEC floats (4, 8 or 16). The arithmetic operators of C work on it; a * b + c becomes one
-// fused instruction where there is one. Loads and stores need no alignment: weights lie in mapped
-// files at any even address.
+// fused instruction where there is one. Loads and stores need no alignment: weights in mapped files
+// have any even address.
 //
 //   for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(x + i) * vf_set(2));
 //   if (i < n) vf_store_part(y + i, vf_load_part(x + i, n - i) * vf_set(2), n - i);
@@ -233,7 +233,7 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 
 // --- functions -----------------------------------------------------------------------------------
 
-// e^x = 2^n p, p near 1: n is x / ln2 rounded, which also stands in the low bits of `shifted`; the
+// e^x = 2^n p, p near 1: n is x / ln2 rounded, also in the low bits of `shifted`; the
 // polynomial in x - n ln2 is that of Cephes' expf.
 VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {
