@@ -173,10 +173,7 @@ static const char *copy_or_null(const char *text)
 
 static void keep_score(struct here *h, const struct event_score *s)
 {
-    if (h->score_count == h->capacity) {
-        h->capacity = h->capacity ? 2 * h->capacity : 64;
-        h->scores = xreallocarray(h->scores, h->capacity, sizeof *h->scores);
-    }
+    h->scores = xgrow(h->scores, &h->capacity, h->score_count, sizeof *h->scores);
     struct event_score *copy = &h->scores[h->score_count++];
     *copy = *s;
     copy->id = copy_or_null(s->id);

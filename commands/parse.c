@@ -49,10 +49,7 @@ char *words_join(int count, char *const *words)
 static int words_take(struct words *w, struct buf *word, int status)
 {
     if (status == 0) {
-        if (w->count == w->capacity) {
-            w->capacity = w->capacity ? w->capacity * 2 : 8;
-            w->list = xreallocarray(w->list, (size_t)w->capacity, sizeof *w->list);
-        }
+        w->list = xgrow(w->list, &w->capacity, w->count, sizeof *w->list);
         w->list[w->count++] = buf_take(word);
     }
     buf_release(word);

@@ -22,7 +22,8 @@ struct shell;
 
 struct words {
     char **list;
-    int count, capacity;
+    int count;
+    size_t capacity;
 };
 
 // Appends the arguments of `text` (what follows the command's name).

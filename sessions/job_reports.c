@@ -39,10 +39,7 @@ static const struct {
 struct report *report_add(struct report_list *l, enum report_kind kind, int64_t number, double real,
                           int texts, const char *const *text)
 {
-    if (l->count == l->capacity) {
-        l->capacity = l->capacity ? l->capacity * 2 : 64;
-        l->list = xreallocarray(l->list, l->capacity, sizeof *l->list);
-    }
+    l->list = xgrow(l->list, &l->capacity, l->count, sizeof *l->list);
     struct report *t = &l->list[l->count++];
     *t = (struct report){ .kind = kind, .number = number, .time = time(NULL), .real = { real } };
     for (int i = 0; i < texts; i++) t->text[i] = text[i] ? xstrdup(text[i]) : NULL;

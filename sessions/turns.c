@@ -323,10 +323,7 @@ int store_flush(struct store *s, struct err *err)
 
 static struct entry *add_entry(struct store *s, enum entry_kind kind)
 {
-    if (s->pending_count == s->pending_capacity) {
-        s->pending_capacity = s->pending_capacity ? s->pending_capacity * 2 : 16;
-        s->pending = xreallocarray(s->pending, s->pending_capacity, sizeof *s->pending);
-    }
+    s->pending = xgrow(s->pending, &s->pending_capacity, s->pending_count, sizeof *s->pending);
     struct entry *e = &s->pending[s->pending_count++];
     *e = (struct entry){ .kind = kind, .time = time(NULL) };
     return e;

@@ -82,10 +82,7 @@ void table_begin(struct table_builder *t, const char *name, const char *columns)
 
 void table_take(struct table_builder *t, char *text)
 {
-    if (t->count == t->capacity) {
-        t->capacity = t->capacity ? t->capacity * 2 : 32;
-        t->cells = xreallocarray(t->cells, t->capacity, sizeof *t->cells);
-    }
+    t->cells = xgrow(t->cells, &t->capacity, t->count, sizeof *t->cells);
     t->cells[t->count++] = text;
 }
 

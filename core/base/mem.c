@@ -60,6 +60,13 @@ void *xreallocarray(void *memory, size_t count, size_t size)
     return xrealloc(memory, bytes);
 }
 
+void *xgrow(void *list, size_t *capacity, size_t count, size_t size)
+{
+    if (count < *capacity) return list;
+    *capacity = *capacity ? 2 * *capacity : 16;
+    return xreallocarray(list, *capacity, size);
+}
+
 char *xstrndup(const char *text, size_t length)
 {
     char *copy = xmalloc(length + 1);

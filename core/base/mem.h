@@ -15,6 +15,8 @@ void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *memory, size_t size);
 // Memory for `count` elements; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
+// Room for one more element after `count`: doubles the list and *capacity when they are equal.
+void *xgrow(void *list, size_t *capacity, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -5,10 +5,7 @@
 
 void *scratch_keep(struct scratch *s, void *memory)
 {
-    if (s->count == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : 16;
-        s->list = xreallocarray(s->list, s->capacity, sizeof *s->list);
-    }
+    s->list = xgrow(s->list, &s->capacity, s->count, sizeof *s->list);
     return s->list[s->count++] = memory;
 }
 

@@ -51,10 +51,7 @@ static void end_entry(struct scan *s)
 {
     struct dataset *d = s->d;
     if (!s->begun) return;
-    if ((size_t)d->count == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : 256;
-        d->entries = xreallocarray(d->entries, s->capacity, sizeof *d->entries);
-    }
+    d->entries = xgrow(d->entries, &s->capacity, (size_t)d->count, sizeof *d->entries);
     s->entry.size = s->at - s->entry.at;
     d->entries[d->count++] = s->entry;
     s->begun = false;

@@ -35,10 +35,7 @@ void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
     if (!e->total) return;
     const size_t kind = names_add(&e->kinds, outcome->kind, NULL);
     const size_t group = names_add(&e->groups, outcome->group, NULL);
-    if (e->score_count == e->score_capacity) {
-        e->score_capacity = e->score_capacity ? 2 * e->score_capacity : 256;
-        e->scores = xreallocarray(e->scores, e->score_capacity, sizeof *e->scores);
-    }
+    e->scores = xgrow(e->scores, &e->score_capacity, e->score_count, sizeof *e->scores);
     e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
                                                       .group = e->groups.list[group],
                                                       .score = outcome->score,

@@ -110,10 +110,7 @@ static int read_line(struct given *g, const struct dataset *d, int64_t i, struct
                                .number = d->entries[i].line };
     free(prompt);
     cJSON_Delete(json);
-    if (g->line_count == g->line_capacity) {
-        g->line_capacity = g->line_capacity ? 2 * g->line_capacity : 256;
-        g->lines = xreallocarray(g->lines, g->line_capacity, sizeof *g->lines);
-    }
+    g->lines = xgrow(g->lines, &g->line_capacity, g->line_count, sizeof *g->lines);
     if (line.written) line.id = number_of_id(g, line.written);
     g->lines[g->line_count++] = line;
     if (line.written && line.text) return 0;
@@ -141,10 +138,8 @@ struct given *given_read(const char *path, struct err *err)
 void given_add_question(struct given *g, const char *id, const char *prompt, int64_t sample,
                         size_t message)
 {
-    if (g->question_count == g->question_capacity) {
-        g->question_capacity = g->question_capacity ? 2 * g->question_capacity : 256;
-        g->questions = xreallocarray(g->questions, g->question_capacity, sizeof *g->questions);
-    }
+    g->questions =
+        xgrow(g->questions, &g->question_capacity, g->question_count, sizeof *g->questions);
     g->questions[g->question_count++] = (struct given_question){ .id = number_of_id(g, id),
                                                                  .prompt = plain_prompt(prompt),
                                                                  .sample = sample,

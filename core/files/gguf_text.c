@@ -363,10 +363,7 @@ struct head_order gguf_text_order(const char *architecture, int64_t head, int64_
 
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name)
 {
-    if (r->count == r->capacity) {
-        r->capacity = r->capacity ? 2 * r->capacity : 256;
-        r->list = xreallocarray(r->list, r->capacity, sizeof *r->list);
-    }
+    r->list = xgrow(r->list, &r->capacity, r->count, sizeof *r->list);
     r->list[r->count] = *t;
     r->list[r->count].name = name;
     r->list[r->count].stored = t->name;

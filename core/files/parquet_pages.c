@@ -96,10 +96,7 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
         }
         if ((kind != DATA && kind != DATA_V2) || !g.values) continue;
         values += g.values;
-        if (c->page_count == room) {
-            room = room ? 2 * room : 4;
-            c->pages = xreallocarray(c->pages, room, sizeof *c->pages);
-        }
+        c->pages = xgrow(c->pages, &room, c->page_count, sizeof *c->pages);
         c->pages[c->page_count++] = g;
     }
     return values == c->values ? 0 : err_set(err, "its pages do not hold all rows");

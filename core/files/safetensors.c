@@ -188,8 +188,8 @@ static int read_object(struct cursor *c,
 
 struct reading {
     struct safetensors *f;
-    int64_t capacity; // of f->tensors
-    char **pairs;     // key, value, key, value, ... NULL
+    size_t capacity; // of f->tensors
+    char **pairs;    // key, value, key, value, ... NULL
     size_t pair_count, pair_capacity;
     bool metadata_seen;
 };
@@ -278,10 +278,7 @@ static int tensor_member(struct cursor *c, const char *key, void *self)
         r->metadata_seen = true;
         return read_object(c, metadata_member, r);
     }
-    if (f->count == r->capacity) {
-        r->capacity = r->capacity ? r->capacity * 2 : 64;
-        f->tensors = xreallocarray(f->tensors, (size_t)r->capacity, sizeof *f->tensors);
-    }
+    f->tensors = xgrow(f->tensors, &r->capacity, f->count, sizeof *f->tensors);
     struct safetensor *t = &f->tensors[f->count++];
     *t = (struct safetensor){ .name = xstrdup(key) };
     struct entry e = { .t = t };

@@ -54,10 +54,7 @@ static bool queue_look(struct graph *g, const struct pending_look *a)
         if (l->next == l->count) return false;
         take_oldest(g);
     }
-    if (l->count == l->capacity) {
-        l->capacity = l->capacity ? 2 * l->capacity : 64;
-        l->list = xreallocarray(l->list, l->capacity, sizeof *l->list);
-    }
+    l->list = xgrow(l->list, &l->capacity, l->count, sizeof *l->list);
     l->list[l->count++] = *a;
     return true;
 }

@@ -16,10 +16,7 @@ static size_t put(struct graph *g, const struct tensor *h)
     if (from->data != h->data || from->bytes != bytes) return 0;
     const int64_t number = g->backend->offload->put(h->data, bytes);
     if (number < 0) return 0;
-    if (a->count == a->capacity) {
-        a->capacity = a->capacity ? 2 * a->capacity : 64;
-        a->inputs = xreallocarray(a->inputs, a->capacity, sizeof *a->inputs);
-    }
+    a->inputs = xgrow(a->inputs, &a->capacity, a->count, sizeof *a->inputs);
     a->inputs[a->count++] = (struct offload_input){ .number = number, .data = h->data };
     a->bytes += bytes;
     if (a->bytes > a->peak) a->peak = a->bytes;

@@ -238,10 +238,7 @@ int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w)
 
 static struct tape_step *step_add(struct tape *t)
 {
-    if (t->count == t->capacity) {
-        t->capacity = t->capacity ? 2 * t->capacity : 256;
-        t->steps = xreallocarray(t->steps, t->capacity, sizeof *t->steps);
-    }
+    t->steps = xgrow(t->steps, &t->capacity, t->count, sizeof *t->steps);
     return &t->steps[t->count++];
 }
 

@@ -15,10 +15,7 @@ const char *part_name(enum model_part_kind part)
 
 struct weight *weights_add(struct weights *w, const char *name)
 {
-    if (w->count == w->capacity) {
-        w->capacity = w->capacity ? 2 * w->capacity : 64;
-        w->list = xreallocarray(w->list, w->capacity, sizeof *w->list);
-    }
+    w->list = xgrow(w->list, &w->capacity, w->count, sizeof *w->list);
     w->list[w->count] = (struct weight){ .name = xstrdup(name) };
     return &w->list[w->count++];
 }

@@ -33,7 +33,8 @@ struct job {
     const char *folder; // the one that is written
     bool zeros;
     struct shape_tensor *tensors;
-    int count, capacity;
+    int count;
+    size_t capacity;
     uint64_t seed, done, total; // bytes of weights
     uint64_t place;             // of the next tensor's weights among all
     const struct load_progress *progress;
@@ -366,10 +367,7 @@ static int put_tensor(void *self, struct safetensors_writer *w, int i, struct er
 static void collect_tensor(void *self, const struct shape_tensor *t)
 {
     struct job *j = self;
-    if (j->count == j->capacity) {
-        j->capacity = j->capacity ? j->capacity * 2 : 256;
-        j->tensors = xreallocarray(j->tensors, (size_t)j->capacity, sizeof *j->tensors);
-    }
+    j->tensors = xgrow(j->tensors, &j->capacity, j->count, sizeof *j->tensors);
     j->tensors[j->count++] = *t;
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }

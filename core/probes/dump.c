@@ -131,10 +131,7 @@ static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, i
 {
     struct caught *c = find(d, name);
     if (!c) {
-        if (d->count == d->capacity) {
-            d->capacity = d->capacity ? 2 * d->capacity : 64;
-            d->caught = xreallocarray(d->caught, d->capacity, sizeof *d->caught);
-        }
+        d->caught = xgrow(d->caught, &d->capacity, d->count, sizeof *d->caught);
         c = &d->caught[d->count++];
         *c = (struct caught){ 0 };
         snprintf(c->name, sizeof c->name, "%s", name);

@@ -60,10 +60,7 @@ static void add_key(struct pass *p, const char *key)
     struct set_index *x = p->x;
     bool known;
     const size_t number = names_add(&x->keys, key, &known);
-    if (number == p->key_room) {
-        p->key_room = p->key_room ? 2 * p->key_room : 1024;
-        x->key_rows = xreallocarray(x->key_rows, p->key_room, sizeof *x->key_rows);
-    }
+    x->key_rows = xgrow(x->key_rows, &p->key_room, number, sizeof *x->key_rows);
     x->key_rows[number] = known ? SET_ROWS : x->count;
 }
 
@@ -96,10 +93,7 @@ static int end_row(struct pass *p, uint64_t end, struct err *err)
         if (p->row.size > row_max)
             return err_set(err, "row %lld of '%s' has more than %llu MB", (long long)x->count,
                            x->path, (unsigned long long)(row_max >> 20));
-        if ((size_t)x->count == p->room) {
-            p->room = p->room ? 2 * p->room : 1024;
-            x->rows = xreallocarray(x->rows, p->room, sizeof *x->rows);
-        }
+        x->rows = xgrow(x->rows, &p->room, (size_t)x->count, sizeof *x->rows);
         x->rows[x->count++] = p->row;
     }
     if (!blank) p->header = false;

@@ -151,10 +151,7 @@ static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 // A heap of rank << 32 | index of the left symbol: its smallest key is the lowest rank, leftmost.
 static void heap_push(struct encoder *e, size_t *count, uint64_t key)
 {
-    if (*count == e->heap_capacity) {
-        e->heap_capacity = e->heap_capacity ? 2 * e->heap_capacity : 1024;
-        e->heap = xreallocarray(e->heap, e->heap_capacity, sizeof *e->heap);
-    }
+    e->heap = xgrow(e->heap, &e->heap_capacity, *count, sizeof *e->heap);
     size_t i = (*count)++;
     for (; i > 0 && e->heap[(i - 1) / 2] > key; i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = key;

@@ -150,10 +150,7 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
 {
     token.text = xstrndup(text, length);
     token.length = length;
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 16;
-        list->tokens = xreallocarray(list->tokens, list->capacity, sizeof *list->tokens);
-    }
+    list->tokens = xgrow(list->tokens, &list->capacity, list->count, sizeof *list->tokens);
     list->tokens[list->count++] = token;
     list->special |= token.special;
 }

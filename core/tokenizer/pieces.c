@@ -151,10 +151,7 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
         if (f.wire != BYTES) continue;
         switch (f.number) {
         case 1:
-            if (p->count == p->capacity) {
-                p->capacity = p->capacity ? 2 * p->capacity : 1024;
-                p->pieces = xreallocarray(p->pieces, p->capacity, sizeof *p->pieces);
-            }
+            p->pieces = xgrow(p->pieces, &p->capacity, p->count, sizeof *p->pieces);
             p->pieces[p->count] = (struct piece){ .type = TOKEN_TYPE_NORMAL };
             more = read_message(&f, of_piece, &p->pieces[p->count++]);
             break;

@@ -49,10 +49,7 @@ struct checking {
 static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
                  const char *why)
 {
-    if (c->finding_count == c->finding_capacity) {
-        c->finding_capacity = c->finding_capacity ? 2 * c->finding_capacity : 64;
-        c->findings = xreallocarray(c->findings, c->finding_capacity, sizeof *c->findings);
-    }
+    c->findings = xgrow(c->findings, &c->finding_capacity, c->finding_count, sizeof *c->findings);
     c->findings[c->finding_count++] = (struct data_finding){
         .problem = problem,
         .index = s->index,
