@@ -48,7 +48,7 @@ struct canvas {
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
     bool mono;              // no colours, or too few for pictures
-    int colours;            // of the terminal; 0: as many as are wanted
+    int colours;            // of the terminal; 0: unlimited
     enum graphics_kind graphics;
     bool tmux;
     int cell_width, cell_height; // pixels
@@ -78,7 +78,7 @@ void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t 
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
 // Draws a frame with a title around the area; returns its interior.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
-// Has the terminal draw a picture of width x height pixels over cells that are already drawn.
+// Asks the terminal to draw a picture of width x height pixels over cells already drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
 // Writes words into the lower line of the frame: as many parts, separated by two blanks, as fit.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
@@ -89,8 +89,8 @@ void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, dou
 // Lines of text without trailing blanks.
 void canvas_write(const struct canvas *c, struct buf *out);
 
-// The character at `text`: its length in bytes, *code (-1: invalid), *width in cells. What cells
-// cannot hold (joiners, variation selectors) has width 0 and code 0.
+// Reads the character at `text`: returns its length in bytes, *code (-1: invalid) and *width in
+// cells. Characters that cells cannot hold (joiners, variation selectors) have width 0 and code 0.
 size_t character_next(const char *text, size_t left, int32_t *code, int *width);
 
 #endif

@@ -43,7 +43,7 @@ static void dot(const struct chart *chart, enum style style, int x, int y)
     struct cell *cell = canvas_at(chart->canvas, a.x + cx, a.y + cy);
     if (!cell) return;
     const bool braille = cell->code >= 0x2800 && cell->code < 0x2900;
-    // A cell has one colour: a line replaces faint dots.
+    // A cell has one colour, so a line replaces faint dots.
     const bool faint = cell->style == STYLE_GHOST && style != STYLE_GHOST;
     uint32_t now = braille && !faint ? cell->code : 0x2800;
     now = chart->canvas->ascii ? (style == STYLE_GHOST ? '.' : '*') : now | dots[y % 4][x % 2];

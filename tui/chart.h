@@ -19,8 +19,8 @@ struct chart chart_begin(struct canvas *c, struct area area, double min_x, doubl
 // Points that are not finite are gaps. x NULL: 0, 1, 2 ...
 void chart_line(const struct chart *chart, enum style style, const double *x, const double *y,
                 size_t count);
-// The same for more points than can be distinguished: draws their means, in front of faint dots
-// from minimum to maximum. x is ascending.
+// Draws more points than can be distinguished: their means, over faint dots from minimum to
+// maximum. x is ascending.
 void chart_crowd(const struct chart *chart, enum style style, double *x, double *y, size_t count);
 
 #endif

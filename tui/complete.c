@@ -130,7 +130,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         else
             add_values(c, first);
         break;
-    case COMPLETE_JOB: // its number and what to do with it, in either order
+    case COMPLETE_JOB: // its number and an action, in either order
         if (index > 1) break;
         add_jobs(shell, c);
         add_actions(c, command);
@@ -144,7 +144,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     }
 }
 
-// Returns the word at *p as typed and advances behind it; NULL at the end.
+// Returns the word at *p as typed and advances past it; NULL at the end.
 static char *next_word(const char **p, const char *end)
 {
     while (*p < end && strchr(" \t\n", **p)) ++*p;

@@ -1,4 +1,4 @@
-// tui/complete.h -- what Tab offers, from the tables of commands and settings.
+// tui/complete.h -- finds candidates for Tab in the tables of commands and settings.
 //
 //   struct candidates c = { 0 };
 //   complete_find(shell, line, start, &c);     // the word begins at line[start]

@@ -1,4 +1,4 @@
-// tui/controls.c -- what keys do to fields and positions.
+// tui/controls.c -- edits fields and moves positions by keys.
 #include "tui/controls.h"
 
 #include <string.h>

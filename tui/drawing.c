@@ -8,10 +8,10 @@
 // none of the picture's pixels, every other one, or all, depending on its value.
 //
 // In the cells of a canvas a drawing becomes letters, half blocks, quadrants or sextants, or a
-// picture that the terminal draws itself. With eight colours, the paper of a letter is the map, its
-// letter and ink the picture. A character has two colours: where a cell has more pixels than two
-// (2 x 2, 2 x 3), they are parted at the middle of the channel in which they differ most, and each
-// part gets its mean.
+// picture that the terminal draws itself. With eight colours, a cell's background shows the map,
+// its letter and ink the picture. A character has two colours: if a cell has more than two pixels
+// (2 x 2, 2 x 3), the code splits them at the middle of the channel in which they differ most, and
+// gives each part its mean.
 #include "tui/drawing.h"
 
 #include <math.h>
@@ -172,7 +172,7 @@ static double share_at(const struct drawing *d, int x, int y)
     return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : -1;
 }
 
-// The picture's colour, whatever covers it.
+// The picture's own colour, without the map.
 static uint32_t below_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -187,7 +187,7 @@ static void mix(uint64_t *key, const void *bytes, size_t length)
     for (size_t i = 0; i < length; i++) hash_mix(key, b[i]);
 }
 
-// A hash of everything that the pixels depend on.
+// Hashes everything that determines the pixels.
 static uint64_t key_of(const struct drawing *d)
 {
     uint64_t key = d->picture_key;
@@ -414,8 +414,8 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
     return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
 }
 
-// Until the terminal's own picture is ready, characters fill the same cells: any others would
-// remain beside it.
+// Until the terminal's own picture is ready, characters fill exactly its cells: characters outside
+// them would remain beside the picture.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;

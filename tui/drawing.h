@@ -1,4 +1,4 @@
-// tui/drawing.h -- a picture with a map over it as pixels, at any size: what the panels show.
+// tui/drawing.h -- draws a picture with a map over it at any size, for the panels.
 //
 //   struct drawing d = { .picture = &image };
 //   drawing_ramp(&d, "viridis");
@@ -19,7 +19,7 @@ struct map {
     float *values;    // NaN: no value
     uint8_t *dropped; // NULL: pruning dropped nothing
     char **words;     // [rows * cols] written over the cells; NULL: none
-    char *tile;       // NULL: all of the picture
+    char *tile;       // NULL: the whole picture
     double area[4];   // left, top, right, bottom of its area, in fractions of the picture
     bool quick;       // of the last answer, requested by a step (tui/maps.h)
 };

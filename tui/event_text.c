@@ -14,7 +14,7 @@
 enum { GAP = 2, LEAST = 20 }; // between columns; no column of words becomes narrower than this
 
 struct table_copy {
-    size_t columns, rows; // the first row are the headings
+    size_t columns, rows; // the first row has the headings
     char **cells;         // [rows, columns], without newlines
     bool *numeric;        // [columns]
     int *least;           // [columns] the width that its heading and its words need
@@ -148,7 +148,7 @@ char *table_copy_items(const struct table_copy *t)
 }
 
 // Narrows columns of words until the table fits. A table that cannot fit keeps its rows whole and
-// is scrolled sideways.
+// scrolls sideways.
 static void fit(const struct table_copy *t, int *widths, int room)
 {
     size_t widest = 0;
@@ -173,7 +173,7 @@ static void add_cell(struct buf *b, const char *text, size_t length, int width, 
     free(cell);
 }
 
-// A row: as many lines as its longest cell needs.
+// Adds a row, with as many lines as its longest cell needs.
 static void add_row(const struct table_copy *t, struct buf *b, char *const *cells,
                     const int *widths, struct wrap *wraps)
 {

@@ -1,4 +1,4 @@
-// tui/graphics.c -- the ways to draw a picture, as a table, and two of the terminals' protocols.
+// tui/graphics.c -- the table of ways to draw a picture, and two terminal protocols.
 //
 // kitty's (sw.kovidgoyal.net/kitty/graphics-protocol): a PNG in base64, in pieces of at most 4096
 // bytes. Inside tmux the picture is sent to the outer terminal and shown by placeholders:

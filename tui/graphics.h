@@ -1,4 +1,4 @@
-// tui/graphics.h -- pictures on a terminal: which ways and colours it has, and the bytes of each.
+// tui/graphics.h -- finds a terminal's ways to show pictures and its colours, and encodes pictures.
 //
 //   struct graphics g = { 0 };
 //   graphics_ask(&g, &question);                        // written to the terminal once
@@ -54,7 +54,7 @@ struct graphics {
 // Appends the query for the terminal; nothing if the terminal would display it. Reads TERM, TMUX
 // ...
 void graphics_ask(struct graphics *g, struct buf *out);
-// The part for kitty alone, to repeat it: tmux may drop it.
+// Appends only kitty's query, to repeat it: tmux may drop it.
 void graphics_ask_kitty(const struct graphics *g, struct buf *out);
 // Reads one reply, a whole escape sequence. False: it answers no query of ours.
 bool graphics_answer(struct graphics *g, const char *reply, size_t length);

@@ -1,5 +1,5 @@
-// tui/graphics_query.c -- what the terminal can draw, and in which colours: one question, and its
-// replies.
+// tui/graphics_query.c -- asks the terminal in one query what it can draw and in which colours, and
+// reads the replies.
 //
 // One write contains kitty's query (a picture of one pixel that is only checked), the terminal's
 // name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1).
@@ -132,7 +132,7 @@ bool graphics_answer(struct graphics *g, const char *reply, size_t length)
     }
     if (begins(reply, length, "\033P>|")) { // NAME ESC backslash
         const bool shows = strstr(text, "iTerm2") || strstr(text, "WezTerm");
-        // tmux has iTerm2's pictures moved to where its own cursor is not.
+        // tmux would place iTerm2's pictures away from its own cursor.
         if (shows && !g->tmux) find(g, GRAPHICS_ITERM);
         return true;
     }
@@ -221,7 +221,7 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
         if (n <= 0) break;
         key_reader_add(&reader, bytes, (size_t)n);
         take_keys(g, &reader, false, typed);
-        // The outer terminal's reply to kitty's query comes behind tmux's own.
+        // The outer terminal's reply to kitty's query arrives after tmux's own.
         waiting = !g->complete || (g->tmux && g->found == GRAPHICS_BLOCKS);
     }
     take_keys(g, &reader, true, typed);

@@ -62,8 +62,8 @@ static int percent(uint8_t value)
     return (value * 100 + 127) / 255;
 }
 
-// tmux reads sixels itself where it can show them: nothing is wrapped. It counts whole bands, and a
-// begun last one could cover a line more: that band is left out.
+// tmux reads sixels itself if it can show them, so they are not wrapped. It counts whole bands, so
+// a partial last band could cover one more line: leaves that band out.
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out)
 {
     const int height = tmux && p->height > BAND ? p->height - p->height % BAND : p->height;

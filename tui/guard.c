@@ -1,13 +1,13 @@
-// tui/guard.c -- in front of readline's commands, where readline 8.2 itself is wrong.
+// tui/guard.c -- wraps readline commands to avoid bugs of readline 8.2.
 //
 // History: readline stores the undo list of a line in the history entry it leaves, in the saved
 // line and with the edited line. In some cases two of them own the same list (typing after a failed
 // step, a search cancelled on an entry, vi's searches), and it is freed twice. So before each
 // command that moves, the edited text is written into the entry and the list is freed: nothing is
-// left to share. The price: undo cannot go back beyond a step through the history.
+// left to share. In exchange, undo cannot go back beyond a step through the history.
 //
 // Aborting: readline longjmps to the function that read the key. When a key needs several calls (a
-// macro, a sequence that is examined again), that frame is gone. So no key may abort.
+// macro, a sequence that is read again), that frame no longer exists. So no key may abort.
 #include "tui/guard.h"
 
 #include <stdio.h>
@@ -148,7 +148,8 @@ static void replace(Keymap map, rl_command_func_t *old, rl_command_func_t *now)
 
 static void replace_all(rl_command_func_t *old, rl_command_func_t *now)
 {
-    static const char *const names[] = { "emacs", "vi-move", "vi-insert" }; // with all below them
+    static const char *const names[] = { "emacs", "vi-move",
+                                         "vi-insert" }; // with all their submaps
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         Keymap map = rl_get_keymap_by_name(names[i]);
         if (map) replace(map, old, now);
@@ -210,7 +211,7 @@ static void fill(Keymap map)
     }
 }
 
-// Without a preceding yank, readline's own would abort.
+// Without a preceding yank, readline's function would abort.
 static int yank_pop(int count, int key)
 {
     const bool goes_on = rl_last_func == rl_yank || rl_last_func == yank_pop;

@@ -1,4 +1,4 @@
-// tui/hints.c -- finds the key that words on the screen name.
+// tui/hints.c -- finds the key named by words on the screen.
 #include "tui/hints.h"
 
 #include <string.h>

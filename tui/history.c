@@ -71,7 +71,7 @@ static bool write_entry(int file, const char *entry)
     return written;
 }
 
-// Rewrites the file without duplicates once it has twice the number of entries that are kept.
+// Rewrites the file without duplicates once it has twice as many entries as the list keeps.
 static void rewrite(const char *path)
 {
     char *next = xasprintf("%s.%d", path, (int)getpid());
@@ -133,7 +133,7 @@ void history_keep(struct history *h, const char *entry)
     bool same = last && strcmp(last->line, entry) == 0;
     remember(entry);
     if (same || !h->path) return;
-    // O_NONBLOCK: a pipe in its place does not wait for a reader.
+    // O_NONBLOCK: if the file is a pipe, open does not wait for a reader.
     int file = open(h->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (file < 0) return;
     write_entry(file, entry); // on a full disk only this entry is lost

@@ -29,15 +29,15 @@ struct input {
     struct history *history;
     struct typed typed;
     char *line;         // from the callback
-    bool got, end;      // a line came; the input ended
-    double interrupted; // when Ctrl-C came last; 0 = not since the last line
+    bool got, end;      // a line was read; the input ended
+    double interrupted; // time of the last Ctrl-C; 0 = none since the last line
 };
 
 // Readline's callbacks have no argument of ours; there is one readline.
 static struct input *current;
 
-// Keys that were typed while a command read the terminal's replies. Readline's rl_stuff_char() does
-// not report how much is left: a complete line would wait for the next key.
+// Keys typed while a command read the terminal's replies. Readline's rl_stuff_char() does not
+// report how many bytes are left, so a complete line would wait for the next key.
 static struct buf early;
 static size_t early_taken;
 
@@ -92,7 +92,7 @@ static char *make_prompt(const struct input *in)
 
 // --- the terminal --------------------------------------------------------------------------------
 
-// The modes that readline sets while it has the terminal must not outlive the program.
+// The terminal modes that readline sets must not outlive the program.
 static void take_terminal(int meta)
 {
     const char *on = rl_variable_value("enable-bracketed-paste");
@@ -144,7 +144,7 @@ static bool interrupted(void)
 
 // Waits for the next byte of a paste. False: interrupted. It polls briefly, because a signal just
 // before poll does not wake it.
-static bool paste_goes_on(FILE *stream)
+static bool paste_continues(FILE *stream)
 {
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
     for (int wait = PASTE_PAUSE; !interrupted();) {
@@ -152,7 +152,7 @@ static bool paste_goes_on(FILE *stream)
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return false;
         if (ready < 0 || wait == PASTE_LOOK) continue;
-        fputs("\n(the end of the paste has not come yet; Ctrl-C drops it)\n", rl_outstream);
+        fputs("\n(the paste has not ended yet; Ctrl-C drops it)\n", rl_outstream);
         fflush(rl_outstream);
         rl_on_new_line();
         wait = PASTE_LOOK;
@@ -166,7 +166,7 @@ static int next_byte(FILE *stream)
     paste.rest = NULL;
     if (early_left()) return early_next();
     const bool within = paste.open && RL_ISSTATE(RL_STATE_MOREINPUT);
-    const int byte = within && !paste_goes_on(stream) ? EOF : rl_getc(stream);
+    const int byte = within && !paste_continues(stream) ? EOF : rl_getc(stream);
     if (byte >= 0 || !within) return byte;
     paste.rest = paste_end + 1; // readline 8.2 does not end the text of a paste at the end of input
     return (unsigned char)paste_end[0];
@@ -184,7 +184,7 @@ static int get_byte(FILE *stream)
 
 static void on_line(char *line)
 {
-    rl_callback_sigcleanup(); // as in tui/prompt.c: a search does not outlive its line
+    rl_callback_sigcleanup(); // as in tui/prompt.c: a search must not outlive its line
     current->got = line != NULL;
     current->end = line == NULL;
     current->line = line;

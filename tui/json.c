@@ -18,7 +18,7 @@
 struct json_sink {
     FILE *out;
     struct throttle throttle; // of progress
-    char *request;            // the running line's name, as JSON; NULL: it has none
+    char *request;            // the running line's id, as JSON; NULL: none
 };
 
 // --- values --------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ static void add_integer(cJSON *object, const char *key, int64_t value)
     cJSON_AddRawToObject(object, key, text);
 }
 
-// Unknown (NaN) and infinite values are null: JSON has no word for them.
+// Unknown (NaN) and infinite values become null: JSON cannot express them.
 static void add_real(cJSON *object, const char *key, double value)
 {
     if (isfinite(value))
@@ -402,7 +402,7 @@ static const struct kind {
 
 // --- the schema ----------------------------------------------------------------------------------
 
-// "name?:type?" of a field as a property; required ones also into the list.
+// Adds a field "name?:type?" as a property, and its name to `required` unless it may be missing.
 static void add_property(cJSON *properties, cJSON *required, char *field)
 {
     char *type = strchr(field, ':');
@@ -491,7 +491,7 @@ static void json_emit(void *self, const struct event *event)
     char *line = spell_controls(text);
     cJSON_free(text);
     fprintf(j->out, "%s\n", line);
-    fflush(j->out); // a failed write is noticed between lines (tui/lines.c)
+    fflush(j->out); // tui/lines.c detects a failed write between lines
     free(line);
 }
 

@@ -3,8 +3,8 @@
 //   struct json_sink *j = json_sink_new(stream);
 //   sinks_add(&sinks, json_sink(j));
 //
-// Every object has "event". Lines are valid JSON whatever the texts hold, and are flushed one by
-// one.
+// Every object has "event". Lines are valid JSON whatever bytes the texts contain, and each is
+// flushed at once.
 #ifndef TUI_JSON_H
 #define TUI_JSON_H
 

@@ -1,4 +1,4 @@
-// tui/key_reader.c -- what terminals send for keys, mouse and paste.
+// tui/key_reader.c -- parses what terminals send for keys, mouse and paste.
 //
 // Terminals agree only on the forms: ESC [ numbers letter, ESC O letter, ESC character. One table
 // has all spellings in use (xterm, VT, rxvt, Linux console, tmux, screen).
@@ -81,7 +81,7 @@ static bool end_paste(struct key_reader *r, struct key *key)
     return true;
 }
 
-// Takes everything up to the end sequence; a possible beginning of it waits.
+// Takes everything up to the end sequence; keeps back a possible beginning of it.
 static bool take_paste(struct key_reader *r, bool flush, struct key *key)
 {
     const size_t end_length = sizeof paste_end - 1;
@@ -96,7 +96,7 @@ static bool take_paste(struct key_reader *r, bool flush, struct key *key)
         if (c && r->paste.length < PASTE_MAX) buf_putc(&r->paste, c);
     }
     drop(r, take);
-    r->paused = !end && flush; // the end was lost, or is late
+    r->paused = !end && flush; // the end sequence was lost, or is late
     if (!end) return flush && end_paste(r, key);
     drop(r, end_length);
     return end_paste(r, key);
@@ -200,8 +200,8 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
 }
 
 // ESC _ G ... (kitty's), ESC P > | ... (the terminal's name), ESC P 1 $ r ... (its attributes), all
-// up to ESC backslash, ESC ] 4 ; ... (a colour), which may end with BEL. 0: no such beginning; -1:
-// its end has not come.
+// up to ESC backslash, ESC ] 4 ; ... (a colour), which may end with BEL. 0: not a reply; -1: not
+// complete yet.
 static int reply_length(const char *p, size_t n)
 {
     enum { REPLY_MAX = 512 };
@@ -215,7 +215,7 @@ static int reply_length(const char *p, size_t n)
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
-// A slow line may split a reply: the rest would count as keys.
+// A slow connection may split a reply: the rest would count as keys.
 bool key_reader_replying(const struct key_reader *r)
 {
     const char *p = r->bytes.data;
@@ -272,9 +272,9 @@ static bool take_text(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// After a pause, bytes belong to the paste if its end follows, or if they are more than anyone
-// types at once: as keys they would be run.
-static bool paste_goes_on(struct key_reader *r)
+// After a pause, bytes belong to the paste if its end follows, or if there are more than anyone
+// types at once: as keys they would run commands.
+static bool paste_continues(struct key_reader *r)
 {
     enum { TYPED = 256 };
     if (!r->paused) return false;
@@ -289,7 +289,7 @@ bool key_reader_next(struct key_reader *r, bool flush, struct key *key)
 {
     char name[32];
     *key = (struct key){ 0 };
-    if (r->bytes.length && paste_goes_on(r)) r->pasting = true;
+    if (r->bytes.length && paste_continues(r)) r->pasting = true;
     if (r->pasting) return (flush || r->bytes.length) && take_paste(r, flush, key);
     if (!r->bytes.length) return false;
     const unsigned char c = (unsigned char)r->bytes.data[0];

@@ -1,4 +1,4 @@
-// tui/keys.c -- the table of keys, and what the user bound.
+// tui/keys.c -- the table of keys, and the user's bindings.
 #include "tui/keys.h"
 
 #include <ctype.h>
@@ -178,9 +178,9 @@ struct keys {
         char *command;
     } * bound;
     size_t count;
-    // The table, with those that switch methods behind those of "all"; ends without a key.
+    // The table, with the keys that switch methods after those of "all"; the last row has no key.
     struct key_row rows[sizeof rows / sizeof rows[0] + METHODS_MAX];
-    struct key_row *methods; // in it: command and note are ours
+    struct key_row *methods; // in `rows`: this struct owns command and note
     int method_count;
 };
 
@@ -252,17 +252,17 @@ static const struct {
     { "Delete", ANY },
 };
 
-// With Ctrl, these have the bytes of other keys.
+// With Ctrl, these keys send the bytes of other keys.
 static const struct {
     char letter;
     const char *name;
-    unsigned modifiers; // that are left
+    unsigned modifiers; // possible beside Ctrl
 } same[] = {
     { 'M', "Enter", 0 }, { 'I', "Tab", 0 },       { 'H', "Backspace", 0 },
     { '[', "Esc", 0 },   { '?', "Backspace", 0 }, { '@', "Space", KEY_CTRL },
 };
 
-// Takes the modifier at *p and advances behind it; 0: none.
+// Takes the modifier at *p and advances past it; 0: none.
 static unsigned take_modifier(const char **p)
 {
     static const struct {
@@ -297,7 +297,7 @@ static bool spell_named(const char *typed, unsigned modifiers, char name[32])
     return false;
 }
 
-// Shift is part of the letter. With Ctrl, terminals send capitals and few signs.
+// Shift is part of the letter. With Ctrl, terminals send only capitals and a few symbols.
 static bool spell_letter(char letter, unsigned modifiers, char name[32])
 {
     const bool control = modifiers & KEY_CTRL;
@@ -405,7 +405,7 @@ char *keys_hints(struct keys *k, const char *context)
 {
     struct buf b = { 0 };
     pthread_mutex_lock(&k->mutex);
-    for (int esc = 1; esc >= 0; esc--) // the way out comes first
+    for (int esc = 1; esc >= 0; esc--) // the hint for leaving comes first
         for (const struct key_row *row = rows; row->key; row++) {
             if (!row->hint || strcmp(row->context, context) != 0) continue;
             const bool out = !strcmp(row->key, "Esc");

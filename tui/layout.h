@@ -3,8 +3,8 @@
 //   struct panel_place placed[PANEL_COUNT];
 //   int n = layout_place(screen_layout_find("workbench"), focus, area, placed);
 //
-// A layout is a tree of splits. A panel below its minimum size leaves its place to its neighbour; a
-// focused panel without a place covers the right half, or all of a small screen.
+// A layout is a tree of splits. If a panel would be smaller than its minimum size, its neighbour
+// takes its cells; a focused panel without cells covers the right half, or all of a small screen.
 #ifndef TUI_LAYOUT_H
 #define TUI_LAYOUT_H
 

@@ -77,7 +77,7 @@ static char **complete(const char *text, int start, int end)
 {
     rl_attempted_completion_over = 1; // never file names of readline's own accord
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
-    // Folders come before names (of models), files behind them (subcommands).
+    // Folders come before names (of models), files after them (subcommands).
     const bool models = offered.paths == PATHS_MODELS, files = offered.paths == PATHS_ALL;
     char **matches = models ? rl_completion_matches(text, next_model) : NULL;
     if (matches) rl_filename_completion_desired = 1;
@@ -112,7 +112,7 @@ static char *unquote_file(char *typed, int quote)
     return name;
 }
 
-// Alt-Enter; readline's default changes to vi's keys.
+// Alt-Enter; by default readline would switch to vi's keys.
 static int insert_line(int count, int key)
 {
     return rl_insert_text("\n") < 0;
@@ -158,7 +158,7 @@ void line_edit_setup(const struct shell *shell)
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
     // Ctrl-X ends a search as Esc does: as the first key of an unknown sequence it would make
-    // readline 8.2 jump to a frame that is gone.
+    // readline 8.2 jump to a frame that no longer exists.
     rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";

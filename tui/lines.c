@@ -22,14 +22,14 @@
 
 enum { LINE_LIMIT = 64 << 20 }; // bytes, as in a script
 
-// --- what stops everything -----------------------------------------------------------------------
+// --- interrupts and lost output ------------------------------------------------------------------
 
 static bool stopped(const struct lines *l)
 {
     return (l->script && signals_interrupted()) || signals_terminated() || ferror(l->output);
 }
 
-// Runs right after the front end has written, so errno is of that write.
+// Runs right after the front end has written, so errno belongs to that write.
 static void watch(void *self, const struct event *event)
 {
     struct lines *l = self;
@@ -125,7 +125,7 @@ static bool input_left(void)
            ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-// With -c and -f standard input is not read; says so if it has content.
+// With -c and -f vlmsh does not read standard input; reports unread content.
 static void tell_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -172,7 +172,7 @@ static bool run_request(struct lines *l, const char *line, const char *where)
     char *name = id ? json_print(id) : NULL;
     if (name) {
         sinks_emit(l->shell->sinks, &(struct event){ .kind = EVENT_REQUEST, .text = name });
-        if (json_has_nul(line, size)) // where a C string ends
+        if (json_has_nul(line, size)) // a C string would end there
             refuse(l, where, zero_byte);
         else if (cJSON_IsString(text) && cJSON_GetArraySize(o) == 2)
             run_line(l, text->valuestring, where);
@@ -233,7 +233,7 @@ int lines_dialogue(struct lines *l)
     const bool broken = kernel || endless;
     char *where = xasprintf("stdin:%d", broken ? number + 1 : first);
     if (endless)
-        err_set(&err, "the line is longer than %d MB: nothing behind it is read", LINE_LIMIT >> 20);
+        err_set(&err, "the line is longer than %d MB: nothing after it is read", LINE_LIMIT >> 20);
     if (broken)
         end_line(l, false, where, &err);
     else if (line_reader_open(&reader) && !l->shell->quit && !stopped(l))

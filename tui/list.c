@@ -1,4 +1,4 @@
-// tui/list.c -- lists: found by a few letters, drawn over the panels.
+// tui/list.c -- lists drawn over the panels; a few letters find an item.
 #include "tui/list.h"
 
 #include <ctype.h>
@@ -144,7 +144,7 @@ struct help {
     bool everywhere; // the keys of every panel, or the panel's own
 };
 
-// Whether the panel's own key replaces this one there. A user's binding replaces both.
+// Whether the panel's own key replaces this one in the panel. A user's binding replaces both.
 static bool is_replaced(const struct key_row *key, const char *context)
 {
     const struct key_row *row;
@@ -203,8 +203,8 @@ static struct area list_area(const struct list_view *l, struct area screen)
     return a;
 }
 
-// Where notes begin: behind the longest label, but in the middle at the latest. *cut: one is longer
-// than the rest of the line.
+// The column of notes: after the longest label, but at most the middle. *cut: a note is longer than
+// the rest of the line.
 static int note_column(const struct list_view *l, int width, bool *cut)
 {
     int longest = 8, note = 0;

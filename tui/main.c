@@ -102,7 +102,7 @@ static void each_key(void *self,
     keys_each(self, add_key, &list);
 }
 
-// Standard output is for JSON alone: what a library might print there goes to standard error.
+// Reserves standard output for JSON: a library's output goes to standard error.
 static FILE *take_stdout(void)
 {
     const int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -173,7 +173,7 @@ static void put_quoted(struct buf *b, const char *word)
     buf_putc(b, '\'');
 }
 
-// What remains after leaving: the session, and jobs that continue.
+// Reports what continues to exist after leaving: the session, and running jobs.
 static void say_what_remains(const struct program *p, struct buf *b)
 {
     struct job_row *rows;
@@ -307,7 +307,7 @@ static void notice_model(void *self, const struct event *event)
     if (event->kind == EVENT_MODEL) shell->want_model = NULL;
 }
 
-// Has shell->want_model load it, until any model is loaded.
+// Sets shell->want_model to load the default model, until any model is loaded.
 static void offer_model(struct shell *shell)
 {
     shell->want_model = want_model;
@@ -334,13 +334,13 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// If the requested model or session cannot be opened, a script ends; a person may continue.
+// If the requested model or session cannot be opened, a script ends; an interactive user may go on.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    // Here because it applies to the calling thread, which computes. With a GPU the host uses it
-    // too.
+    // Set here because it applies to the calling thread, which computes. With a GPU the host uses
+    // it too.
     if (o->threads) device_set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
@@ -450,7 +450,7 @@ int main(int argc, char **argv)
         err.text[0] = '\0';
         file_in_guard();
         start(&p, backend);
-        // The database comes before the front end among the sinks: an answer that is shown is kept.
+        // The database's sink precedes the front end's: every answer on the screen is stored.
         p.shell.store = store_open(p.options.db, &err);
         if (p.shell.store) sinks_add(&p.sinks, store_sink(p.shell.store, &p.sinks));
         open_front(&p);

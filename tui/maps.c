@@ -1,8 +1,8 @@
 // tui/maps.c -- the maps of the last answer by kind, layer, head and token.
 //
-// The live maps of an answer are attention maps of one layer. Other maps are requested from the
-// worker, by the commands of the probes that describe them (core/probes/results.h). The wish is the
-// map that the steps have led to; the shown map stays until it arrives.
+// The live maps of an answer are attention maps of one layer. The panel requests other maps from
+// the worker, by the commands of the probes that describe them (core/probes/results.h). The wish is
+// the map selected by the steps so far; the shown map stays until it arrives.
 #include "tui/maps.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static bool over_picture(const struct result_kind *k)
     return k->rows == MAP_PATCHES;
 }
 
-// --- what there is -------------------------------------------------------------------------------
+// --- available maps ------------------------------------------------------------------------------
 
 // A map without a layer or picture keeps the layer or picture of the last wish.
 static struct map_wish wish_of(const struct view *v, const struct map *m)
@@ -232,7 +232,7 @@ static void count_look(struct image_view *i, const struct map *m)
     if (mean > i->looks_most) i->looks_most = mean;
 }
 
-// Records it for all available maps.
+// Records the attention to the box for all available maps.
 static void count_looks(struct view *v)
 {
     struct image_view *i = &v->image;
@@ -254,7 +254,7 @@ static void ask_looks(struct view *v)
         }
 }
 
-// --- what comes ----------------------------------------------------------------------------------
+// --- arriving maps -------------------------------------------------------------------------------
 
 void maps_take(struct view *v, const struct event_heatmap *h)
 {
@@ -269,7 +269,7 @@ void maps_take(struct view *v, const struct event_heatmap *h)
         i->map = (int)i->map_count - 1;
         i->wishing = false;
         ask_looks(v);
-    } else if (shown < 0) { // what is shown stays
+    } else if (shown < 0) { // the shown map stays
         i->map = i->map_count > 1 ? (int)i->map_count - 2 : -1;
     }
 }

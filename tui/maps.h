@@ -1,4 +1,4 @@
-// tui/maps.h -- stepping through the maps of the last answer: what is not there is computed in the
+// tui/maps.h -- steps through the maps of the last answer, and computes missing maps in the
 // background from the cached conversation.
 //
 //   maps_step(v, AXIS_LAYER, 1);        // shows that map, or requests it (view->quiet)
@@ -20,7 +20,7 @@ void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
 bool maps_steps(const struct map *m);      // is it of a kind that can be stepped?
 void maps_last(struct view *v, int token); // shows its map if live maps ended before it
-void maps_forget(struct view *v);          // the answer or what it depends on has changed
+void maps_forget(struct view *v); // the answer, or something that it depends on, has changed
 // Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
 void maps_look(struct view *v, const double box[4]);
 // How much a token attends to the box, 0..1; below 0: there is no box, or it is not known yet.

@@ -10,7 +10,7 @@
 
 #include "tui/text.h"
 
-// --- what is shown -------------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 static void put(struct markdown *m, const char *bytes, size_t length, size_t from, enum style style)
 {
@@ -103,7 +103,7 @@ static size_t closing(const char *s, size_t at, size_t end, char mark, size_t co
 
 static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth);
 
-// Writes `code` and returns the position behind it; `at`: it is none.
+// Writes `code` and returns the position after it; `at`: no code span.
 static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TICKS])
 {
     const size_t n = run_of(m->source, at, end);
@@ -160,7 +160,7 @@ static size_t link_span(struct markdown *m, size_t at, size_t end, enum style st
     return (size_t)(last - s) + 1;
 }
 
-// The position behind \(math\) or \[math\]; `at`: it is none.
+// The position after \(math\) or \[math\]; `at`: no math.
 static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
 {
     const char open = at + 1 < end ? s[at + 1] : 0;
@@ -189,7 +189,8 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
 {
     const char *s = m->source;
     const size_t begin = at;
-    // A mark without an end here has none further on either: the line is scanned once.
+    // If a mark has no end here, later marks have none either: remembers that, to scan the line
+    // once.
     bool no_ticks[TICKS] = { false }, no_stars[4] = { false }, no_lines[4] = { false };
     bool no_dollars[3] = { false }, no_latex[2] = { false };
     while (at < end) {
@@ -204,7 +205,7 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
         }
         if (s[at] == '$') next = dollar_math(s, at, end, no_dollars);
         if (s[at] == '\\') next = latex_math(s, at, end, no_latex);
-        if (next > at) { // math: its stars, lines and backslashes are no marks
+        if (next > at) { // in math, stars, underscores and backslashes are no marks
             put_source(m, at, next, style);
             at = next;
             continue;
@@ -376,7 +377,7 @@ static struct fence fence_opened(const char *s, struct line l)
     return f;
 }
 
-// A fence is closed by at least as many of its marks with nothing behind them.
+// At least as many of the fence's marks with nothing after them close it.
 static bool is_closed(struct fence f, const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -396,7 +397,7 @@ static const char *math_opened(const char *s, struct line l)
     return memmem(s + at + 2, l.end - at - 2, end, 2) ? NULL : end;
 }
 
-// Whether the line has three or more of one of - * _, and else blanks.
+// Whether the line has three or more of one of - * _, and otherwise only blanks.
 static bool is_rule(const char *s, struct line l)
 {
     size_t count = 0;
@@ -458,7 +459,7 @@ static void put_lines(struct markdown *m)
             continue;
         }
         if (!fenced && !within) math = math_opened(s, l);
-        // An empty line ends math too: it can have none.
+        // An empty line ends math too: math cannot contain one.
         if (within &&
             (l.begin + blanks_at(s, l) == l.end || memmem(s + l.begin, l.end - l.begin, math, 2)))
             math = NULL;

@@ -1,4 +1,4 @@
-// tui/markdown.h -- an answer as it is shown: Markdown rendered, remarks put in.
+// tui/markdown.h -- renders an answer for display: Markdown, with remarks inserted.
 //
 //   struct markdown m = { 0 };
 //   markdown_render(&m, source, remarks, count, width, MARKDOWN_ON);

@@ -99,7 +99,7 @@ static int take_version(void *self, const char *value, struct err *err)
     return 0;
 }
 
-// MODEL, or a subcommand, which reads the following words itself.
+// Takes MODEL, or a subcommand, which reads the arguments after it.
 static int take_positional(void *self, const char *value, struct err *err)
 {
     struct options *o = self;

@@ -22,7 +22,7 @@ struct step { // -c LINE or -f FILE
 // All texts belong to argv.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
-    char *pair;         // owned `model` when options were added to it; NULL: none were
+    char *pair;         // owned copy of `model` with options added to it; NULL: none added
     bool ignore;        // --ignore-weights
     const char *front;  // "plain", "json", or NULL: automatic
     int threads;        // 0 = one per core

@@ -8,7 +8,7 @@
 #include "tui/event_text.h"
 #include "tui/text.h"
 
-// --- what is read --------------------------------------------------------------------------------
+// --- contents ------------------------------------------------------------------------------------
 
 void pager_close(struct view *v)
 {
@@ -25,7 +25,7 @@ void pager_close(struct view *v)
     *p = (struct pager){ 0 };
 }
 
-// A page that begins while another is open is appended to it.
+// Appends the page to an open one.
 void pager_begin(struct view *v, const char *title)
 {
     struct pager *p = &v->pager;

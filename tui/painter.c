@@ -1,4 +1,4 @@
-// tui/painter.c -- a thread between the panels that draw and the terminal that shows.
+// tui/painter.c -- a thread that encodes pictures between the panels and the terminal.
 #include "tui/painter.h"
 
 #include <pthread.h>
@@ -93,7 +93,8 @@ struct painter *painter_start(struct news_queue *queue)
 {
     struct painter *p = xcalloc(1, sizeof *p);
     p->queue = queue;
-    p->last_id = (uint32_t)getpid() % NAMES; // differs from other programs in this window
+    p->last_id = (uint32_t)getpid() %
+                 NAMES; // so that ids differ from those of other programs in this window
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->wake, NULL);
     threads_start(&p->thread, "painter", work, p);
@@ -150,7 +151,7 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
-// The next id without a cached picture: reusing one would remove that picture from the terminal.
+// The next id without a cached picture: reusing an id would remove its picture from the terminal.
 // Call locked.
 static uint32_t free_name(const struct painter *p)
 {

@@ -20,7 +20,7 @@ struct panel {
     void (*draw)(struct view *v, struct canvas *c, struct area area, bool focused);
     // Runs an action of the key table. Commands to run go into view->run.
     unsigned (*act)(struct view *v, const char *action);
-    // Takes a key while the panel accepts letters; may be NULL.
+    // Whether the panel accepts letters now; may be NULL.
     bool (*typing)(const struct view *v);
     void (*type)(struct view *v, const struct key *key);
     // A click at x, y of its inner area; may be NULL.

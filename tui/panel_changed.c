@@ -1,5 +1,5 @@
-// tui/panel_changed.c -- a question that two compared sides answer differently well: its picture,
-// beside it the question, the reference and both answers. The keys ask for another one (/changed).
+// tui/panel_changed.c -- a question whose score differs between the two sides of a comparison: its
+// picture, the question, the reference and both answers. Keys request another one (/changed).
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int which_number(const struct changed_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// Draws a wrapped text from line y on, which may be outside the area. Returns the line behind it.
+// Draws a wrapped text from line y on, which may be outside the area. Returns the line after it.
 static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
 {
     struct wrap w = wrap_begin(text, area.width);

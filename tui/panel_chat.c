@@ -27,14 +27,14 @@ static const struct kind {
     [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
 };
 
-// Of an answer the rendered Markdown with remarks, else the text itself.
+// Returns the rendered Markdown with remarks of an answer, the plain text of any other entry.
 static const char *shown_of(const struct entry *e)
 {
     const struct buf *text = e->kind == ENTRY_ANSWER ? &e->shown.text : &e->text;
     return text->data ? text->data : "";
 }
 
-// Only a person's text may contain code; in the program's texts words stay whole.
+// Only user messages may contain code; in the program's texts words stay whole.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);
@@ -216,7 +216,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const int most = total > area.height ? total - area.height : 0;
     chat->height = area.height;
     chat->width = width;
-    // Keeps the visible lines in place while an answer grows below.
+    // Keeps the visible lines in place while an answer grows below them.
     if (chat->scroll > 0 && total > chat->total && chat->total) chat->scroll += total - chat->total;
     chat->total = total;
     chat->wide = -1;
@@ -236,8 +236,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- search --------------------------------------------------------------------------------------
 
-// Position of a match: line from the beginning, entry, and the column in an entry that is not
-// wrapped.
+// Position of a match: line from the beginning, entry, and the column if the entry is not wrapped.
 struct match {
     int line, column; // line -1: no match
     size_t entry;
@@ -335,7 +334,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "copy-all"))
         copy(v, true);
     else if (!strcmp(action, "next"))
-        search(v, -1); // the search goes upwards
+        search(v, -1); // searches upwards
     else if (!strcmp(action, "previous"))
         search(v, 1);
     else if (!strcmp(action, "search")) {

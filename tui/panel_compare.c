@@ -1,5 +1,5 @@
-// tui/panel_compare.c -- the answers of the last /compare beside each other, with the maps of one
-// token of each; where they part is marked.
+// tui/panel_compare.c -- the two answers of the last /compare side by side, with a map for one
+// token of each; marks the first difference.
 //
 // The left half shows the first answer, the right half the second: title, map, and the text around
 // the selected token. Both sides select the token of the same number.
@@ -64,7 +64,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 
 // --- the panel -----------------------------------------------------------------------------------
 
-// The height that the texts leave, at least three fifths.
+// The height left by the texts, at least three fifths.
 static int map_height(const struct view *v, struct area area)
 {
     const struct compare_view *k = &v->compare;

@@ -1,6 +1,6 @@
-// tui/panel_dynamics.c -- numbers over layers, steps or tokens as curves, with the run before as a
-// ghost. Curves share one axis, so only columns of one unit are drawn at a time; the others are
-// named, and `u` draws them.
+// tui/panel_dynamics.c -- numbers over layers, steps or tokens as curves, with the previous run as
+// a ghost. Curves share one axis, so the panel draws only columns of one unit at a time and names
+// the others; `u` switches units.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void widen(const struct series *s, int index, double *min, double *max)
     }
 }
 
-// Standard deviations belong to another column; they are no curve of their own.
+// A standard deviation belongs to another column and gets no curve.
 static bool is_curve(const struct series *s, int index)
 {
     const char *name = s->columns[index];
@@ -41,7 +41,7 @@ static bool is_curve(const struct series *s, int index)
     return index > 0 && max >= min;
 }
 
-// As a result table, whose columns have units.
+// Views the series as a result table, whose columns have units.
 static struct result_table as_table(const struct series *s)
 {
     return (struct result_table){ .name = s->name,
@@ -49,7 +49,7 @@ static struct result_table as_table(const struct series *s)
                                   .column_count = s->column_count };
 }
 
-// A column of the unit to draw: the one that figures draw, or after `u` another; 0: none.
+// A column whose unit is drawn: the one that figures use, or another after `u`; 0: none.
 static int shown_column(const struct dynamics_view *d, const struct series *s)
 {
     const struct result_table t = as_table(s);

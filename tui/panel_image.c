@@ -1,4 +1,4 @@
-// tui/panel_image.c -- the picture and its map: over it, beside it, or either of them alone.
+// tui/panel_image.c -- the picture and its map: overlaid, side by side, or one of them alone.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void name_map(struct buf *b, const struct map *m, enum naming naming)
     if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
 }
 
-// Shortens the words, then the bar; both ends of the scale stay. A number is never cut: "t1" is not
+// Shortens the words, then the bar; keeps both ends of the scale. Never cuts a number: "t1" is not
 // "t11".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
@@ -172,7 +172,7 @@ static struct area show(const struct view *v, const struct image_view *maps, con
     }
     add_tiles(v, maps, m, &d);
     if (!m || !m->words) return drawing_show(&d, c, area);
-    struct painter *painter = c->painter; // words are cells: no picture may replace them
+    struct painter *painter = c->painter; // words need cells: no picture may replace them
     c->painter = NULL;
     const struct area place = drawing_show(&d, c, area);
     c->painter = painter;

@@ -1,4 +1,4 @@
-// tui/panel_settings.c -- every setting of the table: grouped, switched by a key, edited in place.
+// tui/panel_settings.c -- shows all settings in groups; keys toggle them or edit them in place.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool same_group(const char *a, const char *b)
     return n == group_length(b) && !memcmp(a, b, n);
 }
 
-// The row of that number among those shown; NULL past the last.
+// The shown row with this index; NULL past the last.
 static const struct setting *row_at(const struct view *v, int index)
 {
     const struct setting *row;
@@ -51,7 +51,7 @@ static int line_of(const struct view *v, int index)
     return line;
 }
 
-// The column of values: behind the longest name, just past the middle at most.
+// The column of values: after the longest name, but at most just past the middle.
 static int value_column(int width)
 {
     const struct setting *row;
@@ -98,7 +98,7 @@ static void draw_help(struct canvas *c, struct area area, const struct setting *
     char *all = xasprintf("%s  [%s]", head, row->def);
     struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
-    // A cut number would be another number.
+    // A truncated number would show a wrong value.
     if (text_width(all) <= area.width)
         canvas_text(c, area, 0, 0, STYLE_STATUS, all);
     else if (text_width(head) <= area.width)

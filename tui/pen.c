@@ -12,7 +12,7 @@ static int ink_on(int paper)
 // --- eight colours -------------------------------------------------------------------------------
 
 // Grey ink becomes the terminal's own colour, grey paper reverse video; other colours keep their
-// hue. Black paper stays, or each text of a black theme would stand in a box.
+// hue. Black paper stays: reversed, every text of a black theme would appear in a box.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));

@@ -1,4 +1,4 @@
-// tui/picker.c -- a folder's files of one kind, and what choosing one runs.
+// tui/picker.c -- lists a folder's files of one kind; choosing a file runs a command.
 #include "tui/picker.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ static const struct kind {
     const char *const *endings; // of files; NULL: none, only folders that hold `holds`
     const char *holds;
     const char *command;
-    bool cached; // those of the Hugging Face cache come first
+    bool cached; // lists models of the Hugging Face cache first
 } kinds[] = {
     { "model", "open a model", (const char *const[]){ ".gguf", NULL }, "config.json", "/load",
       true },

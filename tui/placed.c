@@ -1,4 +1,4 @@
-// tui/placed.c -- what stands where, and whether it has come.
+// tui/placed.c -- tracks which pictures the terminal shows where, and which it has confirmed.
 #include "tui/placed.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include "core/base/clock.h"
 #include "tui/painter.h"
 
-// Repeats after half a second, then each time after twice as long, up to a limit of tries and of
-// the pause.
+// Repeats after half a second, then doubles the pause each time, up to LONGEST seconds and TRIES
+// tries.
 enum { TRIES = 6, LONGEST = 3 };
 static const double first_pause = 0.5;
 
@@ -112,7 +112,7 @@ static struct placed_picture draw(struct placed *p, const struct canvas *c, int 
     const bool late = was && was->unsure && now >= due(was->sent_at, was->tries);
     if (!touched && !other && !late) return next;
     const bool ready = painter_take(c->painter, d->key, &bytes, &id);
-    // An overwritten picture stays away until its successor is ready.
+    // Forgets an overwritten picture until its successor is ready.
     if (!ready && touched) next = (struct placed_picture){ 0 };
     if (ready) {
         next = (struct placed_picture){

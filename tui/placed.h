@@ -1,4 +1,4 @@
-// tui/placed.h -- the pictures that stand on the terminal: drawn, sent again, removed.
+// tui/placed.h -- the pictures on the terminal: draws, resends and removes them.
 //
 //   struct placed p = { 0 };
 //   placed_ask(&p, &out);                               // what the terminal can draw
@@ -6,7 +6,7 @@
 //   shown = placed_shows(&p, &canvas, i, columns, lines);
 //   if (placed_blanks(&p, &canvas, i, touched[i])) ...
 //   placed_draw(&p, &canvas, shown, touched, &out);
-//   seconds = placed_wait(&p, now);                     // until something has to be sent again
+//   seconds = placed_wait(&p, now);                     // until something must be sent again
 //
 // While tmux redraws a window or shows another, it drops sequences for the outer terminal. So the
 // query is repeated until a reply arrives, and pictures until the terminal confirms them.

@@ -43,8 +43,8 @@ struct plain {
     bool interactive;
     bool mid_line;  // the answer's last line is not ended
     bool answering; // tokens of this answer came
-    bool begun;     // and something of it was printed
-    bool page;      // texts belong to a page
+    bool begun;     // and some of its text was printed
+    bool page;      // the following texts belong to a page
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
     struct settings *settings; // as events report them
@@ -132,7 +132,7 @@ static void show_token(struct plain *p, const struct event *e)
 static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
-    // A prefill alone has no text to show; a notice reports it.
+    // A prefill without tokens has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
         put_line(p, &p->out, STYLE_TEXT, a->text ? text_trimmed(a->text) : "");
@@ -286,7 +286,7 @@ static void show_table(struct plain *p, const struct event *e)
 {
     const int width = text_terminal_columns(p->out.file);
     struct table_copy *copy = table_copy_new(e->table);
-    if (p->page && width) { // read as text: no cell is cut
+    if (p->page && width) { // a page of text: cuts no cell
         struct flow f = { 0 };
         flow_add_table(&f, copy, width);
         put_flow(p, &f);
@@ -500,7 +500,7 @@ static void show_result(struct plain *p, const struct event *e)
     free(line);
 }
 
-// A queried value is output; a change is a notice.
+// A queried value goes to the output, a change to the notices.
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);

@@ -15,7 +15,7 @@ struct prompt {
     void (*on_line)(void *self, const char *text);
     void *self;
     FILE *nowhere;
-    const char *bytes; // to be read by readline
+    const char *bytes; // for readline to read
     size_t left;
     char **offers;
     size_t offer_count;
@@ -28,8 +28,8 @@ static struct prompt *current;
 // --- what readline calls -------------------------------------------------------------------------
 
 // Bytes run out only if readline reads beyond the key (a macro that ends within a sequence). At the
-// end of input it would send the line, or jump to a frame that is gone: it gets a key without
-// meaning.
+// end of input it would send the line, or jump to a frame that no longer exists, so it gets an
+// unbound key.
 static int get_byte(FILE *stream)
 {
     if (!current->left) return '\a';
@@ -89,7 +89,8 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_completion_display_matches_hook = show_matches;
     rl_initialize(); // a ~/.inputrc does not change what follows
     rl_variable_bind("show-all-if-ambiguous", "on");
-    rl_variable_bind("completion-query-items", "0"); // the menu says how many more there are
+    rl_variable_bind("completion-query-items",
+                     "0"); // the menu shows how many more candidates exist
     rl_variable_bind("bell-style", "none");
     rl_callback_handler_install("", take_line);
     return p;
@@ -143,8 +144,8 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
-// Whether nothing is bound to the sequence: readline would insert its rest. A quoted one is
-// inserted as a whole.
+// Whether the sequence has no binding: readline would insert its rest. It inserts a quoted sequence
+// whole.
 static bool is_unbound(const char *bytes, size_t length)
 {
     const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');

@@ -69,7 +69,7 @@ static void serve_capture(struct screen *s, struct capture *k)
     canvas_release(&c);
 }
 
-// Shows compared answers until Esc, or until another layout is chosen.
+// Shows compared answers until Esc or until the user chooses another layout.
 static void show_layout(struct screen *s, const char *name, bool *fresh)
 {
     const int now = screen_layout_find(name, s->canvas.columns);
@@ -80,7 +80,7 @@ static void show_layout(struct screen *s, const char *name, bool *fresh)
     s->layout = now;
 }
 
-// Restores a draft, unless something is typed already.
+// Restores a draft, unless the input line already has text.
 static void take_draft(struct screen *s, const struct draft *d)
 {
     if (!s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
@@ -90,7 +90,7 @@ static void take_draft(struct screen *s, const struct draft *d)
     screen_draft_announce(s, d);
 }
 
-// Says once, with the first map, how the terminal shows more colours.
+// Explains once, with the first map, how to get more colours.
 static void tell_colours(struct screen *s)
 {
     const char *term = getenv("TERM");
@@ -135,7 +135,7 @@ static void take_news(struct screen *s)
         }
         if (n->kind == NEWS_EVENT && n->event.kind == EVENT_SETTING && n->event.ok &&
             !strcmp(n->event.key, "screen.layout"))
-            s->layout = -1; // the setting holds again
+            s->layout = -1; // the setting applies again
         show_layout(s, "compare", &s->view->compare.fresh);
         show_layout(s, "changed", &s->view->changed.fresh);
         if (n->kind == NEWS_IDLE) tell_colours(s);
@@ -243,8 +243,8 @@ static bool frame_due(const struct screen *s)
     return s->dirty && clock_seconds() >= frame_time(s);
 }
 
-// News that arrive while a frame waits are read with it: a small model posts thousands a second,
-// and waking for each would take the CPU from it.
+// Reads news together with the next frame: a small model posts thousands per second, and waking for
+// each would take CPU time from it.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
@@ -312,7 +312,7 @@ static void close_all(struct screen *s)
     store_close(s->look.store);
 }
 
-// False: one hangs. Meanwhile serves news whose threads wait (captures).
+// Returns false if a thread hangs. While waiting, serves news whose senders block (captures).
 static bool end_threads(struct screen *s)
 {
     int tries = 0;

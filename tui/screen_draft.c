@@ -1,5 +1,5 @@
-// tui/screen_draft.c -- what is typed and not sent is kept with the session, shortly after it was
-// typed: whatever ends the program, it is there again.
+// tui/screen_draft.c -- stores unsent text with the session shortly after it was typed, so that it
+// survives any end of the program.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +42,8 @@ static struct draft draft_made(const struct screen *s, const char *text)
                            s->taken };
 }
 
-// A line from another folder or model may make no sense here: says so.
+// Announces a restored draft; names its folder or model if they differ, because the line may not
+// apply here.
 void screen_draft_announce(struct screen *s, const struct draft *d)
 {
     char *here = getcwd(NULL, 0);

@@ -1,4 +1,4 @@
-// tui/screen_draw.c -- one frame: panels, status line, input line, what lies over them.
+// tui/screen_draw.c -- draws one frame: panels, status line, input line, and overlays.
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
     const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
-    // No frame around the conversation alone, or in a small area.
+    // The conversation alone and small areas have no frame.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {

@@ -1,4 +1,4 @@
-// tui/screen_events.c -- the queue of news, and how an event is copied.
+// tui/screen_events.c -- the news queue, and copies of events.
 #include "tui/screen_events.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct news_queue {
     pthread_mutex_t mutex;
     struct news *first, *last;
     int wake;           // eventfd
-    double progress_at; // when progress passed last
+    double progress_at; // time of the last progress report
 };
 
 struct news_queue *news_queue_new(void)

@@ -1,4 +1,4 @@
-// tui/screen_events.h -- the news queue: from worker threads to the one that draws.
+// tui/screen_events.h -- the news queue from worker threads to the drawing thread.
 //
 //   struct news_queue *q = news_queue_new();
 //   sinks_add(sinks, news_sink(q));                  // events, copied

@@ -1,4 +1,4 @@
-// tui/screen_keys.c -- keys: who takes them, and the actions that belong to no panel.
+// tui/screen_keys.c -- routes keys, and runs the actions that belong to no panel.
 //
 // An open list takes all keys. A focused panel takes those of its context, then those of "all";
 // other letters return the focus to the input line. The input line also takes the keys that the
@@ -25,7 +25,7 @@
 
 // --- lines ---------------------------------------------------------------------------------------
 
-// The arguments if the line is this command; NULL: it is another.
+// Returns the arguments if the line is this command, else NULL.
 static const char *arguments_of(const char *line, const char *command)
 {
     char name[32] = "";
@@ -105,7 +105,7 @@ void screen_submit(struct screen *s, const char *text)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// Cancels the running line. If it does not react (a blocking system call), two more Ctrl-C leave.
+// Cancels the running line. If it does not stop (a blocking system call), two more Ctrl-C leave.
 static void stop_work(struct screen *s, double now)
 {
     struct buf dropped = { 0 };
@@ -207,7 +207,7 @@ bool screen_shows_compared(const struct screen *s)
            s->layout == screen_layout_find("changed", s->canvas.columns);
 }
 
-// Back from the answers that were compared.
+// Returns from the compared answers to the previous layout.
 static void leave_compared(struct screen *s)
 {
     if (!screen_shows_compared(s)) return;
@@ -334,7 +334,7 @@ static void copy(struct screen *s, const char *text)
     free(path);
 }
 
-// --- what panels want ----------------------------------------------------------------------------
+// --- requests of panels --------------------------------------------------------------------------
 
 static char *take(char **request)
 {

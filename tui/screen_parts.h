@@ -69,12 +69,12 @@ bool screen_covered(const struct screen *s); // a list or page covers it and tak
 void screen_draft_typed(struct screen *s);                           // schedules a check
 void screen_draft_keep(struct screen *s);                            // the watcher stores it
 void screen_draft_last(struct screen *s);                            // stores it at exit
-void screen_draft_announce(struct screen *s, const struct draft *d); // says that it was restored
+void screen_draft_announce(struct screen *s, const struct draft *d); // reports that it was restored
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s);                 // writes the current step
 void screen_tour_ran(struct screen *s, const char *line); // advances if the line is the step
-bool screen_tour_end(struct screen *s);                   // false: there was none
+bool screen_tour_end(struct screen *s);                   // false: no tour was running
 
 // screen_keys.c
 void screen_bytes(struct screen *s, bool flush);

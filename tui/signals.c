@@ -20,7 +20,7 @@ static struct {
     struct engine *_Atomic engine;
     enum signals_how how;
     volatile sig_atomic_t busy, interrupted, terminated;
-    _Atomic int64_t last; // when the last Ctrl-C came, milliseconds; 0 = none
+    _Atomic int64_t last; // time of the last Ctrl-C in milliseconds; 0 = none
     int pipe[2];          // [0] = -1: none
     struct termios terminal;
     bool have_terminal;
@@ -149,7 +149,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     state.how = how;
     if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         fatal("cannot create a pipe: %s", strerror(errno));
-    if (how == SIGNALS_PROMPT) handle_fatal(); // first: some are handled otherwise
+    if (how == SIGNALS_PROMPT) handle_fatal(); // first: the calls below replace some handlers
     // A script that waits for input must wake up; a dialogue continues to read.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);

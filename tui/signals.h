@@ -5,13 +5,13 @@
 //   if (signals_interrupted()) ...
 //
 // While a line runs (busy), Ctrl-C cancels it; a second one within two seconds ends the program at
-// once (status 130): only the running answer is lost. The effect of an idle Ctrl-C depends on the
-// mode:
+// once (status 130) and loses only the running answer. When idle, the effect of Ctrl-C depends on
+// the mode:
 //   script    the script ends with 130
-//   dialogue  twice within two seconds: the end, 130
+//   dialogue  a second Ctrl-C within two seconds ends the program with 130
 //   prompt    signals_fd() becomes readable, the prompt decides
-// SIGTERM and SIGHUP cancel the running line and end the program cleanly, after three seconds in
-// any case. SIGPIPE and SIGXFSZ are ignored: writing fails instead.
+// SIGTERM and SIGHUP cancel the running line and end the program cleanly, or forcibly after three
+// seconds. SIGPIPE and SIGXFSZ are ignored: writing fails instead.
 #ifndef TUI_SIGNALS_H
 #define TUI_SIGNALS_H
 
@@ -34,7 +34,7 @@ bool signals_interrupted(void);
 // The signal that requests the program's end, or 0.
 int signals_terminated(void);
 
-// For the prompt: readable after a signal; signals_next returns the next one, 0 if there is none.
+// For the prompt: readable after a signal; signals_next returns the next signal, or 0.
 int signals_fd(void);
 int signals_next(void);
 

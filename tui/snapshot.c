@@ -1,4 +1,4 @@
-// tui/snapshot.c -- copies of what is to be shown.
+// tui/snapshot.c -- copies engine state for the screen.
 #include "tui/snapshot.h"
 
 #include <stdlib.h>

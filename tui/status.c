@@ -1,4 +1,4 @@
-// tui/status.c -- the status line, from right to left as much as fits.
+// tui/status.c -- draws as much of the status line as fits.
 #include "tui/status.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static int draw_badges(const struct view *v, struct canvas *c, struct area area,
     return draw_badge(c, area, x, seeing ? "ADAPTER pictures" : "ADAPTER");
 }
 
-// The running line: a turning sign, progress, how many lines wait.
+// Draws the running line: a spinner, progress, the number of queued lines.
 static int draw_work(const struct view *v, struct canvas *c, struct area area, int x)
 {
     static const char signs[] = "|/-\\";
@@ -77,7 +77,7 @@ static int draw_context(const struct view *v, struct canvas *c, struct area area
                          (long long)k->limit);
 }
 
-// The first running job, and how many more.
+// Draws the first running job, and the number of others.
 static int draw_jobs(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const struct jobs_news *n = v->jobs.news;
@@ -95,7 +95,7 @@ static int draw_jobs(const struct view *v, struct canvas *c, struct area area, i
     return more ? canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d", more) : x;
 }
 
-// Right of x: how far the conversation is scrolled up, else as many of the ways to go on as fit,
+// Draws right of x how far the conversation is scrolled up, or otherwise as many key hints as fit,
 // the first at the right edge.
 static void draw_right(const struct view *v, struct canvas *c, struct area area, int x,
                        const char *ways)

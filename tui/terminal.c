@@ -1,7 +1,7 @@
 // tui/terminal.c -- writes a canvas to the terminal: the cells that differ from those it shows.
 //
-// Never scrolls lines, as ncurses does when rows look alike: colours and pictures would move along.
-// Only terminfo of ncurses is used.
+// Never scrolls lines, as ncurses does when rows look alike: scrolling would move colours and
+// pictures. Uses only the terminfo part of ncurses.
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum {
     REPLY_MS = 100, // a terminal replies within
-    PALETTE = 256   // with more colours (xterm-direct), numbers from 8 on are RGB
+    PALETTE = 256   // with more colours (xterm-direct), numbers from 8 on mean RGB
 };
 
 struct terminal {
@@ -43,7 +43,7 @@ struct terminal {
 };
 
 // Bracketed paste, and Alt as an Esc before the key: by default xterm sends another letter (± for
-// Alt-1). The end restores the latter.
+// Alt-1). Leaving restores xterm's Alt mode.
 static const char modes_save[] = "\033[?1036s";
 static const char modes_on[] = "\033[?2004h\033[?1036h";
 static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l\033[?1036r";
@@ -101,7 +101,7 @@ static void find_colours(struct terminal *t)
 {
     const struct graphics *g = &t->placed.graphics;
     const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
-    // GNU screen before 5.0 reads the parts of an RGB colour as attributes, such as blinking.
+    // GNU screen before 5.0 reads the components of an RGB colour as attributes, such as blinking.
     const bool trusted = !is_set("STY");
     const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
     t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
@@ -165,7 +165,8 @@ void terminal_redraw(struct terminal *t)
 void terminal_enter(struct terminal *t)
 {
     struct buf b = { 0 };
-    struct termios raw = t->before; // keys arrive as they are typed, output is not translated
+    struct termios raw =
+        t->before; // delivers keys as they are typed, and does not translate output
     signals_set_farewell(t->farewell, STDOUT_FILENO);
     raw.c_lflag &= ~(tcflag_t)(ICANON | ISIG | IEXTEN | ECHO | ECHONL);
     raw.c_iflag &= ~(tcflag_t)(IXON | BRKINT | PARMRK | ICRNL | INLCR | IGNCR);
@@ -249,7 +250,7 @@ void terminal_leave(struct terminal *t)
     buf_puts(&b, modes_off);
     terminfo_add(&b, t->info.strings[TERMINFO_PLAIN]);
     if (!t->info.strings[TERMINFO_END])
-        terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // there is no alternate screen to leave
+        terminfo_add(&b, t->info.strings[TERMINFO_CLEAR]); // the terminal has no alternate screen
     add_end(t, &b);
     send(&b);
     t->entered = false;
@@ -392,7 +393,7 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// Writes question marks for a character whose width differs by the C library's count.
+// Writes question marks for a character if the C library assigns it another width.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
@@ -411,7 +412,8 @@ static void put_cell(struct written *w, const struct terminal *t, const struct c
     for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
         if (wcwidth((wchar_t)cell->marks[i]) == 0)
             add_character(&w->bytes, (wchar_t)cell->marks[i]);
-    w->x = x + cell->width < t->shown.columns ? x + cell->width : -1; // at the edge it may wrap
+    w->x = x + cell->width < t->shown.columns ? x + cell->width
+                                              : -1; // the cursor may wrap at the edge
     w->y = y;
 }
 

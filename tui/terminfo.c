@@ -1,5 +1,5 @@
-// tui/terminfo.c -- the description is copied: readline has terminfo of its own, which takes the
-// place of ours.
+// tui/terminfo.c -- copies the terminal's description, because readline's own terminfo replaces
+// ours.
 #include "tui/terminfo.h"
 
 #include <curses.h>
@@ -51,7 +51,7 @@ void terminfo_release(struct terminfo *info)
     *info = (struct terminfo){ 0 };
 }
 
-// Without the pauses that terminals once needed: $<5>.
+// Omits the pauses that old terminals needed: $<5>.
 void terminfo_add(struct buf *out, const char *text)
 {
     for (const char *p = text ? text : ""; *p; p++) {

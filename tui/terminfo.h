@@ -1,4 +1,4 @@
-// tui/terminfo.h -- what the terminal's description says, as strings to write.
+// tui/terminfo.h -- reads the terminal's description, as strings to write.
 //
 //   struct terminfo info = { 0 };
 //   if (terminfo_read(&info, STDOUT_FILENO) == 0) terminfo_add(&out, info.strings[TERMINFO_CLEAR]);
@@ -31,7 +31,7 @@ enum terminfo_string {
 };
 
 struct terminfo {
-    char *strings[TERMINFO_STRINGS]; // NULL: it has none
+    char *strings[TERMINFO_STRINGS]; // NULL: not in the description
     int lines, columns, colours;     // -1: unknown
     bool mouse;
     bool no_corner; // a character in the last cell scrolls the screen

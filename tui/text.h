@@ -22,13 +22,13 @@ void text_put(FILE *out, const char *text);
 void text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Columns on a terminal (wide characters count two, combining ones none).
 int text_width(const char *text);
-// Columns of the terminal; 0: the stream is none, and lines may have any length.
+// Columns of the terminal; 0: the stream is not a terminal, and lines may have any length.
 int text_terminal_columns(FILE *out);
 // Columns at which paragraphs are wrapped: the terminal's, else COLUMNS, else 100.
 int text_wrap_columns(FILE *out);
 // Length in bytes of the longest prefix that fits into `columns`.
 size_t text_fit(const char *text, int columns);
-// The last part of a path, whatever slashes end it. free() it.
+// The last part of a path, without trailing slashes. free() it.
 char *text_last_part(const char *path);
 // The end of the text, as much of it as fits.
 const char *text_tail(const char *text, int columns);

@@ -57,7 +57,7 @@ const struct theme *theme_find(const char *name); // the first when unknown
 const struct look *theme_look(const struct theme *theme, enum style style);
 
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
-// The nearest of the 256 colours (of the cube and the greys), of the first 16, of the first 8.
+// The nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
 uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
 int colour_hue(uint32_t rgb);       // of the first eight, 1..6 by its hue; -1: a grey

@@ -1,12 +1,13 @@
-// tui/threads.c -- threads that wait asleep, but not at once; and which signals they take.
+// tui/threads.c -- makes waiting threads spin briefly, then sleep; blocks signals in threads.
 //
-// OpenMP's threads wait spinning by default. With two programs on the same cores (a chat and a job)
-// each then waits for threads that the other's spinning keeps from running: both lose most of their
-// speed. Asleep at once is no better for one program alone: a token of a 1B model takes 113
+// By default, OpenMP's threads spin while they wait. With two programs on the same cores (a chat
+// and a job), one program's spinning threads keep the other's threads from running: both lose most
+// of their speed. Sleeping at once slows down a single program: a token of a 1B model takes 113
 // products, and in a virtual machine waking a thread takes as long as some of them (a tenth of the
 // token's time on two cores of Zen 4). So threads spin for about the time between two products,
-// some microseconds, and then sleep: seven times as long cost two chats at once half of their
-// speed. libgomp reads the environment before main, so the program starts once more with it set.
+// some microseconds, and then sleep; spinning seven times as long halved the speed of two
+// concurrent chats. libgomp reads the environment before main, so the program sets it and restarts
+// itself.
 #include "tui/threads.h"
 
 #include <limits.h>

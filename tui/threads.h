@@ -1,4 +1,4 @@
-// tui/threads.h -- this process's threads: how they wait for one another, and their signals.
+// tui/threads.h -- starts and joins this process's threads; sets how they wait and their signals.
 #ifndef TUI_THREADS_H
 #define TUI_THREADS_H
 
@@ -10,8 +10,9 @@
 // take the cores from the chat. Called first in main; returns if the policy is already set, or on
 // failure.
 void threads_wait_asleep(char **argv);
-// Starts a thread with all signals blocked but faults: signals go to the main thread, and a blocked
-// fault would end the program before the terminal is restored. ps -L and debuggers show the name.
+// Starts a thread with all signals blocked except faults: the main thread handles signals, and a
+// blocked fault would end the program before the terminal is restored. ps -L and debuggers show the
+// name.
 void threads_start(pthread_t *thread, const char *name, void *(*run)(void *self), void *self);
 // Waits for its end; false: it did not end in time.
 bool threads_join(pthread_t thread, int seconds);

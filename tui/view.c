@@ -1,4 +1,5 @@
-// tui/view.c -- news into what is shown. One function a kind of event, named in the table below.
+// tui/view.c -- updates the view from news. One function per kind of event, listed in the table
+// below.
 #include "tui/view.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ void view_hint(struct view *v, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = format_text(format, args); // which may have the old hint in it
+    char *text = format_text(format, args); // whose arguments may point into the old hint
     va_end(args);
     free(v->hint);
     v->hint = text;
@@ -182,7 +183,7 @@ static void take_token(struct view *v, const struct event *e)
     }
     struct entry *answer = &c->entries[c->answering];
     if (!answer->text.length) text = text_trimmed(text);
-    if (e->id >= 0) { // else the rest of a character, which belongs to no token
+    if (e->id >= 0) { // -1: the rest of a character, which belongs to no token
         v->tokens++;
         answer->tokens =
             xreallocarray(answer->tokens, answer->token_count + 1, sizeof *answer->tokens);
@@ -243,7 +244,7 @@ static void take_answer(struct view *v, const struct event *e)
     if (v->chat.answering < 0 && !prefill)
         view_add(v, ENTRY_ANSWER, text_trimmed(a->text ? a->text : ""));
     if (!prefill) mark_cut(v, a);
-    if (a->again) { // instead of the answer before
+    if (a->again) { // replaces the previous answer
         struct chat_view *c = &v->chat;
         const int former = said_before(c, c->answering < 0 ? (int)c->count - 1 : c->answering);
         if (former >= 0 && c->entries[former].kind == ENTRY_ANSWER) remove_said(c, (size_t)former);
@@ -260,7 +261,8 @@ static void take_answer(struct view *v, const struct event *e)
         view_add(v, ENTRY_MEASURES, b.data);
         buf_release(&b);
     }
-    maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1)); // of those that were fed back
+    // The last token that was fed back: others have no map.
+    maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1));
 }
 
 static void take_message(struct view *v, const struct event *e)
@@ -271,7 +273,7 @@ static void take_message(struct view *v, const struct event *e)
     const bool said = v->expect_message && e->id == ROLE_USER;
     // Its pictures are sent.
     if (said && v->snapshot) v->snapshot->waiting = 0;
-    if (said) { // the line is shown already
+    if (said) { // the typed line is already on the screen
         struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
         if (last && last->kind == ENTRY_USER) {
             buf_clear(&last->text);
@@ -300,7 +302,7 @@ static void take_undo(struct view *v, const struct event *e)
     const bool asked = v->line && is_question(v->line), joins = v->expect_message;
     int at = (int)c->count;
     maps_forget(v);
-    image_drop_maps(&v->image, NULL); // they are of the last answer
+    image_drop_maps(&v->image, NULL); // they belong to the last answer
     if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
     for (int64_t left = e->count; left > 0; left--) {
         if ((at = said_before(c, at)) < 0) break;
@@ -393,7 +395,7 @@ static void take_heatmap(struct view *v, const struct event *e)
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
     if (compared || results_live(e->heatmap->name)) return;
-    v->image.map = -1; // a command's: shown, whatever steps had led to
+    v->image.map = -1; // a command's map: shown instead of the wished one
     v->image.wishing = false;
 }
 
@@ -404,7 +406,7 @@ static void take_setting(struct view *v, const struct event *e)
     char *line = xasprintf("%s = %s", e->key, e->value);
     const struct setting *row = settings_find(e->key);
     const bool answering = v->chat.answering >= 0 && row && row->stale >= STALE_NEXT;
-    if (e->ok && answering) // where the next token obeys
+    if (e->ok && answering) // the next token uses it
         add_remark(&v->chat.entries[v->chat.answering], "%s", line);
     if (e->ok && v->answering && v->keys_waiting)
         view_hint(v, "%s", line);
@@ -412,7 +414,7 @@ static void take_setting(struct view *v, const struct event *e)
         tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);
     if (!row) return;
-    // Later keys have changed it already.
+    // Skips a value that later keys have already changed.
     if (!v->keys_waiting) settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
     if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
@@ -421,7 +423,7 @@ static void take_setting(struct view *v, const struct event *e)
 static void take_progress(struct view *v, const struct event *e)
 {
     const struct event_progress *p = e->progress;
-    if (p->job) return; // the database tells of jobs
+    if (p->job) return; // the watcher reports jobs
     v->loading = !(p->step >= p->steps);
     v->progress = p->steps > 0 ? p->step / p->steps : 0;
     v->progress_left = p->eta_s;
@@ -442,11 +444,11 @@ static void take_answering(struct view *v, const struct event *e)
     v->first = v->last = 0;
     v->tokens = 0;
     maps_forget(v);
-    image_drop_maps(&v->image, is_live); // those of the answer before
+    image_drop_maps(&v->image, is_live); // maps of the previous answer
     v->image.map = -1;
 }
 
-// What data the view keeps is no longer the news'.
+// Takes the data from the news: the view owns it from now on.
 static void *take_data(const struct news *n)
 {
     struct news *own = (struct news *)n;
@@ -458,7 +460,7 @@ static void take_done(struct view *v, const struct event *e)
 {
     v->chat.answering = -1;
     v->loading = false;
-    // The line was no message but a word for the program, or an error.
+    // The line was a command or an error, not a message.
     for (size_t i = v->chat.count; v->expect_message && i-- > 0;) {
         if (v->chat.entries[i].kind != ENTRY_USER) continue;
         v->chat.entries[i].kind = ENTRY_COMMAND;
@@ -486,7 +488,7 @@ static void take_busy(struct view *v, const struct news *n)
 {
     v->busy = true;
     v->dynamics.fresh = true;
-    image_view_release(&v->compare.coming); // of a comparison that was stopped
+    image_view_release(&v->compare.coming); // left by a stopped comparison
     v->compare.coming = (struct image_view){ 0 };
     free(v->line);
     v->line = xstrdup(n->text ? n->text : "");
@@ -538,7 +540,7 @@ bool view_take(struct view *v, const struct news *n)
     case NEWS_IDLE:
         v->busy = v->answering = v->by_key = false;
         if (!v->hint || strncmp(v->hint, "stopping", 8) != 0) break;
-        free(v->hint); // it has stopped
+        free(v->hint); // removes "stopping"
         v->hint = NULL;
         break;
     case NEWS_SNAPSHOT: take_snapshot(v, take_data(n)); break;

@@ -83,14 +83,14 @@ struct image_view {
     struct area place; // cells of the map as drawn last
     struct map_wish wish;
     bool wishing; // the wished map is being computed
-    // Which tokens look at a part of the picture, in maps like `look`.
+    // Attention of tokens to a box on the picture, in maps like `look`.
     bool looking;
     struct map_wish look;
     double box[4];
     float *looks; // by token, in the map's unit; below 0: not known yet
     size_t looks_count;
-    float looks_most;     // of them
-    int press_x, press_y; // where the mouse went down; -1: nowhere
+    float looks_most;     // maximum of `looks`
+    int press_x, press_y; // cell where the mouse button was pressed; -1: none
     bool playing;
     double play_at; // time of the next token
 };
@@ -162,7 +162,7 @@ struct jobs_view {
 
 struct item {
     char *label, *note, *value;
-    const char *also, *alias; // other words for it; NULL: none
+    const char *also, *alias; // search terms and short name; NULL: none
 };
 
 enum { PICKER_KINDS = 5 };
@@ -186,7 +186,7 @@ struct list_view {
 
 struct pager_part {
     char *text;
-    struct table_copy *table; // one of both
+    struct table_copy *table; // a text or a table
 };
 
 struct pager {

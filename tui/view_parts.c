@@ -1,4 +1,4 @@
-// tui/view_parts.c -- maps, pictures and tables of numbers as they were told.
+// tui/view_parts.c -- stores maps, pictures and tables of numbers from news.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ void image_take_picture(struct image_view *i, struct preview *p)
         i->picture = at;
         return;
     }
-    preview_free(p); // the picture was taken back
+    preview_free(p); // the picture was detached
     if (!known) return;
     memmove(i->pictures + at, i->pictures + at + 1,
             (--i->picture_count - at) * sizeof *i->pictures);
@@ -71,7 +71,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     if (h->rows < 1 || h->cols < 1) return;
     if (i->map_count >= MAPS_MAX) image_drop_maps(i, NULL);
     while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
-    if (at < i->map_count) { // to the end: the newest is the last
+    if (at < i->map_count) { // moves it to the end: the newest is last
         const struct map old = i->maps[at];
         memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
         i->map_count--;
@@ -272,7 +272,7 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
     }
     d->series[at] = read_series(t);
     if (d->fresh && d->shown != at) d->unit = 0;
-    if (d->fresh) d->shown = at; // of several tables the first
+    if (d->fresh) d->shown = at; // shows the first of several tables
     d->fresh = false;
 }
 

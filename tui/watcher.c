@@ -17,19 +17,19 @@ struct watcher {
     char *db;
     const struct draft_owner *owner;
     struct store *store;
-    pthread_t thread, previewer; // a picture may take long, and its file for ever
+    pthread_t thread, previewer; // decoding may take long, and reading a file may block forever
     pthread_mutex_t mutex;
     pthread_cond_t wake, wake_previewer;
     bool stop;
-    char *preview;      // wanted
-    struct kept_draft { // to be kept, the oldest first
+    char *preview;      // requested path; NULL: none
+    struct kept_draft { // drafts to store, the oldest first
         char *session;
         struct draft draft;
     } * drafts;
     size_t draft_count;
     int64_t curve;
-    // What was told last: the database then, whose curve, how many jobs had a process, and the
-    // steps of those (reports of ranks reach the database through this connection).
+    // State at the last report: database version, job of the curve, number of jobs with a process,
+    // and their steps (reports of ranks reach the database through this connection).
     int64_t version, told_curve;
     int lived;
     double steps;

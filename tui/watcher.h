@@ -4,7 +4,7 @@
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1
 //   watcher_curve(w, 3);                        // requests a job's loss curve; 0: the latest job's
-//   watcher_draft(w, "trip", draft);            // kept with session "trip" (NULL: with none)
+//   watcher_draft(w, "trip", draft);            // stored with session "trip" (NULL: none)
 //   watcher_stop(w);
 #ifndef TUI_WATCHER_H
 #define TUI_WATCHER_H

@@ -1,4 +1,4 @@
-// tui/words.c -- reserved first words and what they do.
+// tui/words.c -- the subcommands.
 #include "tui/words.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int run_version(const struct word *w, int argc, char **argv, struct err *
     return STATUS_OK;
 }
 
-// A command of the shell, as plain lines; with the model of that name, if any.
+// Runs a shell command with plain output; with the model of that name, if any.
 static int run_with(const char *model, const char *name, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(name);
@@ -72,11 +72,11 @@ static int run_help(const struct word *w, int argc, char **argv, struct err *err
 
 // --- vlmsh job -----------------------------------------------------------------------------------
 
-// `vlmsh job run ID` is what a job's process is; by hand it shows what it does.
+// A job's process runs `vlmsh job run ID`; run by hand, it prints its progress.
 //
-// SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends, /job N resume goes on.
-// A second one ends the process at once, as kill -9 would: the last checkpoint stays. Shells send
-// none: they write what they ask for into the job's row (sessions/jobs.c), however often.
+// SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends; /job N resume
+// continues it. A second signal ends the process at once, as kill -9 would, and keeps the last
+// checkpoint. Shells send no signals: they write requests into the job's row (sessions/jobs.c).
 struct job_options {
     const char *action, *id, *db, *folder;
 };
@@ -98,7 +98,7 @@ static const struct option_row job_rows[] = {
 
 // --- signals -------------------------------------------------------------------------------------
 
-// A handler has no argument of ours.
+// Signal handlers take no user argument.
 static struct job_control control;
 static volatile sig_atomic_t asked;
 
@@ -118,7 +118,7 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-// A rank learns of a pause from the job's row; a signal ends it, with all others.
+// A rank reads pause requests from the job's row; a signal ends it and all other ranks.
 static void listen(bool rank)
 {
     handle(SIGINT, rank ? SIG_DFL : on_pause);
@@ -130,8 +130,7 @@ static void listen(bool rank)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// How a process runs a job: started by a shell or by hand, by a queue, or by mpirun for one of
-// these.
+// Who started the process of a job: a shell or a user, a queue, or mpirun for one of these.
 enum job_way { WAY_HERE, WAY_QUEUED, WAY_RANK };
 
 static int run_way(enum job_way way, const char *place, int64_t id, const struct job_setup *setup,
@@ -167,11 +166,11 @@ static int run_job(enum job_way way, const char *place, int64_t id, struct err *
         sinks_notice(&sinks, "job %lld is %s", (long long)id, job_state_name(state));
     plain_free(p);
     if (status < 0) return STATUS_FAILED;
-    err->text[0] = '\0'; // of what a pause cut short
+    err->text[0] = '\0'; // drops the error of an operation that the pause interrupted
     return state == STATE_PAUSED && asked == SIGINT ? STATUS_INTERRUPTED : STATUS_OK;
 }
 
-// The table that /jobs shows.
+// Prints the table of /jobs.
 static int list_jobs(struct store *s, struct err *err)
 {
     struct sinks sinks = { 0 };

@@ -10,7 +10,7 @@
 
 struct word {
     const char *name;
-    const char *usage; // what follows it
+    const char *usage; // its arguments
     const char *help;  // one line
     // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
     // and usage.

@@ -24,15 +24,15 @@ struct worker {
     pthread_cond_t wake;
     struct waiting {
         char *line;
-        bool live; // goes between two tokens of the answer that runs
+        bool live; // runs between two tokens of the running answer
         bool key;  // of a panel's key
     } * lines;
     int count;
-    char *quiet; // waits; NULL: none
+    char *quiet; // queued; NULL: none
     bool quiet_now;
     bool busy, stop, joined;
     struct told_pictures told;
-    char *session; // whose draft was told; NULL: none yet
+    char *session; // its draft was reported; NULL: none yet
 };
 
 // --- the thread ----------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ static void free_draft(void *draft)
     free(draft);
 }
 
-// Posts the unsent line of a session that became current; at the start without a session, the last
-// one of any.
+// Posts the unsent line of the session that became current; at start without a session, the last
+// unsent line of any session.
 static void report_draft(struct worker *w)
 {
     struct store *store = w->shell->store;
@@ -86,12 +86,12 @@ static void run_quiet(struct worker *w, const char *line)
     const bool ok = shell_line(w->shell, line, &err) == 0;
     *w->shell->sinks = usual;
     pthread_mutex_lock(&w->mutex);
-    const bool dropped = w->count > 0; // for a line that waits
+    const bool dropped = w->count > 0; // a queued line has priority
     w->quiet_now = false;
     pthread_mutex_unlock(&w->mutex);
     if (!ok)
-        news_post(w->queue, NEWS_NO_MAP, dropped ? "not computed: a line came" : err.text, NULL,
-                  NULL);
+        news_post(w->queue, NEWS_NO_MAP,
+                  dropped ? "not computed: another line was queued" : err.text, NULL, NULL);
 }
 
 static void run_line(struct worker *w, const char *line, bool key)
@@ -138,7 +138,7 @@ static void run_between(void *self)
         if (!line) return;
         if (shell_line(w->shell, line, &err) < 0)
             sinks_notice(w->shell->sinks, "not changed: %s", err.text);
-        // Posted even if nothing changed: the screen waits for it.
+        // Posts settings even if nothing changed: the screen waits for them.
         if (key)
             news_post(w->queue, NEWS_KEY_DONE, NULL,
                       settings_copy(engine_settings(w->shell->engine)), release_settings);
@@ -167,7 +167,7 @@ static char *next_line(struct worker *w, bool *quiet, bool *key)
         line = take_line(w, false, key);
         *quiet = w->quiet_now = !line;
         if (!line) line = w->quiet, w->quiet = NULL;
-        engine_uncancel(w->shell->engine); // later cancels mean this line
+        engine_uncancel(w->shell->engine); // later cancels apply to this line
         w->busy = true;
     }
     pthread_mutex_unlock(&w->mutex);

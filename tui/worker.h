@@ -20,8 +20,8 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue,
 // live: runs before the next token of the running answer (shell_line_live), or before the queued
 // lines. key: the line of a panel's key (NEWS_BUSY_KEY).
 void worker_submit(struct worker *w, const char *line, bool live, bool key);
-// Runs a line for its maps alone once nothing else waits. It replaces one that still waits, and
-// ends early when another line is submitted.
+// Runs a line only for its maps once the queue is empty. It replaces a queued one, and ends early
+// when another line is submitted.
 void worker_submit_quiet(struct worker *w, const char *line);
 // Drops the queued lines and cancels the running one. Returns how many were queued, with their
 // texts in `dropped` (may be NULL).

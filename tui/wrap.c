@@ -29,8 +29,8 @@ static bool is_letter(char c)
     return isalpha((unsigned char)c) || (c & 0x80);
 }
 
-// Whether the word around `at` is ordinary language and may be cut behind its hyphens. Options,
-// file names, numbers and overlong words may not.
+// Whether the word around `at` is ordinary language and may be cut after its hyphens. Options, file
+// names, numbers and overlong words may not.
 static bool is_ordinary(const char *line, size_t length, size_t at)
 {
     enum { LONGEST = 64 };
@@ -67,7 +67,7 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         const bool control = code > 0 && (code < 0x20 || code == 0x7f); // ^X
         const int step = code == '\t' ? 4 - column % 4 : control ? 2 : width;
         if (column + step > room && at) {
-            if (code == ' ' && !code_line) return at; // the blank itself may hang over
+            if (code == ' ' && !code_line) return at; // the blank itself may exceed the width
             return place && !code_line ? place : at;
         }
         column += step;

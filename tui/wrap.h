@@ -5,7 +5,7 @@
 //
 // Lines end at newlines. A line of code (between ``` lines, or indented by four blanks or a tab)
 // keeps its blanks and is cut only at the edge. Words longer than a line are cut. A line may end
-// behind the hyphen of well-known, but not within --data or scene-1.png.
+// after the hyphen of well-known, but not within --data or scene-1.png.
 #ifndef TUI_WRAP_H
 #define TUI_WRAP_H
 
