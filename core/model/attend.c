@@ -57,7 +57,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
     return a;
 }
 
-// Each segment by itself: a copy of its keys and values follows the prefix meanwhile.
+// Computes one segment at a time, with its keys and values copied behind the prefix.
 struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v)
 {
@@ -84,7 +84,7 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 {
     if (!q || !k || !graph_ok(g)) return NULL;
     struct tensor *probs = graph_new3(g, DTYPE_F32, q->shape[1], 1, k->shape[0]);
-    // Any values of the size and dtype of the keys will do.
+    // Only the probabilities matter: the keys serve as values.
     return op_attention(g, q, k, k, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
 }
 
@@ -92,7 +92,7 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
                                    struct tensor *v, const int32_t *index, int64_t n)
 {
     enum { ROWS = 512 };
-    // The bias is not a contribution of any token.
+    // The bias belongs to no token.
     const struct linear product = { .weight = o->weight, .lora = o->lora };
     if (!probs || !v || !graph_ok(g)) return NULL;
     int64_t heads = probs->shape[0], keys = probs->shape[2], width = heads * v->shape[2];

@@ -15,8 +15,8 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);
 
-// The same of a pass with segments: end [n] counts the prefix and the row's own segment, which
-// follows it meanwhile.
+// attend() for a pass with segments: a row sees the prefix and its own segment, whose keys are
+// copied behind the prefix; end [n] counts both.
 struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v);
 
@@ -24,8 +24,8 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
 // Attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to the query row
-// with these probabilities [H,1,P]: the norm of the part that token i alone adds to the residual
-// stream there. `o` is the layer's output projection; v[P,Hkv,d]. [n].
+// with these probabilities [H,1,P]: the norm of what token i alone adds to the residual stream at
+// that row. `o` is the layer's output projection; v[P,Hkv,d]. [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
 // Columns first.. of x[n,K] as a matrix [n,count]: the input of one head.

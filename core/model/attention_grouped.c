@@ -3,11 +3,11 @@
 //
 //   x = before(h);  q = rope(Wq x), k = rope(Wk x), v = Wv x;  h += o(attention(q, k, v))
 //
-// attention_packed is the same with Wq, Wk and Wv as one weight, whose rows are, for each key head,
-// those of its H/Hkv query heads, of the key and of the value (InternLM2).
+// attention_packed is the same with Wq, Wk and Wv as one weight, ordered by key head: the rows of
+// its H/Hkv query heads, then of its key, then of its value (InternLM2).
 //
-// attention_normed has an RMSNorm before the rotation, one for the query heads and one for the key
-// heads, whose gain all heads share (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
+// attention_normed applies an RMSNorm to each query and key head before the rotation; all query
+// heads share one gain, all key heads another (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
 #include <string.h>
 
 #include "core/model/attend.h"
@@ -17,8 +17,8 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Sets c->window if a layer has a sliding window shorter than the context. No mask is computed for
-// it: sequences that fit in the window are exact, longer ones are refused.
+// Sets c->window if a layer's sliding window is shorter than the context. Sequences that fit in the
+// window are exact; longer ones are refused, as no window mask is implemented.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use;
@@ -78,7 +78,7 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
-    const bool default_on = c->kind->qkv_bias_unless; // then without a bias of the output
+    const bool default_on = c->kind->qkv_bias_unless; // the output then has no bias
     if (json_bool(json, "attention_bias", default_on, &c->qkv_bias, err) < 0) return -1;
     c->out_bias = c->qkv_bias && !default_on;
     return 0;
@@ -165,7 +165,7 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
     if (kind->packed) {
         struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
         x = linear_forward(g, x, &w[PACKED_QKV]);
-        if (x) // a row for each key head
+        if (x) // one row per key head
             x = graph_view(g, x, 2, (int64_t[]){ m * c->kv_heads, (group + 2) * d });
         to[ATTENTION_Q] = attend_columns(g, x, 0, group * d);
         to[ATTENTION_K] = attend_columns(g, x, group * d, d);

@@ -1,5 +1,5 @@
 // core/model/attention_latent.c -- multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434,
-// section 2.1): keys and values of all heads come from one short latent of a token.
+// section 2.1): one short latent per token gives the keys and values of all heads.
 //
 //   x = before(h)
 //   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part rotated
@@ -7,18 +7,18 @@
 //   (k, v) of a head = Wkvb c, r after each k       [P, H, nope + rope], [P, H, v]
 //   h += o(attention(q, k, v))
 //
-// Where many keys meet few rows (an answer's tokens), k and v are not computed: Wkvb goes to the
-// other side of both products ("absorbed"), so that a row costs the latents of its keys alone:
+// For few rows over many keys (an answer's tokens), k and v are never computed. Wkvb moves to the
+// other side of both products ("absorbed"), so that a row reads only its keys' latents:
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// On a GPU the second form of few rows is fused (kernels/fused.h). Which form is used depends on
-// the sizes, not on who listens: a probe changes no bit. Few rows are always absorbed, so that each
-// has the bits of the row alone (backend->few_rows). A method that changes values (IRA) changes v
-// of each head; layers where one does hold k and v in the cache.
+// A GPU fuses the absorbed form of few rows (kernels/fused.h). Sizes alone choose the form, so a
+// probe changes no bit. Few rows are always absorbed, so that each is bit-identical to the row
+// computed alone (backend->few_rows). A method that changes values (IRA) needs v of each head: such
+// a layer caches k and v.
 //
-// Files pair the rotated numbers 2i and 2i + 1. They are stored as all first ones, then all second
-// ones, for op_rope: the same reordering of q and k changes no product.
+// Files pair rotated elements 2i and 2i + 1. op_rope needs all first ones before all second ones;
+// reordering q and k alike changes no product.
 #include <math.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@
 // [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb [H*d,Rq].
 enum { DOWN, DOWN_NORM, UP, Q, Q_NORM, Q_UP };
 
-// Of the norms between projections, whatever the value of rms_norm_eps.
+// Epsilon of the norms between projections, whatever rms_norm_eps says.
 static const float latent_eps = 1e-6F;
 
 static int latent_read(struct decoder_config *c, const cJSON *json, struct err *err)
@@ -91,7 +91,7 @@ static bool latent_weight(const struct decoder_config *c, int layer, int i, stru
     return true;
 }
 
-// The cache holds latents as values, and the rotated numbers as keys.
+// The cache holds latents as values, and rotated elements as keys.
 static struct kv_row latent_cached(const struct decoder_config *c)
 {
     return (struct kv_row){ .k = { 1, c->latent.rope }, .v = { 1, c->latent.rank } };
@@ -146,7 +146,7 @@ static struct tensor *queries(struct graph *g, const struct layer *layer, struct
         { rotated(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
     };
     q = op_columns_of(g, rows, parts, 2);
-    // Several functions compute scores; scaled queries scale the scores of all.
+    // Scales queries, because several functions compute scores.
     const float gain = (float)rope_score_gain(&c->rope);
     if (q && gain != 1) q = op_scale(g, q, gain);
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
@@ -157,7 +157,7 @@ struct latents {
     struct tensor *c, *r;
 };
 
-// From both [m, R + rope], the product of DOWN.
+// Splits `both` [m, R + rope], the product of DOWN.
 static struct latents latents_of(struct graph *g, const struct layer *layer, struct tensor *both,
                                  int64_t m, struct tensor *cos, struct tensor *sin)
 {
@@ -169,7 +169,7 @@ static struct latents latents_of(struct graph *g, const struct layer *layer, str
     return (struct latents){ c, rotated(g, layer, both, m, rank, 1, cos, sin) };
 }
 
-// Writes x over columns to.. of y; x has a row for one or several of y's.
+// Writes x over columns to.. of y; each row of x serves one or several rows of y.
 static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
 {
     if (!x || !y || !graph_ok(g)) return;
@@ -178,7 +178,7 @@ static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
         graph_fail(g, "latent attention: %s", g->backend->failure());
 }
 
-// The rows of UP that give `rows` numbers of a head from `first` on, for y.
+// The product that computes `rows` elements of each head, from `first` on, into y.
 static struct rows_product head_part(struct graph *g, const struct linear *up, int64_t first,
                                      int64_t rows, float *y, int64_t step)
 {
@@ -321,14 +321,14 @@ static bool absorbs(const struct graph *g, const struct layer *layer)
     const struct decoder_config *c = p->config;
     if (!holds_latents(layer) || hooks_changing(g, SITE_VALUES, layer->number)) return false;
     if (p->n <= backend_few_rows(g->backend)) return true;
-    // Of a head, without the products that both forms have.
+    // Cost per head, without the products that both forms share.
     const double n = (double)p->n, past = (double)p->past, pairs = n * (past + n / 2);
     const double rank = (double)c->latent.rank, wide = (double)(c->latent.nope + c->value_dim);
     const double expanded = (past + n) * rank * wide + pairs * (double)(c->dim + c->value_dim);
     return n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
-// Rows from.. of a linear layer, `count` of them, as a layer; its LoRA in *lora.
+// `count` rows of a linear layer, from row `from` on, as a layer; *lora receives its LoRA.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
 {
@@ -340,7 +340,7 @@ static struct linear linear_rows(struct graph *g, const struct linear *w, int64_
     return part;
 }
 
-// x [n, out] W, W [out, in]: the product from the other side.
+// x [n, out] W, W [out, in]: multiplies by W without transposing.
 static struct tensor *times(struct graph *g, struct tensor *x, const struct tensor *w)
 {
     struct tensor *y = x ? graph_new2(g, DTYPE_F32, x->shape[0], w->shape[1]) : NULL;
@@ -448,7 +448,7 @@ static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct 
     return all;
 }
 
-// Few rows over the latents in one call, in place.
+// Computes few rows over the latents in one call, in place.
 static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
@@ -485,7 +485,7 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
 }
 
-// Shows listeners the queries of the new rows, all keys and values, and the probabilities.
+// Passes the new rows' queries, all keys and values, and the probabilities to listeners.
 static void show(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     struct arena_mark shown = graph_scratch_begin(g);
@@ -503,13 +503,13 @@ static void show(struct graph *g, const struct layer *layer, struct tensor *q)
     graph_scratch_end(g, shown);
 }
 
-// Of a recording: the ops need the host to know the keys.
+// Fails a recording: the ops need the number of keys on the host.
 static struct tensor *unknown_keys(struct graph *g)
 {
     return graph_fail(g, "latent attention: only the device knows the keys");
 }
 
-// The absorbed form of a pass over cached latents. Listeners see what the ops compute.
+// The absorbed form of a pass over cached latents. For listeners, the ops compute it.
 static bool latent_forward(struct graph *g, const struct layer *layer, struct tensor **h)
 {
     const struct pass *p = layer->pass;

@@ -12,7 +12,7 @@
 
 enum { NAME_SIZE = 256 };
 
-// The full name that a function's `format` and the arguments after it spell.
+// The full name, formatted from `format` and the arguments after it.
 #define FULL_NAME(b, name, format)                                            \
     do {                                                                      \
         va_list args;                                                         \
@@ -22,7 +22,7 @@ enum { NAME_SIZE = 256 };
         va_end(args);                                                         \
     } while (0)
 
-// Records a bound weight; the entry is the newest.
+// Records a bound weight as the newest entry.
 static struct weight *note(struct binder *b, const char *name, struct tensor *t)
 {
     struct weight *w = weights_add(b->weights, name);
@@ -39,7 +39,7 @@ static struct arena *arena_of(const struct binder *b)
     return b->shapes_only ? arena_host(b->arena) : b->arena;
 }
 
-// A weight in place, in its stored dtype; NULL on failure.
+// Binds a weight in place, in its stored dtype; NULL on failure.
 static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
                                   const int64_t *shape, const char *name)
 {

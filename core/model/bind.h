@@ -1,5 +1,5 @@
-// core/model/bind.h -- binds weights by name to a model's structs, straight down, checked once at
-// the end.
+// core/model/bind.h -- binds weights by name to a model's structs; the caller checks for errors
+// once, at the end.
 //
 //   struct binder b = { .checkpoint = c, .prefix = "model.", .arena = &m->arena,
 //                       .weights = &m->weights, .err = err };
@@ -7,8 +7,8 @@
 //   bind_vector(&b, &d->norm, D, "norm.weight");
 //   return b.failed ? -1 : 0;
 //
-// After the first failure further calls do nothing and its message stays. Every shape is checked
-// against the config (checkpoint_tensor).
+// After a failure, further calls do nothing and keep its message. Every shape is checked against
+// the config (checkpoint_tensor).
 #ifndef CORE_MODEL_BIND_H
 #define CORE_MODEL_BIND_H
 
@@ -19,25 +19,25 @@ struct norm;
 
 struct binder {
     const struct checkpoint *checkpoint;
-    const char *prefix; // before every name
+    const char *prefix; // prepended to every name
     struct arena *arena;
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
-    // Matrices are another process's: their shapes are checked, but their tensors get no data.
+    // Another process holds the matrices: checks their shapes, but loads no data.
     bool shapes_only;
 };
 
 // A weight of [rows, columns] in its stored dtype.
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
-// A table of [rows, columns] of which few rows are read at a time: it stays on the host.
+// A table [rows, columns] that stays on the host, because a pass reads few of its rows.
 void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 // A gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// A vector as above that is no weight to train, merge or adapt.
+// A vector as above that is never trained, merged or adapted.
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // NAME.weight [out,in] and, with `bias`, NAME.bias [out].
@@ -46,12 +46,12 @@ void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bo
 // NAME.weight and, with `bias`, NAME.bias [n].
 void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// A matrix that is a part of the tensor `whole`, under a name of its own.
+// Binds a part of the tensor `whole` as a matrix with its own name.
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// A tensor that the file stores with that shape, as a matrix of `rows` rows: the weight of a
-// convolution over patches, [rows, channels, side, side]; a table for a grid, [y, x, width].
+// Binds a tensor of that shape as a matrix of `rows` rows: the weight of a convolution over
+// patches, [rows, channels, side, side], or a table for a grid, [y, x, width].
 void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 // The weight of a convolution over squares of patches or features.
@@ -59,8 +59,8 @@ void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, con
     bind_folded(b, t, rows, 4, (const int64_t[]){ rows, channels, side, side }, __VA_ARGS__)
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
-// The first prefix under which the file has `name`; the first one if none has, so that error
-// messages use the hub's spelling. NULL-terminated list.
+// Returns the first prefix under which the file has `name`, or, if none does, the first of the
+// list: error messages then use the hub's spelling. NULL-terminated list.
 const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name);
 
 #endif

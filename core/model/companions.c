@@ -1,4 +1,4 @@
-// core/model/companions.c -- missing files beside the weights, in words.
+// core/model/companions.c -- describes the files missing beside the weights.
 //
 // A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
 // refuses such a folder; here it can be used, with a notice of each replacement.
@@ -36,7 +36,7 @@ static char *missing_template(const struct model *m)
     return text;
 }
 
-// The sizes and colours of pictures by the defaults.
+// Describes the default size and normalisation of pictures.
 static char *defaults_text(const struct model *m)
 {
     const struct picture_config *p = &m->picture;

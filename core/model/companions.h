@@ -1,5 +1,5 @@
-// core/model/companions.h -- names missing files beside a model's weights that prompts and pictures
-// depend on, and their replacements.
+// core/model/companions.h -- reports files that prompts and pictures need but that are missing
+// beside a model's weights, and what replaces them.
 //
 //   char *list[COMPANIONS_MOST];
 //   const int n = companions_missing(m, list);      // notices at load; free() each
@@ -13,15 +13,15 @@ enum { COMPANIONS_MOST = 5 };
 
 int companions_missing(const struct model *m, char *list[COMPANIONS_MOST]);
 char *companions_template(const struct model *m);
-char *companions_preprocessor(const struct model *m); // of a model that sees
+char *companions_preprocessor(const struct model *m); // of a model with a vision encoder
 char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
-// Notices of requests that vlmsh does not follow: penalties of generation_config.json, steps of
+// Notices of requests that vlmsh ignores: penalties of generation_config.json, steps of
 // preprocessor_config.json, a tied head (core/model/unused.c). free() each.
 enum { UNUSED_MOST = 3 };
 int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
-// The sampling that the files recommend, "temperature 0.6, top_p 0.9", a row of /info; NULL: none.
-// The caller frees it.
+// Sampling settings recommended by the files, for /info: "temperature 0.6, top_p 0.9"; NULL if
+// none. The caller frees it.
 char *unused_generation(const struct model *m);
 
 #endif

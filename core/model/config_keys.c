@@ -1,8 +1,8 @@
 // core/model/config_keys.c -- refuses keys of config.json, or of a GGUF file's metadata, that
-// change the result and that no family computes.
+// change the result and that no family supports.
 //
-// Tensors show most differences between architectures (core/model/unread.h); these keys leave no
-// trace in them. Keys that are neither here nor read anywhere are taken to be harmless.
+// Tensors reveal most differences between architectures (core/model/unread.h), but not these keys.
+// Keys that are neither listed here nor read anywhere count as harmless.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/unread.h"
 
-// The value with which a key changes nothing, as null.
+// The value that, like null, makes a key change nothing.
 enum neutral {
     NOTHING, // 0, false, "" or an empty list
     NUMBER,  // `number`
@@ -74,7 +74,7 @@ static const struct key text_keys[] = {
     { "llama_4_scaling", NOTHING, 0 },
 };
 
-// Of rope_scaling and rope_parameters.
+// Keys of rope_scaling and rope_parameters.
 static const struct key rope_keys[] = {
     { "mrope_interleaved", NOTHING, 0 },
     { "llama_4_scaling_beta", NOTHING, 0 },
@@ -82,7 +82,7 @@ static const struct key rope_keys[] = {
     { "sliding_attention", NOTHING, 0 },
 };
 
-// Of kinds without norms of heads.
+// Keys of attention kinds without head norms.
 static const struct key plain_keys[] = { { "use_qk_norm", NOTHING, 0 },
                                          { "qk_norm", NOTHING, 0 },
                                          { "qk_layernorm", NOTHING, 0 } };
@@ -106,7 +106,7 @@ static bool is_neutral(const struct key *k, const cJSON *value)
     return cJSON_IsFalse(value) || (!cJSON_IsTrue(value) && !value->child);
 }
 
-// An object of the config, and the keys that its family computes.
+// An object of the config, and the keys that its family supports.
 struct section {
     const char *name; // NULL: the config itself
     const cJSON *json;
@@ -135,7 +135,7 @@ static int check(const struct section *p, const struct key *keys, size_t count, 
     return 0;
 }
 
-// Refuses scores that are not scaled by 1 / sqrt(d).
+// Refuses score scales other than 1 / sqrt(d).
 static int check_score_scale(const struct section *p, const struct decoder_config *d,
                              struct err *err)
 {

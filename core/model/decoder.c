@@ -12,7 +12,7 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
-// Has the cache the layers of this model, each with rows of its kind?
+// Does the cache have this model's layers, with rows of the right shape?
 static bool cache_fits(const struct kv *kv, const struct decoder_config *c)
 {
     if (kv->layers != c->layers) return false;
@@ -26,7 +26,7 @@ static bool cache_fits(const struct kv *kv, const struct decoder_config *c)
     return true;
 }
 
-// Checks the preconditions of a pass; conversations always meet them.
+// Checks the preconditions of a pass.
 static int check_input(struct graph *g, const struct decoder *d, const struct kv *kv,
                        const struct sequence *s, const struct tensor *h)
 {
@@ -84,8 +84,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     const int first = part ? part->first_layer : 0;
     const int end = part ? part->end_layer : d->config.layers;
     *logits = NULL;
-    // With layers in several processes this one continues after a failure, to report it to the
-    // others.
+    // If other processes compute layers too, this one continues after a failure to report it.
     if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
@@ -97,7 +96,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     struct looks looks;
     looks_begin(g, &looks);
 
-    // One token of an answer: a GPU replays a recording of everything below.
+    // For a single generated token, a GPU replays a recording of everything below.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         looks_end(g);
@@ -125,7 +124,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     backend_enter(g->backend, 0);
     if (part && !part->last) part->send(part, g, p, s, h);
 
-    // The head.
+    // The final norm and the head.
     if (p && decoder_last(d) && graph_ok(g)) {
         h = site_run(g, SITE_FINAL, pass_site(p, -1, h)); // [n, D] = h[L]
         if (want == LOGITS_HIDDEN) *logits = h;
@@ -136,7 +135,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     looks_end(g);
     if (graph_stop(g)) return -1;
 
-    // The new rows become valid only now. After a failure the cache keeps its former rows, or none
+    // Only now do the new rows become valid. After a failure the cache keeps its old rows, or none
     // in layers whose rows a method was replacing.
     for (int l = first; kv && l < end; l++) kv->layer[l].rows = kv->layer[l].coming;
     return 0;

@@ -1,5 +1,5 @@
-// core/model/decoder.h -- the language model: layers of attention and FFN, whose kinds the family's
-// file names (core/model/layer.h).
+// core/model/decoder.h -- the language model: layers of attention and FFN. The family's file
+// selects their kinds (core/model/layer.h).
 //
 //   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, focus, count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
@@ -37,7 +37,7 @@ struct tensor_name {
 // A family's decoder. The sizes are defaults for keys that its configs omit: the class defaults of
 // transformers.
 struct decoder_kind {
-    const char *const *model_types; // of a text_config that may name it; NULL: its family's
+    const char *const *model_types; // accepted in a text_config; NULL: the family's
     int64_t ffn_size, vocab, max_positions;
     int64_t head_size; // 0: hidden / heads
     double eps, theta; // 0: 1e-6 and 10000
@@ -45,7 +45,7 @@ struct decoder_kind {
     bool qkv_bias;     // only q, k and v have biases, whatever the config says
     bool qkv_bias_unless;                   // the same, unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
-    // The kind of a layer where layers differ; NULL: `attention` in all.
+    // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
     const struct ffn_kind *ffn;
     const struct norm_names *norms;
@@ -53,24 +53,24 @@ struct decoder_kind {
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
     const char *gguf;                // its architecture in GGUF files; NULL: none
     const char *llava_layout;        // the prompt layout of LLaVA-1.5 folders with it; NULL: none
-    const char *const *keys; // keys of core/model/config_keys.c that it computes; NULL: none
+    const char *const *keys; // keys of core/model/config_keys.c that it supports; NULL: none
     // Turns the output h [n, D] of a layer into the next layer's input (adds rows, scales); NULL:
-    // they are the same.
+    // passes it on unchanged.
     struct tensor *(*after_layer)(struct graph *g, const struct layer *layer, struct tensor *h);
 };
 
-// Of latent attention (core/model/attention_latent.c).
+// Config of latent attention (core/model/attention_latent.c).
 struct latent_config {
-    int64_t q_rank, rank; // R of queries (0: not compressed), and of keys and values
-    int64_t nope, rope;   // numbers of a head that are not rotated, and that are; d = nope + rope
+    int64_t q_rank, rank; // R of queries (0: not compressed); R of keys and values
+    int64_t nope, rope;   // unrotated and rotated elements of a head; d = nope + rope
     bool bias;
 };
 
-// Of a mixture of experts (core/model/ffn_experts.c).
+// Config of a mixture of experts (core/model/ffn_experts.c).
 struct experts_config {
-    int64_t count, per_token, shared, width; // E, experts a row, always computed, m
-    int64_t dense;                           // first layers that have an ordinary FFN
-    int64_t groups, groups_per_token;        // experts are chosen in the best groups alone
+    int64_t count, per_token, shared, width; // E, chosen per row, always computed, m
+    int64_t dense;                           // number of leading layers with an ordinary FFN
+    int64_t groups, groups_per_token;        // a row chooses only within its best groups
     bool normalise;                          // the weights of a row's experts add up to `scale`
     double scale;
 };
@@ -81,7 +81,7 @@ struct decoder_config {
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t value_dim;                    // numbers of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
-    int64_t window; // number of tokens that a layer attends to, its own included; 0: all
+    int64_t window; // attention window in tokens, including the row itself; 0: unlimited
     double eps;
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;
@@ -109,7 +109,7 @@ enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] 
 
 struct decoder_layer {
     struct sublayer attention, ffn;
-    int gpu; // which computes it (backend_enter)
+    int gpu; // that computes the layer (backend_enter)
 };
 
 struct decoder_part;
@@ -125,21 +125,21 @@ struct decoder {
 
 struct pass;
 
-// The layers of this process, if a model is dealt to several (core/stages/stages.h), and calls at
-// their borders. All processes make every call for every pass, also after a failure, which becomes
-// the failure of all.
+// The layers that this process computes of a model split over several processes
+// (core/stages/stages.h), and the calls that pass hidden states on. Every process makes every call
+// in every pass, even after a failure, so that all of them fail.
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
     bool first, last;           // it has the embedding and the encoder; the final norm and the head
-    // The hidden state of the remaining rows before first_layer, and *p for these rows. h is memory
-    // for those of *p.
+    // Receives the hidden state that enters first_layer, and sets *p to its rows: a method may have
+    // dropped some. h is memory for the rows of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
                               const struct pass **p, struct tensor *h);
-    // Sends h, the output of the last of its layers, to the next process. p NULL, h NULL: after a
-    // failure.
+    // Sends h, the output of its last layer, to the next process. After a failure p and h are NULL.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
-    // The last process's x [rows, columns] f32, in all processes; columns 0: only its failure.
+    // Broadcasts x [rows, columns] f32 from the last process to all; columns 0: only whether it
+    // failed.
     struct tensor *(*broadcast)(const struct decoder_part *part, struct graph *g, struct tensor *x,
                                 int64_t columns);
     void (*release)(struct decoder_part *part);
@@ -160,29 +160,29 @@ static inline bool decoder_has(const struct decoder *d, int layer)
     return !d->part || (layer >= d->part->first_layer && layer < d->part->end_layer);
 }
 
-// Checks that "model_type" is empty, missing or known; known NULL: it has chosen the kind.
+// Checks that "model_type" is empty, missing or known. known NULL: skips the check, as the type has
+// already selected the kind.
 int model_type_check(const char *const *known, const cJSON *json, struct err *err);
 // Reads a config object (text_config or the whole config.json) of that kind.
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err);
-// Which of several GPUs computes a layer: the first holds everything but the layers (`rest` bytes)
-// plus as many layers as balance the load; none if the rest alone exceeds that.
+// Returns the GPU that computes a layer. The first GPU holds everything but the layers (`rest`
+// bytes) and as many layers as balance the load: none if `rest` alone exceeds its share.
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
 // Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
 // Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);
-// The prefix under which the file has that tensor (Llama's name), as bind_prefix.
+// Finds the prefix of a tensor, given by its Llama name, as bind_prefix does.
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
                            const char *const *prefixes, const char *ours);
 void decoder_release(struct decoder *d); // not the weights: checkpoint and arena own them
-// The family's name of a tensor with this name in Llama: "embed_tokens", "lm_head",
-// "self_attn.q_proj".
+// Maps a Llama tensor name to the family's: "embed_tokens", "lm_head", "self_attn.q_proj".
 const char *decoder_name(const struct decoder_kind *kind, const char *ours);
-// The inverse: Llama's name of a weight, "layers.3.self_attn.q_proj.weight". The caller frees it.
+// The inverse, for a whole name such as "layers.3.self_attn.q_proj.weight". The caller frees it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
-// Iterates over vectors that are no weights (the biases of routers); starts at { 0 }.
+// Iterates over constant vectors (the routers' biases); start with { 0 }.
 struct decoder_constant {
-    int layer, i;                // the next one, in the list of its FFN
+    int layer, i;                // the next constant: its layer, and its index in the FFN's list
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };
@@ -190,7 +190,7 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c);
 // Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 
-// The kinds of a layer.
+// The attention and FFN kinds of a layer.
 static inline const struct attention_kind *decoder_attention(const struct decoder_config *c,
                                                              int layer)
 {
@@ -219,20 +219,20 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // pass has run.
 //
 // A method at SITE_LAYER_OUT may replace x by other rows of s and list them in args->rows
-// (ascending; its own memory, copied): only those continue, at their positions, and only those are
-// held by later layers, whose earlier cache is discarded, also when the pass fails. [n,V] and [n,D]
-// are then the rows alive at the end. A prefill (n > 1 or the first row after a prompt) that finds
-// layers without some of the past rows must replace rows in this way.
+// (ascending; copied). Only those rows continue, at their positions. Later layers discard their
+// cached rows and hold only the new ones, even if the pass fails; [n,V] and [n,D] are then the rows
+// left at the end. If some layer's cache lacks past rows, a prefill (n > 1, or the first row after
+// a prompt) must replace rows in this way.
 //
-// With layers in several processes (d->part) each calls it with the same rows. h is the first
-// process's; the others pass memory for it. All get the logits; LOGITS_HIDDEN only the last one,
-// NULL the others.
+// With layers in several processes (d->part), each calls this with the same rows. Only the first
+// process's h is read; the others pass memory of its size. All processes get the logits; only the
+// last gets LOGITS_HIDDEN, the others NULL.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);
-// A generated token without listeners: layers and head as one recording of the device
-// (core/graph/replay.h). False: not possible; compute a normal pass. True: *logits [1,V], or NULL
-// after a failure.
+// Computes a generated token without listeners by replaying a recording of layers and head
+// (core/graph/replay.h). False: not possible; run a normal pass. True: *logits [1,V], or NULL after
+// a failure.
 bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
                   struct tensor *h, struct tensor **logits);
 // Final norm and head of rows of h [n, D]: [n, V].

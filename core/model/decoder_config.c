@@ -74,7 +74,7 @@ const char *decoder_name(const struct decoder_kind *kind, const char *ours)
     return ours;
 }
 
-// Where whole levels of a name are `levels`: "attention.wq" in "layers.3.attention.wq.weight".
+// Finds `levels` in a name, as whole levels: "attention.wq" in "layers.3.attention.wq.weight".
 static const char *find_levels(const char *name, const char *levels)
 {
     const size_t n = strlen(levels);

@@ -1,10 +1,11 @@
-// core/model/decoder_step.c -- computes layers and head of a generated token by a recording.
+// core/model/decoder_step.c -- computes layers and head of a generated token by replaying a
+// recording.
 //
-// Every such step runs the same ops on the same memory but for five inputs, which the host uploads
-// first: the token's embedding, cos and sin of its position, its row of the cache, and the number
-// of keys that it sees. To keep the shapes, attention gets keys up to the next multiple of
-// KEYS_STEP, of which it sees those before `end`. The first step of a kind is computed op by op
-// (that also makes the device's scratch large enough), the second is recorded.
+// Every such step runs the same ops on the same memory. Only five inputs differ, which the host
+// uploads first: the token's embedding, cos and sin of its position, its row of the cache, and the
+// number of keys that it sees. To keep the shapes, attention gets keys up to the next multiple of
+// KEYS_STEP, of which it sees those before `end`. The first step of a kind runs op by op, which
+// also grows the device's scratch; the second is recorded.
 //
 // Listeners need the host between the ops, so passes with listeners are not recorded.
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// Does nothing listen within the pass? Methods, too, act only at these sites, or at sites of their
-// own that are run from these.
+// True if nothing listens within the pass. Methods, too, act only at these sites or at their own
+// sites, run from these.
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;
@@ -73,7 +74,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 
 // --- recording -----------------------------------------------------------------------------------
 
-// The pass of a recorded step. replay.in holds its numbers: cos and sin [d/2], then two i32.
+// The pass of a recorded step. replay.in holds its inputs: cos and sin [d/2], then two i32.
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
@@ -90,7 +91,8 @@ static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv
     return p;
 }
 
-// Numbers of the results of a sublayer: each weight's input, output, and tensors made of these.
+// Counts the elements of a sublayer's results: each weight's input and output, and tensors derived
+// from them.
 static int64_t sublayer_numbers(const struct sublayer *s)
 {
     int64_t numbers = 0;
@@ -101,7 +103,7 @@ static int64_t sublayer_numbers(const struct sublayer *s)
     return numbers;
 }
 
-// Allocates the maximum that the ops of a step need, because recording cannot allocate memory.
+// Upper bound on the memory that a step's ops need: a recording cannot allocate.
 static size_t step_bytes(const struct decoder *d)
 {
     int64_t most = 0;
@@ -167,7 +169,7 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
     struct replay *r = &kv->replay;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
-    const int64_t past = kv->layer[0].rows; // and of all others
+    const int64_t past = kv->layer[0].rows; // the same in all layers
     if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return false;
     int64_t keys = (past + KEYS_STEP) / KEYS_STEP * KEYS_STEP;
     for (int l = 0; l < kv->layers; l++)

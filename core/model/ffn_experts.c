@@ -1,11 +1,11 @@
 // core/model/ffn_experts.c -- a mixture of experts (DeepSeek-AI 2024, arXiv 2412.19437, section
-// 2.1.2): each row goes through a few of many small gated FFNs, and through shared ones.
+// 2.1.2): each row passes through a few of many small gated FFNs, and through shared ones.
 //
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
-// Rows are computed expert by expert: the weights of each chosen expert are read once, those of the
-// others not at all. The first layers have an ordinary gated FFN.
+// Computes rows expert by expert: reads the weights of each chosen expert once, of the others
+// never. The first layers have an ordinary gated FFN.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static struct layer_weight of_expert(const struct decoder_config *c, int expert,
                                   .row = part == FFN_UP ? m : 0 };
 }
 
-// Weights before those of the experts.
+// Number of weights before the experts'.
 static int common_count(const struct experts_config *x)
 {
     return x->shared ? SHARED_DOWN + 1 : ROUTER_BIAS + 1;
@@ -108,7 +108,7 @@ static bool experts_weight(const struct decoder_config *c, int layer, int i, str
 
 // --- the choice ----------------------------------------------------------------------------------
 
-// The experts that one row chooses from: scores s + bias, and whether each is out of the choice.
+// The candidates of one row: scores s + bias, and which experts are excluded or already chosen.
 struct choice {
     const struct experts_config *x;
     float *score; // [E]
@@ -146,7 +146,7 @@ static void choose_groups(struct choice *c)
     }
 }
 
-// The row's experts, the best first; of equal ones the first.
+// Chooses the row's experts, best first; on ties the lower index.
 static void choose_row(struct choice *c, const float *logits, const float *bias, int32_t *index)
 {
     const struct experts_config *x = c->x;
@@ -166,7 +166,7 @@ struct routes {
     int32_t *index; // [m, K]
     int32_t *rows;  // [m * K] rows, expert by expert
     int32_t *slots; // [m * K] their indices in `index`
-    int32_t *first; // [E + 1] of each expert in rows and slots
+    int32_t *first; // [E + 1] start of each expert in rows and slots
 };
 
 static struct routes route(struct graph *g, const struct experts_config *x,
@@ -186,7 +186,7 @@ static struct routes route(struct graph *g, const struct experts_config *x,
     free(c.taken);
     free(host);
 
-    // Counts are one entry late, so that filling moves each start to the next expert's.
+    // Counts are offset by one entry, so that filling advances each start to the next expert's.
     int32_t *next = r.first + 1;
     for (int64_t i = 0; i < count; i++) next[r.index[i] + 1]++;
     for (int64_t e = 0; e < E; e++) next[e + 1] += next[e];
@@ -236,12 +236,12 @@ static int64_t parts_of(const struct routes *r, int64_t e)
     return (r->first[e + 1] - r->first[e] + EXPERT_ROWS - 1) / EXPERT_ROWS;
 }
 
-// Cuts the list of rows into pieces, about equal ones of each expert; the largest come first, so
-// that no thread waits long for the last one. NULL: they are too few for the threads.
+// Cuts each expert's rows into pieces of about equal size, and sorts all pieces largest first, so
+// that no thread waits long for the last one. NULL: too few pieces for the threads.
 static struct expert_piece *cut(const struct graph *g, const struct experts_config *c,
                                 const struct routes *r, int64_t *pieces)
 {
-    enum { EACH = 4 }; // pieces of a thread at least
+    enum { EACH = 4 }; // least number of pieces per thread
     int64_t count = 0;
     for (int64_t e = 0; e < c->count; e++) count += parts_of(r, e);
     if (count < (int64_t)EACH * g->backend->threads()) return NULL;
@@ -271,7 +271,7 @@ static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
     return places;
 }
 
-// Pieces of experts whose weights are w, added to y.
+// Adds the results of pieces of experts with weights w to y.
 static void add_pieces(struct graph *g, const struct linear *w, const struct experts_config *c,
                        struct expert_rows p)
 {
@@ -290,7 +290,7 @@ static void add_pieces(struct graph *g, const struct linear *w, const struct exp
     graph_scratch_end(g, scratch);
 }
 
-// The experts' part of y, each expert in one thread. False: not possible here.
+// Adds the experts' part to y, one thread per piece. False: not possible here.
 static bool add_at_once(struct graph *g, const struct layer *layer, struct tensor *y,
                         struct tensor *x, struct tensor *weights, const struct routes *r)
 {
@@ -353,7 +353,7 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     return weights ? y : NULL;
 }
 
-// The mixture of few rows, in one call.
+// Computes the mixture for few rows in one call.
 static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
                                     const struct fused_after *after, bool unread)
 {
@@ -383,8 +383,8 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     return done ? h : NULL;
 }
 
-// A block reads the weights of all experts that its rows choose, which 100 rows of each do not
-// hide: blocks are larger than those of a single FFN, and take 50 MB more.
+// A block reads the weights of all experts that its rows choose. 100 rows per expert do not hide
+// that, so blocks are larger than for a single FFN, at the cost of 50 MB.
 enum { BLOCK_ROWS = 2048 };
 
 const struct ffn_kind ffn_experts = {

@@ -5,7 +5,7 @@
 //   flops += flops_projections(layer, n) + flops_ffn(layer, computed);       at SITE_FFN
 //   flops += flops_head(config);                                             a row of logits
 //
-// Methods count their own operations, also in place of an FFN (methods_flops).
+// Methods count their own operations, including those that replace an FFN (methods_flops).
 //
 // With LoRA on a linear layer its two thin products count too: 2 r (in + out) per row.
 #ifndef CORE_MODEL_FLOPS_H
@@ -13,21 +13,21 @@
 
 #include "core/model/decoder.h"
 
-// Rows of the pass at a site, on which a method works.
+// Number of rows that a method sees at a site.
 int64_t flops_rows(const struct site *site, const struct site_args *args);
 // Keys seen by row i of a pass at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
-// Projections of `rows` rows: 4 D H d + 4 D Hkv d each where queries share keys, and LoRA.
+// Projections of `rows` rows: 4 D H d + 4 D Hkv d per row with grouped-query attention, plus LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
 // Attention of a layer over `pairs` pairs of a query and a key that it sees. Its kind gives the
 // cost of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N causal rows.
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
-// FFNs of `rows` rows: 6 D Dff each where they are gated, and LoRA.
+// FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
-// LoRA's part of both, per row.
+// LoRA's share of both, per row.
 double flops_lora(const struct decoder_layer *w);
-// Bytes that a single row reads: the matrices of a layer (an expert's by the share of rows that
-// reach it), and the cached key and value of a token in a layer.
+// Bytes read per row: a layer's matrices (an expert's weighted by the share of rows that reach it),
+// and one token's cached key and value in a layer.
 double flops_weight_bytes(const struct decoder_layer *w);
 double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype);
 // One row of logits.

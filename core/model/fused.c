@@ -1,12 +1,13 @@
-// core/model/fused.c -- parts of a decoder layer in one call each, if the device has such forms.
+// core/model/fused.c -- computes parts of a decoder layer in one call each, if the device has fused
+// kernels.
 //
-// With LoRA, which adds to single products, and with trained matrices, whose inputs must be saved,
-// the ops are used instead. With a tape a part is one step with a fused backward form, which saves
-// only its input, the results of the FFN's products, in bf16, and products that are normalised.
+// LoRA adds to single products, and trained matrices need their inputs saved: both use the ops
+// instead. With a tape, a part is one step with a fused backward pass. It saves only its input, the
+// FFN's products (bf16), and products that a norm follows.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
-// bit-identical. So with a tape, whether it is paused only decides where results go (over h, or
-// into new memory), never what is computed.
+// bit-identical. So whether a tape is paused only decides where results go (over h, or into new
+// memory), never what is computed.
 #include "core/model/fused.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static bool trained(const struct linear *w)
     return w->weight.grad || w->bias.grad;
 }
 
-// For few rows and for f16 weights there are no backward forms, so with a tape they are not used.
+// Few rows and f16 weights have no fused backward pass, so a tape rules them out.
 static bool usable_ordered(const struct graph *g, const struct tensor *h, const struct linear *w,
                            int count)
 {
@@ -51,7 +52,7 @@ struct fused_linear fused_whole(const struct linear *w)
     return (struct fused_linear){ .w = &w->weight, .bias = graph_weight(&w->bias) };
 }
 
-// Was it computed, or did it fail?
+// True if the device computed it. Records a failure in the graph.
 static bool done(struct graph *g, const char *what, int status)
 {
     if (status < 0) graph_fail(g, "%s: %s", what, g->backend->failure());
@@ -64,13 +65,13 @@ static struct tensor *sum_of(struct graph *g, struct tensor *h)
     return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
 }
 
-// The tensors of a form are the graph's, which may have gradients.
+// A form's tensors belong to the graph and may have gradients.
 static struct tensor *own(const struct tensor *t)
 {
     return (struct tensor *)t;
 }
 
-// A form as a tape keeps it; NULL: out of memory.
+// Copies a form for the tape; NULL: out of memory.
 static void *kept(struct graph *g, const void *form, size_t size)
 {
     void *copy = tape_on(g) ? arena_alloc_host(g->arena, size) : NULL;
@@ -80,8 +81,8 @@ static void *kept(struct graph *g, const void *form, size_t size)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
-// GGUF files may store the two rows of a rotated pair side by side: the form then rotates
-// neighbours. False: the rows have another order. Biases and gains are never reordered.
+// GGUF files may store both rows of a rotated pair side by side: the kernel then rotates
+// neighbours. False: any other row order. Biases and gains are never reordered.
 static bool take_order(struct fused_qkv *p)
 {
     const struct head_order q = p->wq.w->order, k = p->wk.w->order;
@@ -119,13 +120,13 @@ static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
     }
 }
 
-// Kept by the tape.
+// State that the tape keeps for the backward pass.
 struct qkv_kept {
     struct fused_qkv form;
     int64_t heads[3];
 };
 
-// Replaces the gradient d of rotated heads by that of the products before their norm.
+// Replaces d, the gradient of rotated heads, by the gradient before the heads' norm.
 static bool heads_back(struct graph *g, const struct tape_step *s, const struct tensor *saved,
                        const struct tensor *gain, struct tensor *d)
 {
@@ -301,7 +302,7 @@ static int ffn_backward(struct graph *g, const struct tape_step *s)
     if (!tape_grad(g, s->out, &dy)) return -1;
     const struct arena_mark mark = arena_mark(g->arena);
     if (!after_back(g, &w->after, &dy, &d)) return -1;
-    const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may be dy from here on
+    const bool want_h = tape_grad_pass(g, s, s->in[0], &dh); // dh may alias dy from here on
     struct tensor *const to_gain = tape_wanted(g, s->in[1], &dgain);
     if (!graph_ok(g)) return -1;
     const struct fused_ffn_back p = { .dh = want_h ? &dh : NULL,
@@ -326,7 +327,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
     struct fused_ffn p = *form;
     struct tensor *h = own(form->h);
     p.mode = (int)g->matmul;
-    if (g->backend->ffn_rows) { // many rows on the CPU, without a tape; bit for bit as the ops
+    if (g->backend->ffn_rows) { // many rows on the CPU, without a tape; bit-identical to the ops
         if (g->tape || !graph_ok(g) || !h || !fused_is_plain(w, count)) return NULL;
         p.y = h;
         return done(g, "FFN", g->backend->ffn_rows(&p)) ? h : NULL;
@@ -336,7 +337,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
     const struct arena_mark mark = arena_mark(g->arena);
     const int64_t n = h->shape[0], inner = tensor_row(p.down.w);
     const bool recorded = tape_on(g);
-    struct tensor *y; // unread, it only carries gradients back: its content is that of h
+    struct tensor *y; // if unread, it only carries gradients back, and holds h
     if (recorded && unread) {
         y = graph_view(g, h, h->rank, h->shape);
         if (y) y->grad = NULL;
@@ -357,7 +358,8 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                              .self = kept(g, &p, sizeof p) });
 }
 
-// --- many rows on the CPU, bit for bit as the ops ------------------------------------------------
+// --- many rows on the CPU, bit-identical to the ops
+// ------------------------------------------------
 
 struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x)
 {

@@ -1,17 +1,17 @@
-// core/model/fused.h -- fused parts of a layer: false or NULL if the device has no such form, or a
-// listener needs intermediate results.
+// core/model/fused.h -- fused parts of a layer. They return false or NULL if the device lacks the
+// kernel or a listener needs intermediate results.
 #ifndef CORE_MODEL_FUSED_H
 #define CORE_MODEL_FUSED_H
 
 #include "core/model/decoder.h"
 
-// Callers fill the forms of kernels/fused.h, except for results allocated here and the mode; `w`
-// are the `count` weights that they multiply.
+// Callers fill the structs of kernels/fused.h except the mode and results allocated here; `w` lists
+// the `count` weights they use.
 
-// A weight whose rows are all multiplied.
+// A fused_linear of all rows of a weight.
 struct fused_linear fused_whole(const struct linear *w);
 
-// No LoRA, no rows in another order.
+// True if no weight has LoRA or reordered rows.
 bool fused_is_plain(const struct linear *w, int count);
 
 // An RMSNorm before a product.
@@ -20,15 +20,15 @@ struct norm_gain {
     float eps;
 };
 
-// Queries into p->q, keys and values into rows p->places of p->k and p->v.
+// Writes queries to p->q, keys and values to rows p->places of p->k and p->v.
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
-// The same for all rows of a pass without a cache, also when recorded on a tape: `to` gets queries,
+// The same for all rows of a pass without a cache, with or without a tape: `to` receives queries,
 // keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3]);
 // p->h [n, D] += after(w(attention(q, k, v))).
 bool fused_attend(struct graph *g, const struct linear *w, const struct fused_attend *p);
-// h [m, D] + after(w(x)): in place, or on a tape in a new tensor.
+// Adds after(w(x)) to h [m, D]: in place, or with a tape in a new tensor.
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
                          const struct linear *w, const struct fused_after *after);
 // p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h), likewise. If unread and
@@ -38,11 +38,11 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
 
 // down(silu(gate(x)) * up(x)) of many rows x [m, D]; w as in core/model/layer.h (FFN_GATE ..).
 struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x);
-// Products of many rows x [m, D], or of rmsnorm(x), which are packed once: y[i] [m, out] = w[i],
-// the caller's tensors. gain NULL: no norm.
+// Packs many rows x [m, D], or rmsnorm(x), once and multiplies them by each weight w[i] into y[i]
+// [m, out], which the caller allocates. gain NULL: no norm.
 bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                 const struct linear *const *w, int count, struct tensor *const *y);
-// The same with steps between rows of results (kernels/rows_products.h): of parts of plain weights.
+// The same with strided results (kernels/rows_products.h), for parts of plain weights.
 bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                     const struct rows_product *product, int count);
 

@@ -1,8 +1,8 @@
-// core/model/gram.c -- inner products of the heads' outputs for single tokens.
+// core/model/gram.c -- inner products of one token's head outputs.
 //
-// W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are laid out one after the other,
-// [H,D,d], so that each head's values pass through its own block alone and the heads of a key/value
-// group, which share their values, in one product.
+// W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are stored consecutively, [H,D,d]:
+// each head's values meet only their own block, and one product covers all heads of a key/value
+// group, which share their values.
 #include "core/model/gram.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
 
-enum { TOKENS = 32 }; // whose products [H,D] are held at a time
+enum { TOKENS = 32 }; // per batch of products [H,D]
 
 void grams_release(struct grams *s)
 {

@@ -130,7 +130,7 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 {
     struct kv_layer *l = &kv->layer[layer];
     if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // the tables move
-    // Check both tables: growing one of them may have failed before.
+    // Checks both tables, because growing one of them may have failed earlier.
     if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
         kv_table_reserve(kv->backend, &l->v, l->rows, rows) < 0)
         return err_set(

@@ -39,14 +39,14 @@ struct kv {
 
 // Initialises an empty cache of f32, without shapes (kv_layer_shape).
 void kv_init(struct kv *kv, const struct backend *backend, int layers);
-// Are the rows of the layer of that shape?
+// True if the layer's rows have that shape.
 bool kv_layer_is(const struct kv_layer *l, struct kv_row row);
 void kv_release(struct kv *kv);
-// The value of kv.dtype, or its default on the device. Without settings f32.
+// The value of kv.dtype, or its default on the device; f32 without settings.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 // Sets the dtype of keys and values; cached ones of another dtype are discarded.
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
-// The shape of rows in an empty layer from now on.
+// Sets the row shape of an empty layer.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
 // Reserves memory for `rows` rows in a layer, or in each layer of this process. -1 when memory is
 // short; existing rows stay.
@@ -56,15 +56,14 @@ int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
 void kv_trim(struct kv *kv, int64_t rows);
 // Discards everything and frees the memory.
 void kv_clear(struct kv *kv);
-// Do the layers from `layer` on that this process holds have each of the first `rows` rows of the
-// sequence?
+// True if all of this process's layers from `layer` on hold the first `rows` rows of the sequence.
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
 // Bytes of a token's key and value in a layer.
 uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
-// Reserves memory for `rows` rows in a table [capacity, ...] whose first `used` are kept. For
-// tables that grow with the cache. 0 or -1.
+// Grows a table [capacity, ...] to `rows` rows and keeps the first `used`. For tables that grow
+// with the cache. 0 or -1.
 int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows);
 
 #endif

@@ -6,7 +6,7 @@
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
 // results of a sublayer are scratch, freed at its end. Steps whose rows are independent run over
 // blocks of BLOCK_ROWS rows, so that a long prompt needs memory only for h, q and the attention
-// output. The blocks do not depend on listeners: a probe changes no bit of an answer.
+// output. Block sizes do not depend on listeners, so a probe changes no bit of an answer.
 //
 // Each step first tries the device's fused form (core/model/fused.h); the ops below it are the
 // fallback, and the definition.
@@ -24,9 +24,9 @@ const struct norm_names norms_sandwich = {
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
 
-// Every block packs the weights again, so blocks are about equal in size: none is small. A mixture
-// of experts also reads its weights again, so it sets larger blocks (core/model/ffn_experts.c). A
-// product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
+// Every block repacks the weights, so blocks are about equal in size and none is small. A mixture
+// of experts also rereads its weights per block and sets larger blocks (core/model/ffn_experts.c).
+// A product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 static int64_t block_rows(const struct graph *g, int64_t n, int64_t from, int64_t most)
@@ -70,7 +70,7 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
             struct tensor *y = linear_forward(g, x, o);                      // [m, D]
             h = op_add_rows(g, h, i, layer_rmsnorm(g, layer, &w->after, y)); // [n, D]
         } else if (tape_on(g)) {
-            h = sum; // of all rows
+            h = sum; // covers all rows
         }
         graph_scratch_end(g, block);
     }
@@ -174,7 +174,7 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
             struct tensor *y = kind->forward(g, layer, x, unread);           // [m, D]
             h = op_add_rows(g, h, i, layer_rmsnorm(g, layer, &w->after, y)); // [n, D]
         } else if (tape_on(g)) {
-            h = sum; // of all rows
+            h = sum; // covers all rows
         }
         graph_scratch_end(g, block);
     }

@@ -17,10 +17,10 @@ struct layer_weight {
     const char *name; // in the layer, by Llama's name: "self_attn.q_proj"; "%d" is the expert
     int64_t out, in;
     bool bias;
-    bool constant; // [out], never trained, under the whole name
-    // Of an expert: its number, and the share of the rows that reach it. `stack` is the name in
-    // files that have all experts in one tensor [count, rows, in]: this weight is rows row.. of its
-    // part.
+    bool constant; // [out], never trained; `name` is complete
+    // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`
+    // names the tensor [count, rows, in] of files that store all experts together; this weight
+    // starts at row `row` of its expert's part.
     int expert;
     double share; // 0: all rows
     const char *stack;
@@ -28,7 +28,7 @@ struct layer_weight {
 };
 
 enum { LAYER_NAME_SIZE = 128 };
-// Its name in the family's files, without the layer and ".weight".
+// The weight's name in the family's files, without the layer and ".weight".
 const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
                               char name[LAYER_NAME_SIZE]);
 
@@ -44,16 +44,15 @@ struct qkv {
 struct attention_traits {
     bool segments;    // a pass may hold several conversations; without `forward` and `qkv`
     bool head_norms;  // an RMSNorm for each head of the queries and of the keys
-    bool interleaved; // rotates neighbours whatever the family's rotary kind, as "rope_interleaved"
-                      // says
+    bool interleaved; // always rotates neighbours, as "rope_interleaved" asks
 };
 
 struct attention_kind {
     // Reads its part of the config.
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;                                  // the last one projects back to h
-    struct kv_row (*cached)(const struct decoder_config *c); // of a token in a layer
-    // The same in a layer whose values a method changes; NULL: no other.
+    struct kv_row (*cached)(const struct decoder_config *c); // cache row of a token
+    // The same in a layer whose values a method changes; NULL: no difference.
     struct kv_row (*expanded)(const struct decoder_config *c);
     // FLOPs per pair of a query and a key that it sees, all heads (0 without keys); FLOPs of
     // weights follow from their list.
@@ -63,29 +62,30 @@ struct attention_kind {
 
     // Queries, keys and values of rows h [m, D], not rotated: norm, products, norms of heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
-    // The same for rows i..i+m of h in one call of the device, rotated and written into *all (with
-    // a tape, *all is set). False: not possible here. NULL: never.
+    // The same for m rows of h from row i on in one device call, rotated and written to *all (with
+    // a tape, sets *all). Returns false if not possible here. NULL: never possible.
     bool (*fused)(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
                   int64_t m, struct qkv *all);
-    // For a kind without such projections: rotated queries of the new rows, and keys and values of
-    // all, the new ones cached. NULL: `project` is used.
+    // For a kind without such projections: returns rotated queries of the new rows and keys and
+    // values of all rows, and caches the new ones. NULL: the layer calls `project`.
     struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
     // For a kind that can compute the whole sublayer itself: adds its output to h [n, D] and caches
-    // the new rows. False: not here; queries, keys and values are used. NULL: never.
+    // the new rows. Returns false if not possible here; the layer then asks for queries, keys and
+    // values. NULL: never possible.
     bool (*forward)(struct graph *g, const struct layer *layer, struct tensor **h);
 };
 
 struct ffn_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;
-    // x [m, D] to [m, D]. `unread`: the numbers are not read, they only carry gradients back.
+    // x [m, D] to [m, D]. `unread`: nothing reads the result; it only carries gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
     // h [m, D] + after(ffn(rmsnorm(h))) fused, in place, or on a tape in a new tensor; NULL: not
     // possible here (core/model/fused.h). NULL in the struct: never.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct fused_after *after, bool unread);
-    int64_t rows; // of a block on the CPU; 0: as many as of other parts of the layer
+    int64_t rows; // rows per block on the CPU; 0: as in the rest of the layer
 };
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
@@ -94,7 +94,7 @@ extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
 
 // Does any layer have that kind of attention?
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);
-// The traits that the attention of all layers has.
+// The traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);
 
 // One layer of h [n, D] (a graph_block_fn; self is a struct layer).
@@ -102,9 +102,9 @@ struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
 
 // --- for kinds -----------------------------------------------------------------------------------
 
-// Number of rows from `from` on to compute at a time. With a tape everything is kept: all at once.
+// Number of rows in the block that begins at `from`. With a tape, a single block holds all rows.
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
-// An RMSNorm with this gain [D], of a sublayer; x itself if the layer has no such norm.
+// Applies a sublayer's RMSNorm with this gain [D]; returns x itself if the layer lacks that norm.
 struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,
                              struct tensor *x);
 

@@ -6,8 +6,7 @@
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
-// The first numbers of each head's pairs, then the second ones, then the numbers that do not
-// rotate.
+// Reorders each head: the first elements of its pairs, then the second ones, then unrotated ones.
 static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, struct head_order o)
 {
     const int64_t half = o.turn / 2, rest = o.head - o.turn;
@@ -54,7 +53,7 @@ static struct tensor *forward(struct graph *g, struct tensor *x, const struct li
     const struct head_order o = w->weight.order;
     struct tensor *bias = graph_weight(&w->bias);
     struct tensor *y = product(g, x, graph_weight(&w->weight), o.head ? NULL : bias);
-    if (o.head && y) { // the weight's rows have another order; the bias never has
+    if (o.head && y) { // the weight's rows are reordered; the bias never is
         const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
         y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
         if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
@@ -120,7 +119,7 @@ void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int
         for (int i = 0; i < parts; i++) part[i] = linear_part(g, all, i, parts);
         return;
     }
-    // Products of some rows of the weight each: saves copies of the results.
+    // One product per part, with that part's rows of the weight: saves copying results.
     for (int i = 0; i < parts; i++)
         part[i] = op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), i * rows, rows),
                             graph_rows(g, graph_weight(&w->bias), i * rows, rows));

@@ -17,7 +17,7 @@ struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
     struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
-    double share;         // of the decoder's rows, for which it is computed
+    double share;         // share of the decoder's rows that pass through it
 };
 
 // LayerNorm with a bias, RMSNorm without.
@@ -27,12 +27,12 @@ struct norm {
 
 // y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
-// Zeros that only carry gradients back, when y is not read.
+// Returns zeros that only carry gradients back, for a y that nothing reads.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
 // gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
-// Splits x W^T + bias into `parts` equal matrices, which are side by side.
+// Computes x W^T + bias and splits its columns into `parts` equal matrices.
 void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
                   struct tensor **part);
 // Part `part` of the columns of y[N, parts*M]: [N, M].

@@ -4,7 +4,7 @@
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
-// Can these layers read packed rows? They hold what a product with a weight alone needs.
+// Can these layers read packed rows? Not with a tape, LoRA, reordered rows or weights in blocks.
 static bool packs(const struct graph *g, int64_t rows, const struct linear *const *read_by)
 {
     const struct packed_ops *d = g->backend->products;
@@ -36,7 +36,7 @@ static bool is_there(struct graph *g, const struct tensor *w)
     return w != NULL;
 }
 
-// Devices rely on it, as in the ops.
+// Checks the shapes; devices rely on them, as in the ops.
 static bool fits(struct graph *g, const struct packed_product *p, const struct tensor *w,
                  const struct tensor *bias)
 {
@@ -106,7 +106,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
     }
 }
 
-// Results of p packed for `next`.
+// Runs p with results packed for `next`.
 static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
 {
     if (!is_there(g, p->w)) return (struct linear_rows){ 0 };
@@ -160,7 +160,7 @@ struct linear_rows linear_rows_attention(struct graph *g, const struct packed_at
 {
     struct packed_attention all = *p;
     if (!p->q || !p->k || !p->v || !graph_ok(g)) return (struct linear_rows){ 0 };
-    // Devices rely on it, as in op_attention.
+    // Devices rely on these shapes, as in op_attention.
     const int64_t *q = p->q->shape, *k = p->k->shape, *v = p->v->shape;
     if (p->q->rank != 3 || p->k->rank != 3 || p->v->rank != 3 || q[0] != k[0] || q[0] != v[0] ||
         q[1] != k[1] || q[1] != v[1] || q[2] != k[2] ||

@@ -9,7 +9,7 @@
 //
 // The output of an encoder's attention is packed in the same way, if linear_rows_attends.
 //
-// After a failure they return nothing, as all of the graph.
+// After a failure these functions return nothing, like all functions of the graph.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
 #define CORE_MODEL_LINEAR_ROWS_H
 
@@ -26,7 +26,7 @@ struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const str
 // W x + bias -> [N,M]; of packed rows f32, or rounded to bf16.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
-// The same as `parts` equal matrices, each with its own dtype.
+// The same, split into `parts` equal matrices, each with its own dtype.
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
                        int parts, const enum dtype *dtype, struct tensor **part);
 // gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.
@@ -36,9 +36,9 @@ struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x
 struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *x,
                                      const struct linear *gate, const struct linear *up,
                                      const struct linear *next);
-// Can the device compute attention of `rows` rows for the layer `next` alone?
+// True if the device can compute attention of `rows` rows that only `next` reads.
 bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linear *next);
-// Computes it; p->to is not set. q, k and v may be NULL after a failure.
+// Computes that attention; leave p->to unset. q, k and v may be NULL after a failure.
 struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p);
 // Adds scale[M] * (W x + bias) to rows from.. of h (in place without a tape); a scale without data
 // is 1.

@@ -27,8 +27,8 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
     return 0;
 }
 
-// The ids that end an answer: of generation_config.json, else config.json, else the tokenizer's
-// word.
+// Finds the ids that end an answer: in generation_config.json, else in config.json, else from the
+// tokenizer's word.
 static int find_ends(struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -114,7 +114,7 @@ static int configure(struct model *m, struct err *err)
 
 static int bind_weights(struct model *m, struct err *err)
 {
-    int dtype = -1; // of all matrices, f32 if they differ, or of the first one in blocks
+    int dtype = -1; // the first block dtype, else that of all matrices, or f32 if they differ
     if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
@@ -156,8 +156,8 @@ struct model *model_open(const char *name, const struct backend *backend,
     // Reads headers only until the family is known.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (dealer && dealer->deal(dealer, m, err) < 0)) goto named;
-    // Smaller weights are found by the hash of the weights that they replace, which are not read. A
-    // process that holds some layers reads only their weights, when it binds them.
+    // The hash of the original weights identifies the smaller ones, so the originals need not be
+    // read. A process that holds only some layers reads their weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
     if (!kind && !dealer && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
@@ -198,7 +198,7 @@ bool model_sees(const struct model *m)
     return m->family->picture_tokens != NULL;
 }
 
-// Does the encoder read pictures of any size, so that a smaller one has fewer tokens?
+// Does the encoder read pictures of any size, so that smaller ones have fewer tokens?
 static bool any_size(const struct model *m)
 {
     return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES;
@@ -318,7 +318,7 @@ void model_count(const struct model *m, struct model_part parts[MODEL_PARTS])
         const struct safetensor *t = m->checkpoint->tensors[i];
         enum model_part_kind kind = m->family->part(m, t->name);
         bool stray = kind == PART_HEAD && m->decoder.config.tied;
-        // Tables of old files, position_ids and inv_freq, are no parameters.
+        // position_ids and inv_freq, tables of old files, are not parameters.
         bool table = strstr(t->name, "position_ids") || strstr(t->name, "inv_freq");
         if (stray || table) continue;
         const int64_t count = safetensor_count(t);

@@ -16,7 +16,8 @@
 
 struct family;
 
-// Called before weights are read: an adapter may switch itself on or off (core/adapter/).
+// Called before a pass reads weights, so that an adapter can switch itself on or off
+// (core/adapter/).
 struct model_listener {
     void (*pass)(void *self, bool pictures); // NULL: nobody
     void *self;
@@ -30,35 +31,35 @@ struct model {
     struct weights weights; // all bound weights, by name
     struct tokenizer *tokenizer;
     struct chat_template *template; // the folder's own; NULL: none that can be rendered
-    char *template_problem;         // why it cannot; NULL: there is none, or it can
-    const struct layout *layout;    // the built-in one that is like it
+    char *template_problem;         // why it cannot be rendered; NULL: it can, or is missing
+    const struct layout *layout;    // the built-in layout that matches it
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
     struct tile_grids grids; // where pictures are cut into tiles by their resolution
-    int64_t map_tiles;       // tiles whose features a picture may have, else they shrink; 0: any
+    int64_t map_tiles;       // a map of more tiles' features is downsampled; 0: no limit
     struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
-    enum dtype dtype;        // of all matrices; f32 if they differ; of blocks if any are in blocks
+    enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // its text, if the configs do not give the id; else NULL
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
     const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
     struct ids eos;               // ids that end an answer
     const char *ends_from;        // file that names them; NULL: none does
-    bool ignore;                  // weights and keys that the family does not know
-    bool ignored; // some were, here or when the GGUF file was made: answers may be wrong
-    char *unread; // describes these and others that nothing reads; NULL: none
+    bool ignore;                  // ignore weights and keys that the family does not know
+    bool ignored; // some were ignored, now or in making the GGUF file: answers may be wrong
+    char *unread; // lists these and others that nothing reads; NULL: none
     struct model_listener listener;
 };
 
-// Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); with "::ignore-weights" at
-// the end, without tensors that its family does not know (core/model/unread.h). NULL with a message
-// that names the folder.
+// Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); a trailing
+// "::ignore-weights" skips tensors that the family does not know (core/model/unread.h). NULL with a
+// message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
-// Chooses the layers of this process (model->decoder.part) once the configs and the headers of the
-// files are read. Weights of the others are not read.
+// Chooses the layers of this process (model->decoder.part) after the configs and file headers are
+// read. The weights of other layers are never read.
 struct model_dealer {
     int (*deal)(const struct model_dealer *self, struct model *m, struct err *err);
     void *self;
@@ -77,31 +78,31 @@ bool model_sees(const struct model *m);             // has a vision encoder
 bool model_in_blocks(const struct model *m);        // has weights in blocks
 bool model_ends(const struct model *m, int32_t id); // ends the token an answer?
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
-// shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). If that is
-// impossible it has more, and no prompt can hold it. limit.share makes it as small as possible: no
-// picture is refused.
+// shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
+// cannot be that small gets more tokens, and no prompt can hold it. limit.share never causes this:
+// it stops at the smallest possible size.
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                         size_t shown, struct picture_limit limit);
 
-// Can the encoder read a picture (after model_size_picture)? -1 says why not; it then has no visual
-// tokens.
+// Checks that the encoder can read a picture (after model_size_picture); one that it cannot read
+// has no visual tokens. 0 or -1.
 int model_check_picture(const struct model *m, const struct picture *p, struct err *err);
 
-// Call after a weight's tensor was given other data or a gradient: updates what depends on it (a
-// tied head).
+// Call after giving a weight's tensor new data or a gradient: updates what depends on it (a tied
+// head).
 void model_weights_changed(struct model *m);
 
-// Has an adapter replaced the head, which the model's file ties to the embedding?
+// True if an adapter has replaced a head that the file ties to the embedding.
 bool model_head_apart(const struct model *m);
 
-// Call before weights are read, in a pass or not; pictures: the conversation has one.
+// Call before reading weights, in a pass or elsewhere. pictures: the conversation has a picture.
 void model_pass(const struct model *m, bool pictures);
 
 // Prompt options for this model and these settings (chat.template, chat.date, data.special_tokens).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 
-// The same settings for work that may be resumed another day: today's date is "any day".
+// Copies the settings for work that may resume on another day: the date "today" becomes "any day".
 struct settings *prompt_undated(const struct settings *s);
 
 // Precision of its matrix products under these settings: "f32", "bf16".

@@ -8,8 +8,8 @@
 #include "core/base/mem.h"
 #include "core/model/layer.h"
 
-// A copy in the step arena, to be changed before a layer uses it. Earlier layers keep the former
-// pass, which the backward pass recomputes them with.
+// Copies a pass to the step arena, for changes before a layer uses it. Earlier layers keep the old
+// one: the backward pass recomputes them with it.
 static struct pass *pass_copy(struct graph *g, const struct pass *p)
 {
     struct pass *next = arena_alloc_host(g->arena, sizeof *next);
@@ -18,8 +18,8 @@ static struct pass *pass_copy(struct graph *g, const struct pass *p)
     return next;
 }
 
-// Sets the rows of the cache for the new keys, and the end of the keys that each row sees while
-// those of its segment follow the prefix (attend_segments).
+// Sets the cache rows of the new keys, and where each row's keys end when its segment is copied
+// behind the prefix (attend_segments).
 static void rows_in_segments(const struct segments *s, int32_t *cache_row, int32_t *end)
 {
     for (int i = 0; i < s->count; i++) {
@@ -69,7 +69,7 @@ int layer_begin(struct graph *g, struct layer *layer)
     const struct attention_kind *kind = decoder_attention(c, layer->number);
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (cache && p->sequence->segments) { // segments follow the cached rows but are not counted
+    if (cache && p->sequence->segments) { // segments lie behind the cached rows, uncounted
         layer->past = cache->coming = cache->rows;
     } else if (cache) {
         if (p->replaced) cache->rows = 0;

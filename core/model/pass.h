@@ -19,10 +19,10 @@ struct pass {
     // For layers with `past` valid rows in their cache; -1: not computed yet.
     int64_t past;
     struct tensor *cache_rows; // i32 [n] rows of the cache for the new keys and values
-    struct tensor *first;      // i32 [n] first key that each row sees: of its sample; NULL: key 0
-    struct tensor *end;        // i32 [n] end of the keys that each row sees: itself + 1
-    int64_t keys;              // rows of the cache passed to attention: past + n, or more
-    bool recorded;             // only the device knows past, cache_rows and end: `past` is a bound
+    struct tensor *first; // i32 [n] first key that each row sees: its sample's first; NULL: key 0
+    struct tensor *end;   // i32 [n] end of the keys that each row sees: itself + 1
+    int64_t keys;         // rows of the cache passed to attention: past + n, or more
+    bool recorded;        // past, cache_rows and end vary on the device: `past` is a bound
 };
 
 // A layer as graph_block runs it.
@@ -37,7 +37,7 @@ struct layer {
 // Starts a layer: reserves memory in its cache for the new rows, after the cached ones, records
 // their rows of the sequence, and sets layer->pass to the pass for that cache. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
-// Fails for a sequence that a sliding window would cut: no mask by layer is computed yet.
+// Fails if a sliding window would cut the sequence: masks per layer are not implemented.
 void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
 // The pass for the rows of the sequence that a method has kept, in ascending order (copied). NULL
 // after a failure.
@@ -46,7 +46,7 @@ const struct pass *pass_of_rows(struct graph *g, const struct pass *former, cons
 
 // --- sites ---------------------------------------------------------------------------------------
 
-// Arguments of a site of a pass, or in a layer.
+// Arguments of a site; layer -1: outside the layers.
 struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.

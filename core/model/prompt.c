@@ -1,4 +1,4 @@
-// core/model/prompt.c -- how a model's prompts are written: its chat template and the date.
+// core/model/prompt.c -- prompt options: the model's chat template and the date.
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -17,9 +17,9 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
                        "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
                        "like it: choose one with /set chat.template (see /help templates)",
                        m->name, m->template_problem);
-    // Only apply_chat_template of a text model's tokenizer takes a rendered prompt as it is: a
-    // processor, and so a model that sees, adds BOS where the template has not written it, as
-    // llama.cpp does where a file says so.
+    // A text model's tokenizer.apply_chat_template tokenizes a rendered prompt unchanged. A
+    // processor (of a model with pictures) adds BOS if the template has not written it, as does
+    // llama.cpp if the file says so.
     const bool as_rendered = !model_sees(m) && !m->checkpoint->gguf_count;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,
@@ -51,7 +51,7 @@ static int check_template(struct setting_env *env, struct err *err)
     return -1;
 }
 
-// The day, if the prompt has one.
+// The date, if the template writes one.
 static char *effective_date(const struct model *m, const struct backend *b,
                             const struct settings *s)
 {

@@ -1,7 +1,8 @@
-// core/model/quantised.c -- names folders whose weights another program has quantised.
+// core/model/quantised.c -- refuses folders whose weights another program has quantised, and names
+// the form.
 //
-// Their integers and scales are separate tensors, and config.json says how to combine them. None of
-// these forms is read: such folders are refused, as their numbers would be wrong.
+// They store integers and scales as separate tensors, and config.json says how to combine them.
+// vlmsh reads none of these forms; without the scales the numbers would be wrong.
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "core/model/unread.h"
 #include "kernels/tensor.h"
 
-// Ends of names that only quantised folders have.
+// Suffixes of tensor names that only quantised folders have.
 static const struct {
     const char *end, *form; // NULL: config.json must name the form
 } signs[] = {
@@ -60,7 +61,7 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-// The form of the numbers, as far as the object says: "FP8", "INT4".
+// The number format that the object states: "FP8", "INT4".
 static char *form_of(const cJSON *q)
 {
     const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");
@@ -125,7 +126,7 @@ int quantised_check(struct model *m, struct err *err)
             if ((q || signs[k].form) && text_ends(t->name, signs[k].end))
                 status = refuse(q ? title : signs[k].form, q, t->name, err);
     }
-    // A copy that is not quantised but kept the key is an ordinary folder.
+    // A dequantised copy may still have the key: it is an ordinary folder.
     if (q && status == 0)
         text_append(&c->notice, xasprintf("config.json says that the weights are %s, but they are "
                                           "plain numbers: they are read as they are",

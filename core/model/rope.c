@@ -7,12 +7,12 @@
 //   w > o/low            f / factor
 //   between              (1-s) f/factor + s f,   s = (o/w - low) / (high - low)
 //
-// yarn (Peng et al. 2023, arXiv 2309.00071, section 3) does the same by the pair's number, between
-// those that make beta_fast and beta_slow turns in the original context, and scales queries and
-// keys: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
+// yarn (Peng et al. 2023, arXiv 2309.00071, section 3) blends by the pair's index instead, between
+// the pairs that turn beta_fast and beta_slow times in the original context. It also scales queries
+// and keys: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
 //
-// Frequencies and angles are rounded to float where the reference rounds them: otherwise results
-// would differ visibly at position 8000.
+// Frequencies and angles are rounded to float where the reference rounds them; without that,
+// results differ visibly at position 8000.
 #include "core/model/rope.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 #include "core/template/sequence.h"
 
-// Tests that fill a struct by hand leave the share 0.
+// Share 0, in structs filled by hand, means 1.
 int64_t rope_rotated(const struct rope_config *r)
 {
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
@@ -71,7 +71,7 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
-// A GGUF file has llama3's scaling as divisors.
+// GGUF files store llama3 scaling as divisors.
 static int read_divisors(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     const cJSON *list = json_get(scaling, "divisors"), *item;
@@ -91,13 +91,13 @@ static double divided_frequency(const struct rope_config *r, int64_t pair, doubl
     return f / r->divisors[pair];
 }
 
-// The factor of products of queries and keys in a context `factor` times as long.
+// Factor for queries and keys in a context `factor` times as long.
 static double yarn_gain(double factor, double share)
 {
     return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
 }
 
-// The pair that makes so many turns in the original context.
+// Index of the pair that makes `turns` turns in the original context.
 static double yarn_pair(const struct rope_config *r, double turns)
 {
     return (double)rope_rotated(r) * log(r->original_positions / (turns * 2 * M_PI)) /
@@ -159,8 +159,9 @@ static double linear_frequency(const struct rope_config *r, int64_t pair, double
 
 struct rope_scaling {
     const char *name;
-    int (*read)(struct rope_config *r, const cJSON *scaling, struct err *err); // NULL: no numbers
-    // The frequency of a pair whose unscaled one is f; NULL: f.
+    int (*read)(struct rope_config *r, const cJSON *scaling,
+                struct err *err); // NULL: no parameters
+    // Scales the frequency f of a pair; NULL: unscaled.
     double (*frequency)(const struct rope_config *r, int64_t pair, double f);
     bool bounded; // supported up to max_position_embeddings only
 };
@@ -172,7 +173,7 @@ static const struct rope_scaling scalings[] = {
     { .name = "yarn", .read = read_yarn, .frequency = yarn_frequency },
     { .name = "dynamic", .bounded = true },
     { .name = "divisors", .read = read_divisors, .frequency = divided_frequency },
-    { .name = "mrope" }, // plain frequencies: it names the sections of multimodal positions
+    { .name = "mrope" }, // unscaled: only announces multimodal sections
 };
 
 static int find_scaling(struct rope_config *r, const char *name, struct err *err)

@@ -17,14 +17,14 @@ struct sequence;
 // How positions rotate heads; a family's file selects one. The scaling of frequencies, selected by
 // "rope_type", is a row of the table in rope.c.
 struct rotary_kind {
-    // Pairs are numbers 2i and 2i+1 of a head, of its first numbers if the config says so
-    // (partial_rotary_factor): rope_arrange reorders them for op_rope. Else i and i+d/2.
+    // True: pairs are elements 2i and 2i+1 of a head, in its first part only if
+    // partial_rotary_factor says so; rope_arrange reorders them for op_rope. False: i and i+d/2.
     bool interleaved;
-    double share; // of a head's numbers that are rotated, if the config does not say; 0: all
-    // Three positions a token (time, row, column): the first section[0] pairs rotate by the time,
+    double share; // default rotated share of a head; 0: all
+    // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
-    // rope_angles_host of a family with other angles; NULL: those of the config.
+    // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
 };
@@ -40,8 +40,8 @@ struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
-    int64_t first;                      // the first of them in queries and keys
-    double share; // of them that are rotated; less than 1 only where pairs are interleaved
+    int64_t first;                      // index of the first one in a head
+    double share; // of dim that is rotated; less than 1 only if pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn
@@ -56,7 +56,7 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err);
-// Once the kind of attention has set dim: do the sections add up to its pairs?
+// Call after the attention kind has set dim: checks that the sections add up to its pairs.
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_rotated(const struct rope_config *r);          // rotated numbers of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"
@@ -66,8 +66,8 @@ double rope_amplitude(const struct rope_config *r);
 double rope_score_gain(const struct rope_config *r);
 // Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
 bool rope_bounded(const struct rope_config *r);
-// x[n,H,d] with interleaved pairs reordered to i and i+d/2; numbers that are not rotated last. In
-// the same order for queries and keys, it changes no score.
+// x[n,H,d] with interleaved pairs reordered to i and i+d/2; unrotated elements come last. Applied
+// to queries and keys alike, the order changes no score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Number of interleaved pairs in x, for the fused forms (struct fused_qkv).
 int64_t rope_adjacent(const struct rope_config *r);
@@ -76,10 +76,10 @@ void rope_frequencies(const struct rope_config *r, float *frequency);
 // cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
-// x[N,H,d] with numbers first .. first+dim-1 of each head rotated. It may be x.
+// Rotates elements first .. first+dim-1 of each head of x[N,H,d]. May return x itself.
 struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
                          struct tensor *cos, struct tensor *sin);
-// rope_angles_host as tensors of the step arena. 0 or -1.
+// The same as rope_angles_host, uploaded to the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

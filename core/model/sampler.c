@@ -85,8 +85,9 @@ struct candidate {
     double probability;
 };
 
-// Index of the maximum, the first one on ties. Skips blocks without a larger logit: on a GPU a
-// token takes one or two milliseconds, and a plain loop over a large vocabulary would add a tenth.
+// Index of the maximum, the first one on ties. Skips blocks without a larger logit: a GPU computes
+// a token in one or two milliseconds, to which a plain loop over a large vocabulary would add a
+// tenth.
 static int32_t argmax(const float *logits, int64_t vocab)
 {
     enum { BLOCK = 64 };
@@ -104,7 +105,7 @@ static int32_t argmax(const float *logits, int64_t vocab)
     return (int32_t)best;
 }
 
-// Each id of the history once: positive logits are divided, negative ones multiplied (as the
+// Penalises each id of the history once: divides positive logits, multiplies negative ones (as the
 // reference's RepetitionPenaltyLogitsProcessor does).
 static void penalise(float *logits, int64_t vocab, const int32_t *history, size_t count,
                      double penalty)
@@ -156,7 +157,7 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
     int32_t best = argmax(logits, vocab);
     if (temperature == 0 || !isfinite(logits[best])) return best;
 
-    // Tokens more than 40 temperatures below the best have negligible weight in a double's sum.
+    // Tokens more than 40 temperatures below the best do not change the sum noticeably.
     struct candidate *list = xreallocarray(NULL, (size_t)vocab, sizeof *list);
     const float least = (float)(logits[best] - 40 * temperature);
     size_t n = 0;

@@ -11,8 +11,8 @@
 
 struct settings;
 
-// The reason why a model computes NaN or Inf. Files that vlmsh keeps (smaller weights, checkpoints,
-// calibrations) cannot be it: their hashes are checked when they are read.
+// Why a model computes NaN or Inf. vlmsh's own files (smaller weights, checkpoints, calibrations)
+// are not to blame: their hashes are checked on reading.
 #define DAMAGED                                                                                \
     "its weights, or those of an applied adapter, are damaged, or its config.json belongs to " \
     "another model"

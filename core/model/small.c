@@ -1,6 +1,6 @@
 // core/model/small.c -- smaller weights of a folder: written once, then mapped instead of its own.
 //
-// The file holds the matrices that change under the folder's names, as the folder has them, so that
+// The file holds the converted matrices under the folder's names and in its layout, so that
 // families, adapters and methods see the same model.
 #include "core/model/small.h"
 
@@ -83,7 +83,7 @@ char *small_name(const char *name, const struct settings *s)
 
 // --- which weights -------------------------------------------------------------------------------
 
-// Is it a matrix of the language model, not in blocks?
+// True for matrices of the language model that are not in blocks yet.
 static bool may_change(const struct model *m, const struct safetensor *t)
 {
     const enum model_part_kind part = m->family->part(m, t->name);
@@ -97,7 +97,7 @@ static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *ki
     return small_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
 }
 
-// A tensor's dtype with this kind; that of the file if it stays as stored.
+// A tensor's dtype under this kind; the stored dtype if it does not change.
 static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
 {
     if (!may_change(m, t)) return t->dtype;
@@ -119,7 +119,7 @@ uint64_t small_bytes(const struct model *m, const struct settings *s)
     return bytes;
 }
 
-// A notice if rows do not fit the requested blocks.
+// Adds a notice if rows do not fit the requested blocks.
 static void note_misfits(const struct model *m, const struct gguf_kind *kind)
 {
     struct checkpoint *c = m->checkpoint;
@@ -143,7 +143,7 @@ static char *form_of(const struct gguf_kind *kind)
     return xasprintf("%s packing %d", kind->name, BLOCKS_PACKING);
 }
 
-// Identifies the weights: the folder's fingerprint and the form.
+// Identifies the weights: the folder's fingerprint and the kind.
 static char *identity(const struct model *m, const struct gguf_kind *kind)
 {
     char *form = form_of(kind), *text = xasprintf("%s::%s", m->checkpoint->weights, form);
@@ -242,7 +242,7 @@ struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, con
     return NULL;
 }
 
-// Opens the kept file if its content has the hash `written`; *damaged: it has another.
+// Opens the cached file if its content has the hash `written`; otherwise sets *damaged.
 static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
                               const char *written, const struct load_progress *progress,
                               bool *damaged)
@@ -257,7 +257,7 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
     return NULL;
 }
 
-// Writes the file and finds its hash.
+// Writes the file and computes its hash.
 static int write_hashed(const struct model *m, const struct gguf_kind *kind, const char *path,
                         char written[HASH_HEX], const struct load_progress *progress,
                         struct err *err)
@@ -278,8 +278,8 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
     return 0;
 }
 
-// Opens the kept file, or writes a new one. Where the folder cannot be locked, another program with
-// a smaller weights.cache may remove either at any time: then the file is written again.
+// Opens the cached file, or writes it. If the folder cannot be locked, another program with a
+// smaller weights.cache may remove the file at any time; it is then written again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {

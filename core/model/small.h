@@ -1,10 +1,10 @@
-// core/model/small.h -- a folder whose language model is computed with smaller weights,
-// "FOLDER::q8_0".
+// core/model/small.h -- runs a folder's language model with smaller weights, "FOLDER::q8_0".
 //
 //   char *name = small_name(folder, settings);         // weights.dtype
 //   if (small_use(m, kind, &progress, &err) < 0) ...   // before the weights are bound
 //
-// They are written once and kept (core/files/weight_cache.h); everything else is the folder's.
+// The smaller weights are written once and cached (core/files/weight_cache.h); everything else
+// comes from the folder.
 #ifndef CORE_MODEL_SMALL_H
 #define CORE_MODEL_SMALL_H
 
@@ -12,26 +12,26 @@
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 
-// A matrix's dtype: the kind's, or one with smaller blocks or without blocks if its rows do not
-// fit. The router of experts stays f32 if others are in blocks.
+// A matrix's dtype: the kind's, or one with smaller blocks or none if its rows do not fit. With a
+// block dtype, an expert router stays f32.
 enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, const char *name,
                        int64_t width);
 
-// The name of a folder with the settings' weights, or the same name (a GGUF file has its own); the
-// caller frees it.
+// Adds the dtype that the settings choose to a folder's name. The name of a GGUF file stays, as the
+// file has its own dtypes. The caller frees the result.
 char *small_name(const char *name, const struct settings *s);
 // Splits such a name; *kind NULL: the folder's own weights. The caller frees the folder.
 char *small_split(const char *name, const struct gguf_kind **kind);
 
-// Replaces weights of m->checkpoint, which is open and not read yet; m is configured.
+// Replaces weights of m->checkpoint before any are read. The checkpoint is open, and m configured.
 int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
               struct err *err);
-// Opens a kept file; NULL if it is missing, has other weights, or lacks some. Its content may be
-// damaged: small_use compares its hash.
+// Opens a cached file; NULL if it is missing, has other weights, or lacks some. Does not check the
+// hash of its content; small_use does.
 struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path);
-// Bytes of the checkpoint's weights with weights.dtype, also before they are written.
+// Bytes of the checkpoint's weights with weights.dtype, written or not.
 uint64_t small_bytes(const struct model *m, const struct settings *s);
-// Removes kept files beyond weights.cache. 0 or -1.
+// Removes cached files beyond weights.cache. 0 or -1.
 int small_trim(const struct settings *s, struct err *err);
 
 #endif

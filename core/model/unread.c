@@ -1,8 +1,8 @@
 // core/model/unread.c -- tensors of a checkpoint that nothing reads.
 //
-// Its neighbours show which part a tensor belongs to: tensors are sorted by name, so the previous
-// or the next one that is read shares most levels of its name. Levels that differ between library
-// versions do not count (weight_plain_name).
+// A tensor's neighbours show which part it belongs to: in name order, the closest bound tensor
+// before or after it shares the most name levels. Levels that differ between library versions do
+// not count (weight_plain_name).
 #include "core/model/unread.h"
 
 #include <ctype.h>
@@ -36,7 +36,7 @@ char *unread_join(const char *name)
 
 // --- counting ------------------------------------------------------------------------------------
 
-// Tensors by their names, with "*" for layer numbers.
+// Tensors grouped by name, with "*" for layer numbers.
 struct report {
     int64_t tensors, listed;
     int count;
@@ -51,7 +51,7 @@ static void report_release(struct report *r)
     for (int i = 0; i < r->count; i++) free(r->group[i].pattern);
 }
 
-// Frees the pattern, or keeps it.
+// Adds a pattern, which it keeps or frees.
 static void report_add(struct report *r, char *pattern)
 {
     int i = 0;
@@ -112,7 +112,7 @@ static bool has_level(const char *name, const char *level)
     }
 }
 
-// The name with "*" for numbers; of a layer that is not computed only up to its number.
+// The name with "*" for numbers; cut after the layer number if the layer is not computed.
 static char *pattern_of(const char *name, bool layer)
 {
     struct buf b = { 0 };
@@ -133,7 +133,7 @@ static char *pattern_of(const char *name, bool layer)
     return buf_take(&b);
 }
 
-// Length of the levels that two names share, their plain forms.
+// Length of the leading levels that two plain names share.
 static size_t shared_levels(const struct checkpoint *c, const char *plain, int64_t other)
 {
     if (other < 0 || other >= c->tensor_count) return 0;
@@ -175,7 +175,7 @@ static bool predicts_further(const struct checkpoint *c, const char *name)
     return is;
 }
 
-// Is it known, and without effect on answers?
+// Is it known to have no effect on answers?
 static bool is_harmless(const struct model *m, const struct safetensor *t, const char *plain)
 {
     // Tables that are computed from the config; layers for speculation.
@@ -196,14 +196,14 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
 // APART: a module of its own. LAYER: a layer that is not computed.
 enum fate { HARMLESS, APART, LAYER, INSIDE };
 
-// `shared`: length of the levels of `plain` that it shares with a tensor that is read.
+// `shared`: length of the levels that `plain` shares with a bound tensor.
 static enum fate fate_of(const struct model *m, const struct safetensor *t, const char *plain,
                          size_t shared)
 {
     if (is_harmless(m, t, plain)) return HARMLESS;
     const enum model_part_kind part = m->family->part(m, t->name);
     const char *dot = strchr(plain, '.');
-    // A GGUF file has no part that its architecture does not compute.
+    // GGUF files hold only parts that their architecture computes.
     if (m->checkpoint->gguf_count) return INSIDE;
     if (!shared) { // a module of its own
         const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');
@@ -216,7 +216,7 @@ static enum fate fate_of(const struct model *m, const struct safetensor *t, cons
 static void sort_out(const struct model *m, struct report *inside, struct report *apart)
 {
     const struct checkpoint *c = m->checkpoint;
-    int64_t before = -1, after = 0; // the next ones that are read
+    int64_t before = -1, after = 0; // the closest bound tensors
     for (int64_t i = 0; i < c->tensor_count; i++) {
         if (c->read[i]) {
             before = i;
@@ -235,8 +235,8 @@ static void sort_out(const struct model *m, struct report *inside, struct report
     }
 }
 
-// Notes weights or keys that --ignore-weights allows, and adds the option to the name by which
-// sessions and jobs open the model again.
+// Notes weights or keys that --ignore-weights skips, and adds the option to the model's name, so
+// that sessions and jobs reopen it the same way.
 static void note_ignored(struct model *m, char *text)
 {
     char *name = m->checkpoint->name;

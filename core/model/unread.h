@@ -5,10 +5,10 @@
 //   unread_metadata(m);                            // after all files are read
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
-// A tensor that no part of the model binds is known to be harmless (rotary tables, pooling heads,
-// layers for speculation), or belongs to no computed part (m->unread names it), or belongs inside a
-// computed part: answers would be wrong without it, and the model is refused. Keys of config.json
-// that change the result and that no family reads are refused, too.
+// A tensor that no part of the model binds is harmless (rotary tables, pooling heads, layers for
+// speculation), or lies outside the computed parts (m->unread names it), or lies inside one:
+// answers would be wrong without it, so the model is refused. So is a config.json key that changes
+// the result and that no family reads.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -33,8 +33,8 @@ int unread_keys(struct model *m, struct err *err);
 // Adds unknown keys of a GGUF file to m->unread.
 void unread_metadata(struct model *m);
 
-// Does the config have a key that changes the result and no family reads?
-// (core/model/config_keys.c)
+// Refuses configs with a key that changes the result and that no family reads
+// (core/model/config_keys.c).
 int config_keys_check(const struct model *m, struct err *err);
 
 // Refuses weights of another program's quantisation, before anything is bound.

@@ -1,4 +1,4 @@
-// core/model/unused.c -- keys of files beside the weights that are not followed.
+// core/model/unused.c -- reports keys of the files beside the weights that vlmsh ignores.
 #include "core/model/companions.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static bool is_off(const cJSON *value)
     return !json_is_on(value) || (cJSON_IsString(value) && !*value->valuestring);
 }
 
-// ", KEY VALUE"; no value where it is long.
+// Appends ", KEY VALUE", without the value if it is long.
 static void put(struct buf *b, const cJSON *value)
 {
     buf_printf(b, "%s%.60s", b->length ? ", " : "", value->string);
@@ -93,8 +93,8 @@ static char *greedy_notice(const struct model *m)
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// Keys that change no pixel. "do_pad" makes the pictures of a batch equally large, where
-// picture_config_read does not read it; "crop_to_patches" is overridden by the processor's call.
+// Keys that change no pixel. "do_pad", unless picture_config_read reads it, only pads pictures to
+// the largest of a batch; the processor's call overrides "crop_to_patches".
 static const char *const harmless_keys[] = { "image_processor_type",
                                              "feature_extractor_type",
                                              "do_pad",
@@ -142,7 +142,7 @@ static bool shared_agrees(const struct picture_config *p, const cJSON *item)
            read.resample == p->resample && read.rescale_factor == p->rescale_factor;
 }
 
-// Is it the side, or an object of sides, of the squares that the encoder reads?
+// Is the value the side, or an object with the sides, of the encoder's square?
 static bool is_square_of(const cJSON *value, int64_t side)
 {
     const cJSON *one;
@@ -154,7 +154,7 @@ static bool is_square_of(const cJSON *value, int64_t side)
     return true;
 }
 
-// Would pictures be the same if the key were read?
+// Would reading the key leave pictures unchanged?
 static bool is_done_anyway(const struct model *m, const cJSON *item)
 {
     static const char *const shared[] = { PICTURE_SHARED_KEYS, NULL };
@@ -165,7 +165,7 @@ static bool is_done_anyway(const struct model *m, const cJSON *item)
     if (text_listed(shared, key)) return shared_agrees(p, item);
     if (!strcmp(key, "patch_size")) return json_whole(item, 0) == m->vision.config.patch;
     if (!strcmp(key, "size") && squares) return is_square_of(item, p->width);
-    // A crop of the whole square, or one that "do_center_crop" does not ask for.
+    // The crop covers the whole square, or "do_center_crop" is off.
     if (!strcmp(key, "do_center_crop") && squares) return true;
     if (!strcmp(key, "crop_size")) return !squares || is_square_of(item, p->width);
     return is_off(item);
@@ -183,7 +183,7 @@ static char *picture_notice(const struct model *m)
     const char *const *keys = own ? kind->picture_keys : m->family->picture_keys;
     const char *const *known = own ? kind->picture_processors : m->family->picture_processors;
     if (!known) BUG("family %s names no picture_processors", m->family->name);
-    // Other processors have steps and defaults of their own.
+    // Other processors have their own steps and defaults.
     while (cJSON_IsString(type) && *known &&
            strncmp(type->valuestring, *known, strlen(*known)) != 0)
         known++;

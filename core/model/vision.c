@@ -4,12 +4,12 @@
 //          -> blocks: h += scale1 out(attention(norm1 h)), h += scale2 ffn(norm2 h)
 //          -> features: of the stream after `depth` blocks -> projector
 //
-// The feature layer counts hidden states as the reference does: 0 enters the first block, -1 leaves
-// the last one, -2 the one before. Blocks after the feature layer are computed only for listeners
-// at their output.
+// The feature layer counts hidden states as the reference does: 0 is the first block's input, -1
+// the last block's output, -2 the output of the one before. Blocks after the feature layer run only
+// for listeners at their output.
 //
 // S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
-// tile or window. Steps that a kind lacks change nothing: their weights are not bound.
+// tile or window. Steps whose weights a kind does not bind change nothing.
 #include "core/model/vision.h"
 
 #include <math.h>
@@ -31,8 +31,8 @@ static struct tensor *rotate(struct graph *g, const struct vision_block *block, 
 {
     if (!x || !block->cos) return x;
     if (block->config->kind->adjacent_pairs) {
-        // Elements 2j first, then 2j + 1, as op_rope pairs them: the same order of queries and keys
-        // changes no score.
+        // Puts elements 2j first, then 2j + 1, as op_rope pairs them; reordering queries and keys
+        // alike changes no score.
         const int64_t n = x->shape[0], count = x->shape[1], d = x->shape[2];
         x = graph_view(g, x, 2, (int64_t[]){ n * count, d });
         const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
@@ -42,9 +42,9 @@ static struct tensor *rotate(struct graph *g, const struct vision_block *block, 
     return op_rope(g, x, block->cos, block->sin);
 }
 
-// One block of h [S', Dv]. The device's fused kernels compute a whole sublayer; else linear_rows_*
-// keep rows packed between products where the device can, and are ops elsewhere. All but h is
-// scratch.
+// One block of h [S', Dv]. The device's fused kernels compute a whole sublayer. Without them,
+// linear_rows_* keep rows packed between products if the device can, or fall back to ops.
+// Everything but h is scratch.
 static struct tensor *block_forward(struct graph *g, void *self, struct tensor *h)
 {
     static const struct norm none;
@@ -61,7 +61,7 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         struct linear_rows x = linear_rows_norm(g, h, &w->norm1, c->eps, norm1_for); // [S', Dv]
 
         // Queries, keys and values, from one matrix or three. Attention of packed rows rounds keys
-        // and values to bf16: so do their products, unless norms or rotation follow.
+        // and values to bf16, so their products do too, unless norms or rotation follow.
         const bool changed = block->cos || w->k_norm.gain.data;
         const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
                                      packs ? DTYPE_BF16 : DTYPE_F32 };
@@ -97,8 +97,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         h = linear_rows_add(g, h, 0, &x, &w->out, &w->scale1); // += scale1 out(x)
     }
 
-    // The FFN, in blocks of rows: thousands of patches take little memory. A tape keeps everything
-    // anyway.
+    // The FFN runs in blocks of rows, so that thousands of patches take little memory. A tape keeps
+    // everything anyway.
     enum { ROWS = 4096 };
     const struct linear *const norm2_for[] = { &w->gate, &w->up, &w->fc1, NULL };
     const bool gated = w->gate.weight.data;
@@ -120,8 +120,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
     return h;
 }
 
-// Runs the listeners of a site for each picture on its rows of x: those of the stream, or with
-// `features` those that the projector reads.
+// Runs the listeners of a site for each picture on its rows of x: rows of the stream, or with
+// `features` the rows that the projector reads.
 static void each_picture(struct graph *g, const struct vision_batch *b, const struct site *site,
                          int layer, bool features, struct tensor *x)
 {
@@ -161,14 +161,14 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     h = vision_add_positions(g, &b, h);             // learned ones
     h = norm_forward(g, h, &v->pre, c->eps);        // CLIP
 
-    // The rows that each row attends to, and rotary angles.
+    // Which rows each row attends to, and the rotary angles.
     const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);
     struct vision_block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
-    // The blocks up to the feature layer, and later ones only for listeners. The last block before
-    // the feature layer also gives its attention, if wanted; not with a tape, which recomputes
-    // blocks when the batch is gone.
+    // The blocks up to the feature layer, and later ones only for listeners. On request the last
+    // block before the feature layer also measures its attention, but not with a tape, which
+    // recomputes blocks after the batch is gone.
     const int depth = vision_depth(c);
     const bool focus = count && pictures[0].received && !g->tape;
     int blocks = c->layers;

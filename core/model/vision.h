@@ -5,9 +5,9 @@
 //   x = projector_forward(g, &m->projector, features);  // [S', D]
 //
 // A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
-// its weights by the file's names, its masks, and the input of the projector. All kinds
-// share one pass (vision.c), whose steps are taken where the kind bound their weights: class token,
-// learned positions, norms, layer scale, a gated FFN, queries, keys and values in one matrix.
+// its weights by the file's names, its masks, and the input of the projector. All kinds share one
+// pass (vision.c), which runs only the steps whose weights the kind has bound: class token, learned
+// positions, norms, layer scale, a gated FFN, queries, keys and values in one matrix.
 #ifndef CORE_MODEL_VISION_H
 #define CORE_MODEL_VISION_H
 
@@ -28,17 +28,17 @@ struct vision_config {
     int64_t patch;              // pixels
     int64_t image_size;         // side of its square pictures; 0: any size (native resolution)
     double eps;                 // of its norms
-    double qk_eps;              // of those of queries and keys
+    double qk_eps;              // of the query and key norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    bool norm_bias, qkv_bias, qk_norm;      // likewise, for kinds that say so
-    int64_t merge; // patches a side that become one feature or visual token; the family's
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, set by some kinds
+    int64_t merge; // merge x merge patches become one feature or visual token; set by the family
     // Of native resolution:
     int64_t out;                    // width of the output, if the config has it
-    int64_t times;                  // pictures that a patch of video spans; all show the same
+    int64_t times;                  // frames that a video patch spans; a picture repeats in all
     int64_t window;                 // side of a window in visual tokens
     uint64_t whole[16];             // bit l: block l attends to whole pictures
-    int64_t table_rows, table_cols; // of learned positions that are resampled to each picture
+    int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                // strategy "default"
 };
@@ -72,9 +72,9 @@ struct vision_picture {
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // of the picture, for listeners
-    // [S'] in host memory that vision_forward fills, NULL: none. The attention to each row in the
-    // last block that counts: by the class token, or where there is none, the mean over the rows of
-    // its tile; the mean over heads.
+    // [S'] in host memory, or NULL: vision_forward fills it with the attention to each row in the
+    // block before the feature layer, averaged over heads: from the class token, or, without one,
+    // averaged over the rows of its tile.
     float *received;
 };
 
@@ -89,8 +89,8 @@ struct vision_batch {
 
 // A kind of encoder. `b->vision` has its config and weights.
 struct vision_kind {
-    const char *const *model_types; // of a vision_config that names it, NULL-terminated
-    const char *const *keys;        // keys of core/model/config_keys.c that it computes; NULL: none
+    const char *const *model_types; // in a vision_config that select it, NULL-terminated
+    const char *const *keys;        // keys of core/model/config_keys.c that it supports; NULL: none
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
@@ -98,7 +98,7 @@ struct vision_kind {
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
     const char *const *picture_keys;       // that this function reads, NULL-terminated
-    const char *const *picture_processors; // beginnings of their names
+    const char *const *picture_processors; // prefixes of the names of its processors
     const char
         *patch_weight; // name of the patch embedding, by which the encoder is found in a file
     // Binds the file's weights; v->layer is allocated.
@@ -115,7 +115,8 @@ struct vision_kind {
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
-    // Features are taken after v->post; else it is only measured, if the file has it (SigLIP).
+    // Features come after v->post. If false, v->post only serves measurements, if the file has it
+    // (SigLIP).
     bool post_norm;
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
     // rows as they are.
@@ -134,7 +135,7 @@ extern const struct vision_kind vision_intern_transformers, vision_intern_author
 // 0.5, white border; squares of the encoder, if it has a fixed size.
 struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit);
 
-// The kind that the object names by its model_type; json NULL or without a model_type: CLIP.
+// Selects the kind by the object's model_type; json NULL or without a model_type: CLIP.
 const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
 // Reads a vision_config object of that kind with its class defaults. The family sets feature_layer
 // and drop_class.
@@ -180,15 +181,15 @@ void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vi
 // One tile of a fixed-size encoder: whole patches only; the rest at the right and bottom edges is
 // ignored.
 struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels);
-// Features [S, Dv'] of several pictures, one after the other.
+// Features [S, Dv'] of several pictures, concatenated.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count);
-// The projector's rows x of these pictures in sequence order.
+// Reorders the projector's rows x of these pictures to sequence order.
 struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
                                   const struct vision_picture *pictures, size_t count,
                                   struct tensor *x);
-// The attention that each visual token's patches receive together, from p->received: as many
-// numbers as the projector gives rows, in sequence order. A class token among them has infinity
+// Sums p->received over each visual token's patches: one value per row of the projector, in
+// sequence order. A class token that becomes a visual token gets the largest value
 // (vision_focus.c).
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token);
 // Number of features of a picture for the projector.
@@ -206,19 +207,18 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 //
 //   x -> norm of each feature -> `merge` features joined to one row -> linear -> GELU -> linear
 //
-// A kind names the parts as its files do. Where `merge` is more than 1, the features of a token
-// stand one after the other.
+// A kind names the parts as its files do. With `merge` above 1, the features of a token are
+// adjacent rows.
 struct projector;
 
 struct projector_kind {
     const char *norm; // its name in the file; NULL: none
     bool norm_bias;   // LayerNorm; else RMSNorm
     double eps;       // of the norm
-    // The norm is the encoder's last one: its name in a file that holds the encoder alone; else
-    // NULL.
+    // Set if the norm is the encoder's last one: its name in encoder-only files; else NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
-    bool wide; // the inner width is that of the input; else that of the visual tokens
+    bool wide; // inner width as wide as the input; else as the visual tokens
     // For kinds with other parts; NULL: those above.
     void (*bind)(struct projector *p, struct binder *b, int64_t in, int64_t out);
     struct tensor *(*forward)(struct graph *g, const struct projector *p, struct tensor *x);
@@ -228,7 +228,7 @@ extern const struct projector_kind projector_linear; // LLaVA's: one linear laye
 
 struct projector {
     const struct projector_kind *kind;
-    int64_t merge; // features a token
+    int64_t merge; // features per token
     enum gelu_form act;
     bool bias;                        // of the linear layers
     struct norm norm;                 // [Dv]
@@ -245,13 +245,14 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 
 // Rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
-// Patches in the order of the pixels [patches, numbers]: tiles are cut, others are patches already.
+// Patches in pixel order [patches, numbers]. Cuts tiles; native-resolution pixels are patches
+// already.
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);
-// The patches x in the kind's order.
+// Reorders the patches x to the kind's order.
 struct tensor *vision_in_order(struct graph *g, const struct vision_batch *b, struct tensor *x);
-// x with the class token in front of each tile [S', Dv].
+// Puts the class token in front of each tile of x [S', Dv].
 struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, struct tensor *x);
-// h + the learned positions: a row for each of a tile, or a grid that is resampled.
+// Adds the learned positions to h: one per row of a tile, or a grid that is resampled.
 struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b,
                                     struct tensor *h);
 // The learned positions, a grid of table_rows x table_cols, resampled to each picture's grid of
@@ -265,7 +266,7 @@ struct vision_seen {
 
 struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b);   // whole tiles
 struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b); // the kind's
-// Of queries and keys [S', d/2]; left alone without rotary positions.
+// Sets the angles of queries and keys [S', d/2]; leaves them unset without rotary positions.
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);
 
@@ -277,7 +278,7 @@ struct vision_block {
     const struct vision_layer *w;
     struct vision_seen seen;
     struct tensor *cos, *sin;         // [S', d/2], or NULL
-    const struct vision_batch *focus; // measure the attention to these pictures; NULL: to none
+    const struct vision_batch *focus; // pictures to measure attention to; NULL: none
 };
 
 // h += out(attention(norm1 h)), h += ffn(norm2 h) in place by fused kernels. false: not possible.
@@ -293,11 +294,11 @@ void vision_grid_position(const struct vision_config *c, const struct vision_pic
 // column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
 
-// The rows of every tile from row `from` on, [T * (rows of a tile - from), Dv].
+// Drops the first `from` rows of every tile: [T * (rows of a tile - from), Dv].
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,
                                 int64_t from);
-// For kinds whose patches go row by row: the same without class tokens, cell by cell of merge x
-// merge [S*merge*merge, Dv].
+// For kinds whose patches go row by row: drops class tokens and orders the patches by cells of
+// merge x merge [S*merge*merge, Dv].
 struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
 // The same, each cell as one row [S, merge*merge*Dv]; their number S of a picture, and width.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);

@@ -3,11 +3,11 @@
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token; where the family merges, cells of them
 //
-// The features never pass the encoder's last norm: SigLIP's is bound for measurements, CLIP's
-// serves the pooled class token alone.
+// The features skip the encoder's last norm. SigLIP's is bound for measurements; CLIP's serves only
+// the pooled class token.
 #include "core/model/vision.h"
 
-// Class defaults of transformers; hub files leave out keys that equal them.
+// Class defaults of transformers; hub files omit keys that equal them.
 struct defaults {
     const char *act;
     int64_t patch;

@@ -1,5 +1,4 @@
-// core/model/vision_config.c -- an encoder's config and weights: which kind it is; the projector's
-// weights.
+// core/model/vision_config.c -- an encoder's kind, config and weights; the projector's weights.
 #include "core/model/vision.h"
 
 #include <stdio.h>
@@ -176,7 +175,7 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
     if (cJSON_IsArray(list) && cJSON_GetArraySize(list) != 1)
         return err_set(err, "\"%s\": features from several layers are not supported, or from none",
                        key);
-    // [-2] is -2.
+    // A list of one layer, [-2], means -2.
     cJSON *one = cJSON_IsArray(list) ? cJSON_CreateObject() : NULL;
     if (one) cJSON_AddItemToObject(one, key, cJSON_Duplicate(list->child, true));
     const int status = json_int(one ? one : json, key, -1001, 1000, otherwise, &layer, err);

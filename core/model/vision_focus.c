@@ -1,13 +1,13 @@
-// core/model/vision_focus.c -- the encoder's attention to each patch, a score of visual tokens that
-// needs no language model.
+// core/model/vision_focus.c -- the encoder's attention to each patch, which scores visual tokens
+// without a language model.
 //
 //   a_j = mean over heads of softmax(q_cls k^T / sqrt(d))_j
 //   a_j = mean over heads and over the rows i of its tile of softmax(q_i k^T / sqrt(d))_j,
 //         in encoders without a class token
 //
 // in the block whose output the projector reads: FasterVLM (Zhang et al. 2024, arXiv 2412.01818,
-// Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2; the second form is its own
-// for SigLIP). Where several patches become one token, the token has their sum.
+// Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2, which uses the second form
+// for SigLIP). A token made of several patches gets their sum.
 #include <float.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 
 // --- in the block --------------------------------------------------------------------------------
 
-// The sums over heads and rows of probs [H,n,P], times `scale`, added to sum[P].
+// Sums probs [H,n,P] over heads and rows and adds `scale` times the sums to sum[P].
 static void add_probs(struct graph *g, const struct tensor *probs, double scale, double *sum)
 {
     const int64_t rows = probs->shape[0] * probs->shape[1], keys = probs->shape[2];
@@ -49,7 +49,7 @@ static void from_class(struct graph *g, const struct vision_batch *b, struct ten
 static void from_all(struct graph *g, const struct vision_batch *b, struct tensor *q,
                      struct tensor *k, struct tensor *first, struct tensor *end, double *sum)
 {
-    enum { FLOATS = 1 << 22 }; // of probabilities at a time
+    enum { FLOATS = 1 << 22 }; // probabilities per batch
     const int64_t n = q->shape[0], heads = q->shape[1], fit = FLOATS / (heads * n);
     const int64_t most = fit > 0 ? fit : 1;
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
@@ -85,7 +85,7 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 
 // --- visual tokens -------------------------------------------------------------------------------
 
-// Patches of each cell of merge x merge in a grid that goes row by row.
+// Sums the patches of each merge x merge cell in a grid that goes row by row.
 static void cells_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                             float *token)
 {
@@ -101,7 +101,7 @@ static void cells_to_tokens(const struct vision_config *c, const struct vision_p
     }
 }
 
-// Patches that are already in cells, in the kind's order.
+// Sums patches that are already grouped in cells, in the kind's order.
 static void blocks_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                              float *token)
 {
@@ -120,8 +120,8 @@ static void blocks_to_tokens(const struct vision_config *c, const struct vision_
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)
 {
     const int64_t rows = vision_tile_rows(c, p);
-    // Rows as they are, without the first one if it is dropped. A class token that becomes a visual
-    // token comes before all others; its number is finite, as packing and pooling multiply it by 0.
+    // Copies the rows, except a dropped first one. A class token that becomes a visual token ranks
+    // above all others; its value is finite, because packing and pooling multiply it by 0.
     for (int64_t t = 0; t < p->tiles && c->merge <= 1; t++)
         for (int64_t row = c->drop_class; row < rows; row++)
             *token++ = c->class_token && row == 0 ? FLT_MAX : p->received[t * rows + row];

@@ -1,8 +1,9 @@
-// core/model/vision_forms.c -- a block's sublayers by a device's fused kernels.
+// core/model/vision_forms.c -- computes a block's sublayers with a device's fused kernels.
 #include "core/model/fused.h"
 #include "core/model/vision.h"
 
-// Can a device's fused forms compute a sublayer with this norm (RMSNorm), without a layer scale?
+// Can the device's fused kernels compute a sublayer with this norm and scale? Only RMSNorm, no
+// layer scale.
 static bool fusible(const struct graph *g, const struct norm *norm, const struct tensor *scale)
 {
     return g->backend->fused && !g->tape && norm->gain.data && !norm->bias.data && !scale->data;

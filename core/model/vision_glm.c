@@ -5,8 +5,8 @@
 //   -> blocks: RMSNorm, 2-D rotary positions, attention over the picture, gated FFN
 //   -> RMSNorm -> merge x merge patches joined by a convolution: features [tokens, out]
 //
-// The config's names mislead: the blocks' FFNs are as wide as out_hidden_size, and
-// intermediate_size is the inner width of the merger.
+// The config's names mislead: out_hidden_size is the width of the blocks' FFNs, intermediate_size
+// the inner width of the merger.
 #include "core/model/vision.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static void glm_bind(struct vision *v, struct binder *b)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// The patches of a token [tokens, merge*merge, Dv] in the order of a convolution's weight, channel
+// Transposes the patches of each token [tokens, merge*merge, Dv] to a convolution's order, channel
 // by channel [tokens, Dv*merge*merge].
 static struct tensor *channels_first(struct graph *g, struct tensor *h, int64_t cell)
 {

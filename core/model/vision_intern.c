@@ -5,8 +5,8 @@
 //   tiles [T,3,H,W] -> patches -> linear -> class token in front -> + positions -> blocks
 //   features: without the class token, 2 x 2 patches of a tile joined to one row [S, 4*Dv]
 //
-// Two layouts of files: that of transformers (internvl_vision), and that of the authors' code
-// (intern_vit_6b, which all sizes are called).
+// Files have one of two layouts: that of transformers (internvl_vision) or that of the authors'
+// code (called intern_vit_6b at every size).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static const struct layout authors = {
 
 // --- config --------------------------------------------------------------------------------------
 
-// A side in pixels: a number, or two that are equal.
+// Reads a side in pixels: one number, or two equal ones.
 static int read_side(const cJSON *json, const char *key, int64_t most, int64_t otherwise,
                      int64_t *side, struct err *err)
 {

@@ -1,13 +1,13 @@
-// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1),
-// which the `llava` family takes too: pictures of any size, learned positions resampled to their
-// grid, 2-D rotary positions.
+// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1), also
+// accepted by the `llava` family: pictures of any size, learned positions resampled to their grid,
+// 2-D rotary positions.
 //
 //   patches [S', 3*p*p], row by row -> linear -> + positions
 //   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
 //   -> LayerNorm -> block by block of merge x merge, which the projector joins
 //
-// The step easy to get wrong: pairs (2j, 2j + 1) of a head rotate by the column if j is even, by
-// the row if it is odd, at frequency j / 2 of d/4.
+// Easy to get wrong: pair (2j, 2j + 1) of a head rotates by the column for even j, by the row for
+// odd j, at frequency j / 2 of d/4.
 #include <math.h>
 #include <stdio.h>
 
@@ -61,7 +61,7 @@ static int read_side(struct picture_config *p, const cJSON *json, struct err *er
     return 0;
 }
 
-// The encoder's config has this value, too.
+// Checks that the merge size equals that of the encoder's config.
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
     const cJSON *side;

@@ -5,10 +5,10 @@
 //   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some
 //      blocks), gated FFN
 //
-// The step easy to get wrong: merge x merge patches that become one visual token stay together. The
-// picture is a grid of such cells; windows of cells go row by row, partial ones at the right and at
-// the bottom, and so do the cells in each. The projector works in that order; its rows are put back
-// by vision_in_sequence.
+// Easy to get wrong: the merge x merge patches of a visual token (a cell) stay together. Windows go
+// row by row over the picture's grid of cells, with partial ones at the right and bottom, and cells
+// go row by row in each window. The projector works in that order; vision_in_sequence restores the
+// sequence order of its rows.
 #include "core/model/vision.h"
 
 #include <stdlib.h>
@@ -71,8 +71,8 @@ static void qwen_bind(struct vision *v, struct binder *b)
 
 // --- windows -------------------------------------------------------------------------------------
 
-// The cells of a picture window by window: cell[i], counted row by row of the grid, and with `ends`
-// the i at which its window begins and ends.
+// Lists the cells of a picture window by window: cell[i] counts row by row in the grid. With
+// `ends`, also records the i at which its window begins and ends.
 static void window_cells(const struct vision_config *c, const struct vision_picture *p,
                          int32_t *cell, int32_t *begins, int32_t *ends)
 {

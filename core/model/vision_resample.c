@@ -1,10 +1,10 @@
-// core/model/vision_resample.c -- learned positions for a grid of another size.
+// core/model/vision_resample.c -- resamples learned positions to a grid of another size.
 //
 // Patch i of n along an axis lies at x = (i + 0.5) side / n - 0.5 of the learned grid and takes its
-// four neighbours, weighted by the cubic of Keys (1981) with a = -0.75; outside the border is
-// repeated. That is PyTorch's grid_sample and interpolate (bicubic, align_corners false). Both axes
-// together: the sum of 16 rows of the table, taken one neighbour at a time, so that gradients flow
-// back and no table of every pair of sizes is needed.
+// four neighbours, weighted by the cubic of Keys (1981) with a = -0.75; beyond the border, the
+// border repeats. PyTorch's grid_sample and interpolate (bicubic, align_corners false) do the same.
+// Over both axes this sums 16 rows of the table. Adding one neighbour at a time lets gradients flow
+// back and needs no table per pair of sizes.
 #include <math.h>
 #include <stdlib.h>
 

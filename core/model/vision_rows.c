@@ -1,14 +1,14 @@
-// core/model/vision_rows.c -- the rows of the encoder's stream: order of patches, class tokens,
-// positions, the rows that each row attends to.
+// core/model/vision_rows.c -- the rows of the encoder's stream: patch order, class tokens,
+// positions, and which rows each row attends to.
 //
 //   square tiles   of each tile the class token, then its patches row by row; a row attends to its
 //                  tile
 //   any size       patches row by row, or cell by cell of merge x merge, and cells window by window
 //                  if the kind has windows; a row attends to its picture or window
 //
-// The features or the projector join a cell to one row (pixel shuffle in the references). The order
-// is easy to get wrong: cells row by row; in a cell of 2 x 2 (2r, 2c), (2r, 2c+1), (2r+1, 2c),
-// (2r+1, 2c+1).
+// The kind's features or the projector join each cell into one row (pixel shuffle in the
+// references). Easy to get wrong: cells go row by row; a cell of 2 x 2 is ordered (2r, 2c), (2r,
+// 2c+1), (2r+1, 2c), (2r+1, 2c+1).
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,8 +58,8 @@ static int64_t tile_count(const struct vision_batch *b)
 
 // --- rows of tiles -------------------------------------------------------------------------------
 
-// Lists n rows of each tile from row `from` on (n -1: all) by their index in the stream, or with
-// `in_tile` by their index in the tile. Returns their number.
+// Lists n rows of each tile from row `from` on (n -1: all), by index in the stream, or with
+// `in_tile` by index in the tile. Returns their number.
 static int64_t list_rows(const struct vision_batch *b, int64_t from, int64_t n, bool in_tile,
                          int32_t *index)
 {
@@ -134,7 +134,7 @@ struct tensor *vision_patches(struct graph *g, const struct vision_batch *b)
     return all;
 }
 
-// The patch of each row of the stream, numbered in the order of the pixels; NULL: the same order.
+// Maps each row of the stream to its patch in pixel order; NULL: the orders are equal.
 static int32_t *patch_order(const struct vision_batch *b)
 {
     const struct vision_config *c = &b->vision->config;

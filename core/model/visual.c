@@ -24,13 +24,13 @@ static struct tensor *picture_site(struct graph *g, const struct site *where, in
     return args.x;
 }
 
-// Rows that the projector returns for a picture.
+// Number of rows that the projector returns for a picture.
 static int64_t projected_rows(const struct model *m, const struct vision_picture *p)
 {
     return vision_features(&m->vision.config, p) / m->projector.merge;
 }
 
-// The rows of the projector for one picture to its visual tokens [S, D].
+// Turns the projector's rows of one picture into its visual tokens [S, D].
 static struct tensor *pack(struct graph *g, const struct model *m, const struct picture *picture,
                            struct tensor *x)
 {
@@ -38,8 +38,8 @@ static struct tensor *pack(struct graph *g, const struct model *m, const struct 
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// The encoder's attention to each visual token of a picture, [S]. It takes the same steps as the
-// projector's rows, as the first column of such rows.
+// The encoder's attention to each visual token of a picture, [S]. It passes through the same
+// packing as the projector's rows, as the first column of such rows.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {

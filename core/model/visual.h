@@ -1,29 +1,28 @@
-// core/model/visual.h -- pictures to visual tokens, and these with text embeddings to h[0], the
-// input of the decoder.
+// core/model/visual.h -- encodes pictures into visual tokens and combines these with text
+// embeddings into h[0], the decoder's input.
 #ifndef CORE_MODEL_VISUAL_H
 #define CORE_MODEL_VISUAL_H
 
 #include "core/model/model.h"
 
-// Pixels to visual tokens [S,D] in sequence order, of one picture or of several in one pass:
-// tokens[i] of pictures[i], whose index is number[i]. SITE_PIXELS .. SITE_PROJECTED run inside.
-// NULL or -1: g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's attention to
-// pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
+// Encodes one or several pictures in one pass into visual tokens [S,D] in sequence order: tokens[i]
+// for pictures[i], whose index is number[i]. SITE_PIXELS .. SITE_PROJECTED run inside. NULL or -1:
+// g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's attention to pictures[i],
+// [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
 struct tensor *visual_encode(struct graph *g, const struct model *m, const struct picture *picture,
                              int number, float **focus);
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
                       const int *number, size_t count, struct tensor **tokens, float **focus);
 
-// A copy of tokens [S,D] in memory of its own on the device, for later passes; NULL: g->err.
+// Copies tokens [S,D] to their own device memory, for later passes; NULL: g->err.
 struct tensor *visual_keep(struct graph *g, const struct tensor *tokens);
 void visual_free(const struct backend *b, struct tensor *kept); // NULL is fine
 
 // Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], a visual row
 // is row cell[i] of visual[picture[i]] ([S,D], one tensor per picture; NULL if no row needs it).
 // focus[p] [S] is the encoder's attention to each token of picture p (visual_encode), for listeners
-// at SITE_FOCUS; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows
-// here, before copying them, and SITE_EMBED on the result. Returns h[0] [s->n
-// - from, D].
+// at SITE_FOCUS; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows here
+// before copying them, then SITE_EMBED on the result. Returns h[0] [s->n - from, D].
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count);

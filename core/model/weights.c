@@ -30,7 +30,7 @@ void weights_release(struct weights *w)
     *w = (struct weights){ 0 };
 }
 
-// Length of the first level of `name` when it does not count, its dot included; else 0.
+// Length of the first level of `name`, with its dot, if names are compared without it; else 0.
 static size_t idle_level(const char *name)
 {
     static const char *const idle[] = { "model.", "language_model.", "vision_model." };

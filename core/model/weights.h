@@ -5,7 +5,7 @@
 //   model_weights_changed(m);                    // a tied head follows
 //
 // The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
-// tied head is not among them: it is the embedding.
+// tied head has no entry of its own: it is the embedding.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 
@@ -16,12 +16,12 @@
 #include "core/model/parts.h"
 
 struct weight {
-    char *name;            // as the file spells it
-    char *common;          // as Llama's files spell it, by which rules name weights of any family
+    char *name;   // as the file spells it
+    char *common; // as Llama's files spell it; rules name the weights of any family this way
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int gpu;      // that holds it (backend_enter)
+    int gpu;      // that holds the weight (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
     int rank;     // shape as in the file: the convolution over patches has rank 4, of video 5
     int64_t shape[WEIGHT_MAX_RANK];
@@ -36,8 +36,8 @@ struct weights {
 struct weight *weights_add(struct weights *w, const char *name);
 void weights_release(struct weights *w);
 
-// Finds a weight by the file's name, or another spelling of it: ignores the levels "model",
-// "language_model" and "vision_model", which differ between library versions. NULL: none.
+// Finds a weight by the file's name, ignoring the levels "model", "language_model" and
+// "vision_model", which differ between library versions. NULL: none.
 const struct weight *weights_find(const struct weights *w, const char *name);
 // The first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);

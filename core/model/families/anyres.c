@@ -5,11 +5,11 @@
 //   map -> without the rows or columns that show only black -> smaller, where it is too large
 //   tokens: those of the square, then the map row by row, a newline after each row
 //
-// A picture of several in one prompt, where the family tells them apart, is only the square
+// If a prompt has several pictures and the family treats these differently, each is only the square
 // (padded, not squeezed) and one newline.
 //
-// The step easy to get wrong is the border: each side loses as many features as fit into half the
-// black, so that features which show a little black stay.
+// Easy to get wrong: each side loses as many features as fit into half the black border, so that
+// features which show a little black stay.
 #include "core/model/families/anyres.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// config.json has the grids for the model, preprocessor_config.json for the pictures.
+// config.json gives the grids to the model, preprocessor_config.json to the picture processor; both
+// must agree.
 static int read_grids(struct model *m, const struct checkpoint *c, const char *grids,
                       struct err *err)
 {
@@ -49,7 +50,7 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
         return err_set(err, "%s: tiles of %lld pixels a side (\"size\") are not the encoder's %lld",
                        checkpoint_preprocessor_file(c), (long long)p->shortest,
                        (long long)m->vision.config.image_size);
-    p->fit = FIT_EXACT; // tiles are squares already: nothing is left to crop
+    p->fit = FIT_EXACT; // tiles are already square: nothing to crop
     p->resize = true;
     p->crop = p->square = false;
     p->exact_width = p->exact_height = 0;
@@ -97,15 +98,16 @@ int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err)
 
 // A picture's tiles, and which of their features become tokens.
 struct packing {
-    int64_t side, tiles;        // features of a tile's side; tiles, the square among them
+    int64_t side, tiles;        // features per side of a tile; tiles, including the square
     struct tile_canvas canvas;  // rows 0: only the square
-    int64_t top, left;          // of the map without its border, in features
-    int64_t rows, cols;         // of that
-    int64_t out_rows, out_cols; // of what it is resampled to
+    int64_t top, left;          // of the map inside its border, in features
+    int64_t rows, cols;         // of the map inside its border
+    int64_t out_rows, out_cols; // after resampling
     int64_t tokens;
 };
 
-// Features that half the border covers, where a side of `whole` of them shows only `seen`.
+// Features that half the border covers, on a side of `whole` features of which the picture fills
+// `seen`.
 static int64_t border(int64_t whole, double seen)
 {
     // Python's int(round(seen, 7)).
@@ -125,7 +127,7 @@ static void take_border_off(struct packing *p, struct picture_shape s)
     }
 }
 
-// "anyres_max_9": a map of more features than 9 tiles have, by more than a tenth a side, shrinks.
+// "anyres_max_9": shrinks a map that exceeds the features of 9 tiles by more than a tenth a side.
 static void shrink(struct packing *p, int64_t most)
 {
     p->out_rows = p->rows;
@@ -156,7 +158,8 @@ static struct packing packing_on(const struct model *m, const struct tile_grids 
     return p;
 }
 
-// The grids on which the picture costs at most s.most_tokens; else those on which it costs least.
+// The grids on which the picture costs at most s.most_tokens; if none, those on which it costs
+// least.
 static struct tile_grids affordable(const struct model *m, struct picture_shape s)
 {
     struct tile_grids some = { .tile = m->grids.tile }, one = { .tile = m->grids.tile, .count = 1 };
@@ -196,13 +199,13 @@ void anyres_newlines(const struct model *m, struct picture *p)
     p->newline_step = k.out_cols + 1;
 }
 
-// The part of the picture that the map shows. Patches cover all of a tile but pixels at its right
-// and lower edge that make no patch.
+// The part of the picture that the map shows. Patches leave out pixels at a tile's right and lower
+// edges that fill no patch.
 static void map_area(const struct packing *p, struct picture_shape s, int64_t tile,
                      struct picture_tile *t)
 {
     const struct tile_canvas *c = &p->canvas;
-    const double feature = (double)tile / (double)p->side; // pixels of the canvas
+    const double feature = (double)tile / (double)p->side; // in canvas pixels
     const double across = (double)s.width / (double)c->width;
     const double down = (double)s.height / (double)c->height;
     t->left = ((double)p->left * feature - (double)c->left) * across;
@@ -281,7 +284,8 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 
 // --- features to tokens --------------------------------------------------------------------------
 
-// The index of feature (row, col) of the map without border among those of all tiles.
+// Index of the map's feature (row, col), counted inside its border, among the features of all
+// tiles.
 static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
 {
     const int64_t r = row + p->top, c = col + p->left, side = p->side;
@@ -289,8 +293,8 @@ static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
     return (int32_t)((tile * side + r % side) * side + c % side);
 }
 
-// The two of `in` features in a line between which feature `i` of `out` lies, and the weight of the
-// second. In f32, as torch's interpolate (bilinear, align_corners false).
+// The two of `in` features in a line that surround feature `i` of `out`, and the second one's
+// weight. In f32, as torch's interpolate (bilinear, align_corners false).
 static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
 {
     const float scale = (float)in / (float)out, x = scale * ((float)i + 0.5f) - 0.5f;
@@ -338,7 +342,7 @@ struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct 
 {
     const struct packing packing = packing_of(m, picture->shape), *const p = &packing;
     const int64_t square = p->side * p->side, map = p->out_rows * p->out_cols;
-    const int64_t lines = p->tokens - square - map; // a newline each
+    const int64_t lines = p->tokens - square - map; // one newline each
     struct tensor *h = graph_new2(g, DTYPE_F32, p->tokens, m->decoder.config.hidden);
     h = put_lines(g, h, graph_rows(g, x, 0, square), square, 0, square, 0);
     if (map) {

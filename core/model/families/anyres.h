@@ -7,8 +7,8 @@
 
 struct picture_shape;
 
-// Reads how pictures are cut, after seeing_config. `grids`: "image_grid_pinpoints" where
-// config.json has none, as JSON.
+// Reads how pictures are cut; call after seeing_config. `grids`: default "image_grid_pinpoints" as
+// JSON, if config.json has none.
 int anyres_configure(struct model *m, const struct checkpoint *c, const char *grids,
                      struct err *err);
 int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err);

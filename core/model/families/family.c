@@ -1,4 +1,4 @@
-// core/model/families/family.c -- the list of families, and which one a config.json belongs to.
+// core/model/families/family.c -- the list of families; finds the family of a config.json.
 #include "core/model/families/family.h"
 
 #include <math.h>

@@ -9,14 +9,14 @@
 
 struct picture_shape;
 
-// Layers of a known checkpoint at which the role of attention to pictures changes (CAPA, section
-// 5): where visual tokens are first read, where they stop mattering. The papers give them for three
+// Layers of a known checkpoint at which attention to pictures changes its role (CAPA, section 5):
+// where it first reads visual tokens, where they stop mattering. The papers name them for three
 // models only.
 struct phase_layers {
     int layers;          // the checkpoint's L
-    int64_t hidden, ffn; // its D, and the width of its FFN, by which Llamas differ
+    int64_t hidden, ffn; // its D and FFN width, which tell Llamas apart
     int early, transition, late;
-    const char *ffn_layers; // whose FFN is approximated (CAPA's sets), NULL: unknown
+    const char *ffn_layers; // whose FFN CAPA approximates; NULL: unknown
 };
 
 // A rectangle of a picture's visual tokens and the area it covers: token (r, c) is number first + r
@@ -30,10 +30,9 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
-    // Architectures with similar names that compute something else: refused by name. NULL: none
-    // known.
+    // Architectures with similar names but other computations, refused by name. NULL: none known.
     const char *const *relatives;
-    // For language models, which others may use as their decoder (text_config); else NULL.
+    // For language models, which other families may use as their decoder (text_config); else NULL.
     const struct decoder_kind *decoder;
     // Reads the folder's JSON configs into m->vision.config, m->decoder.config, m->picture ...
     int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
@@ -46,29 +45,30 @@ struct family {
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
     const char *module_prefix[MODEL_PARTS];
-    // Written around the visual tokens of a picture, whatever the chat template; NULL: nothing.
+    // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
     const char *picture_before, *picture_after;
-    bool templates_write_marks; // chat templates of its folders have these texts themselves
-    // A picture is encoded in another way if its prompt shows several (picture_shape.several).
+    bool templates_write_marks; // its folders' chat templates already contain these texts
+    // Pictures are encoded differently if the prompt shows several (picture_shape.several).
     bool several_differ;
-    // Number of visual tokens of a picture of that shape, defined only here. NULL: text only.
+    // The only source of the number of visual tokens of a picture of that shape. NULL: text only.
     int64_t (*picture_tokens)(const struct model *m, struct picture_shape shape);
-    // Sets the indices of its newlines among them (p->newline, p->newline_step). NULL: none.
+    // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
+    // none.
     void (*picture_newlines)(const struct model *m, struct picture *p);
-    // Keys of preprocessor_config.json that it reads, NULL-terminated; its encoder's, if that has a
-    // list (vision.h). NULL: text only.
+    // Keys of preprocessor_config.json that it reads, NULL-terminated; the encoder's list
+    // (vision.h), if any, replaces it. NULL: text only.
     const char *const *picture_keys;
-    const char *const *picture_processors; // beginnings of "image_processor_type", likewise
+    const char *const *picture_processors; // prefixes of "image_processor_type", likewise
     // A usual picture, for forecasts: pixels of its sides. NULL: text only.
     void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
-    // Positions of its visual tokens; writes at most `most` tiles and returns their number. NULL:
-    // unknown, tokens are shown as one row.
+    // Locates its visual tokens: writes at most `most` tiles and returns their number. NULL:
+    // unknown; tokens are shown as one row.
     int (*picture_tiles)(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most);
     // A picture as the encoder reads it; its number is set later. Fails through g (pixels NULL).
     struct vision_picture (*picture_read)(struct graph *g, const struct model *m,
                                           const struct picture *picture);
-    // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: they are the same.
+    // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: unchanged.
     struct tensor *(*picture_pack)(struct graph *g, const struct model *m,
                                    const struct picture *picture, struct tensor *x);
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
@@ -76,16 +76,15 @@ struct family {
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
-// Prefixes of a model that sees: before the names of the decoder, the head, the encoder and the
-// projector.
+// Tensor name prefixes of the decoder, head, encoder and projector of a vision-language model.
 struct family_prefixes {
     const char *text, *head, *vision, *projector;
 };
-// Binds these parts; their configs and the projector's kind are set. 0 or -1.
+// Binds these parts; set their configs and the projector's kind first. 0 or -1.
 int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
                 struct err *err);
 
-// module_prefix of most classes of transformers that see.
+// module_prefix of most vision-language classes of transformers.
 #define FAMILY_MODULE_PREFIX                                                                  \
     {                                                                                         \
         [PART_VISION] = "model.", [PART_PROJECTOR] = "model.",                                \
@@ -106,10 +105,10 @@ char *family_module_name(const struct family *f, const struct weight *w);
 // All families, ended by NULL; they must last as long as the program.
 void families_hand_over(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
-// The decoder that a config selects by its model_type, else by its architecture, else the first
-// family that has one, as in transformers. NULL with a message that lists them.
+// The decoder that a config selects by its model_type, else by its architecture; else the first
+// family's, as in transformers. NULL with a message that lists them.
 const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
-// Reads "text_config" as the config of such a decoder (NULL: of the one that it names), and
+// Reads "text_config" as the config of that kind of decoder (NULL: of the kind that it names), and
 // "tie_word_embeddings" of either level, as transformers does.
 int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
                      struct err *err);

@@ -1,6 +1,6 @@
-// core/model/families/glm4.c -- GLM-4-0414 and its relatives without pictures: four norms a layer,
-// gate and up in one matrix, rotary positions on the first half of each head, whose pairs are
-// neighbours. glm4v.c has the same decoder with three positions a token.
+// core/model/families/glm4.c -- GLM-4-0414 and its relatives without pictures: four norms per
+// layer, gate and up in one matrix, rotary positions on the first half of each head, paired as
+// neighbours. glm4v.c has the same decoder with three positions per token.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

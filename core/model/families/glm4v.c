@@ -1,8 +1,8 @@
 // core/model/families/glm4v.c -- GLM-4.1V (arXiv 2507.01006): an encoder of native resolution, a
 // gated merger, a GLM-4 decoder.
 //
-// The decoder has four norms a layer, gate and up in one matrix, and multimodal rotary positions on
-// the first half of each head, whose pairs are neighbours.
+// The decoder has four norms per layer, gate and up in one matrix, and multimodal rotary positions
+// on the first half of each head, paired as neighbours.
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 static int glm_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
-    // A picture counts as the pictures of video that a patch spans.
+    // A picture counts as all the video frames that a patch spans.
     const struct picture_config defaults = { .min_pixels = 112 * 112,
                                              .max_pixels = 28 * 28 * 15000,
                                              .frames = m->vision.config.times,

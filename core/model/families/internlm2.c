@@ -1,7 +1,8 @@
 // core/model/families/internlm2.c -- InternLM2: text only; queries, keys and values in one weight,
 // tensors with Llama 1's names.
 //
-// The hub's folders have code of their own; its configuration_internlm2.py has the class defaults.
+// The hub's folders contain their own code; its configuration_internlm2.py gives the class
+// defaults.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

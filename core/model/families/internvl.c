@@ -2,8 +2,8 @@
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// are between <img> and </img>, tile after tile, each row by row of its grid. Positions are those
-// of plain text.
+// follow between <img> and </img>, tile by tile, each row by row. Positions are those of plain
+// text.
 #include "core/model/families/internvl.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// "downsample_ratio" 1/n: n patches a side become one token.
+// "downsample_ratio" 1/n: n x n patches become one token.
 static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
 {
     double ratio;
@@ -143,7 +143,7 @@ int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shap
     return vision_features(&m->vision.config, &p);
 }
 
-// 4 x 3 tiles, where as many are allowed.
+// 4 x 3 tiles, if the limit allows as many.
 void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = 4 * m->vision.config.image_size;

@@ -5,11 +5,12 @@
 
 #include "core/model/families/family.h"
 
-// Sets m->vision from its config of that kind, the feature layer counted as hidden states are, and
-// "downsample_ratio".
+// Reads the vision config of that kind, the feature layer (counted as hidden states) and
+// "downsample_ratio" into m->vision.
 int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
                          const cJSON *vision, const char *layer_key, struct err *err);
-// The decoder that the config's object `key` selects; `tied` if neither level says.
+// Reads the decoder that the config's object `key` selects; `tied` is the default if neither level
+// says.
 int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
                           struct err *err);
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.

@@ -3,9 +3,9 @@
 // Qwen3 or Llama decoder.
 //
 // No file of the folder describes the prompt: config.json's "template" names a conversation of
-// conversation.py, which is part of the authors' code; core/template/layouts.c has them under the
-// same names. That code does not use the chat template that some folders hold. The placeholder is
-// the token <IMG_CONTEXT>, whose id only the tokenizer knows.
+// conversation.py, which is part of the authors' code; core/template/layouts.c defines these under
+// the same names. That code ignores the chat template of folders that have one. The placeholder is
+// the token <IMG_CONTEXT>; only the tokenizer gives its id.
 #include <string.h>
 
 #include "core/model/families/internvl.h"
@@ -14,8 +14,7 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat: the two differ in training
-// only.
+// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat; they differ only in training.
 static int read_template(struct model *m, const cJSON *config, struct err *err)
 {
     static const struct {
@@ -102,8 +101,8 @@ static int internvl_chat_configure(struct model *m, const struct checkpoint *c, 
     m->projector.kind = &projector;
     m->projector.bias = true;
     m->projector.act = GELU_ERF;
-    // The hub's configs do not give the id; those of `vlmsh new` do, whose tokenizers have other
-    // words.
+    // The hub's configs omit the id. Those of `vlmsh new` give it, because their tokenizers have
+    // other words.
     static const char id[] = "img_context_token_id";
     if (!json_get(c->config, id)) m->placeholder_word = "<IMG_CONTEXT>";
     if (family_placeholder_read(m, c->config, id, id, 0, err) < 0 ||
@@ -145,7 +144,7 @@ const struct family family_internvl_chat = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .picture_tokens = internvl_picture_tokens,
-    // Its code reads nothing of preprocessor_config.json.
+    // The authors' code does not read preprocessor_config.json.
     .picture_processors = (const char *const[]){ "", NULL },
     .picture_keys = (const char *const[]){ NULL },
     .picture_usual = internvl_picture_usual,

@@ -30,7 +30,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     const cJSON *vision;
     double eps;
     if (json_object(config, "vision_config", &vision, err) < 0) return -1;
-    // Without them, the classes' defaults would be another model's.
+    // Without these objects, the class defaults would describe another model.
     if (!json_get(config, "text_config") || !vision)
         return err_set(err, "\"%s\" is missing", vision ? "text_config" : "vision_config");
     if (family_text_read(m, NULL, config, err) < 0 ||

@@ -1,9 +1,9 @@
 // core/model/families/llava.c -- LLaVA: a CLIP, SigLIP or MoonViT encoder, a projector, a Llama or
 // Qwen2 decoder.
 //
-// A picture is resized to one square, or keeps its size where the encoder has native resolution.
-// Its features from one encoder layer pass the projector and replace the placeholder in the prompt,
-// row by row of the grid. Positions are those of plain text.
+// A picture is resized to one square, or keeps its size if the encoder has native resolution. Its
+// features from one encoder layer pass the projector and replace the placeholder in the prompt, row
+// by row of the grid. Positions are those of plain text.
 #include <stdlib.h>
 
 #include "core/model/families/native.h"
@@ -50,7 +50,7 @@ static void shown_part(const struct picture_config *c, struct picture_shape shap
                        struct picture_tile *t)
 {
     double w = (double)shape.width, h = (double)shape.height, long_side = w > h ? w : h;
-    if (c->square) { // padded: the rest is border
+    if (c->square) { // padded: the rest of the square is border
         t->left = (w - long_side) / 2, t->right = t->left + long_side;
         t->top = (h - long_side) / 2, t->bottom = t->top + long_side;
         w = h = long_side;
@@ -81,7 +81,7 @@ static int llava_picture_tiles(const struct model *m, struct picture_shape shape
                                       .pitch = side,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
-    // With a class token among the tokens, or without the first patch, the grid is shifted.
+    // A class token among the tokens, or a missing first patch, shifts the grid.
     tiles[0].first = llava_picture_tokens(m, shape) - side * side;
     shown_part(&m->picture, shape, &tiles[0]);
     return 1;

@@ -1,7 +1,7 @@
 // core/model/families/llava_onevision.c -- LLaVA-OneVision: SigLIP, a projector, a Qwen2 decoder.
 //
-// A picture alone in its prompt is cut into tiles (anyres.c), and its map of features shrinks where
-// it has more than "vision_aspect_ratio" allows; several pictures are a padded square each.
+// A single picture in a prompt is cut into tiles (anyres.c), and its feature map shrinks if it
+// exceeds the limit of "vision_aspect_ratio". Of several pictures, each becomes a padded square.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const char grids[] =
     "[1920,384],[1920,768],[1920,1152],[1920,1536],[1920,1920],[1920,2304],"
     "[2304,384],[2304,768],[2304,1152],[2304,1536],[2304,1920],[2304,2304]]";
 
-// "anyres_max_9": the map may have as many features as 9 tiles.
+// "anyres_max_9": the map may have as many features as 9 tiles have.
 static int read_most(struct model *m, const cJSON *config, struct err *err)
 {
     static const char start[] = "anyres_max_";

@@ -1,5 +1,4 @@
-// core/model/families/native.c -- pictures of any size: from pixels to visual tokens, and their
-// positions.
+// core/model/families/native.c -- pictures of any size: preprocessing, token grid, positions.
 #include "core/model/families/native.h"
 
 #include <stdlib.h>
@@ -81,14 +80,14 @@ int native_check_width(const struct model *m, int64_t out, struct err *err)
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// The preprocessing of a picture of that shape.
+// The preprocessing config of a picture of that shape.
 static struct picture_config config_of(const struct model *m, struct picture_shape shape)
 {
     return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
 }
 
-// Visual tokens in rows and columns; 0 for a picture that the encoder cannot read (encoding it says
-// why).
+// Rows and columns of visual tokens; 0 for a picture that the encoder cannot read (encoding then
+// reports why).
 static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
                        int64_t *cols)
 {
@@ -128,7 +127,7 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
                                       .pitch = cols,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
-    // The last tokens may reach into the border.
+    // The last tokens may extend into the border.
     const struct picture_config c = config_of(m, shape);
     if (preprocess_size(&c, shape.width, shape.height, &width, &height, &err) < 0) return 1;
     tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;
@@ -136,8 +135,9 @@ int native_picture_tiles(const struct model *m, struct picture_shape shape,
     return 1;
 }
 
-// Text continues from the largest position so far, equally on all axes. A picture that begins at p
-// has p, p + row, p + column; the text after it continues at p + max(rows, columns).
+// Text continues after the largest position so far, equally on all axes. The tokens of a picture
+// that begins at p get (p, p + row, p + column); the text after it continues at p + max(rows,
+// columns).
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s)
 {
     if (!sequence_visual_count(s, 0)) return; // plain text needs one axis

@@ -1,12 +1,12 @@
 // core/model/families/native.h -- shared by families whose encoder reads pictures of any size: one
-// grid of patches a picture, merge x merge of them a visual token, multimodal rotary positions.
+// grid of patches per picture, merge x merge patches per visual token, multimodal rotary positions.
 #ifndef CORE_MODEL_FAMILIES_NATIVE_H
 #define CORE_MODEL_FAMILIES_NATIVE_H
 
 #include "core/model/families/family.h"
 
-// Reads preprocessor_config.json: limits of the area, mean and std. m->vision.config is read.
-// `defaults` gives the limits that the class has, and how it counts.
+// Reads preprocessor_config.json: area limits, mean and std. Call after reading m->vision.config.
+// `defaults` gives the class's limits and how it counts.
 extern const char *const native_picture_keys[];
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);

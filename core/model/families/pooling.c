@@ -1,6 +1,6 @@
 // core/model/families/pooling.c -- averages the grids of a picture's visual tokens.
 //
-// The tokens of a picture are its tiles and tokens between them. A list holds each tile before and
+// A picture's tokens are tiles and the tokens between them. A list describes each tile before and
 // after pooling; everything else follows from it.
 #include "core/model/families/pooling.h"
 
@@ -25,13 +25,13 @@ static void pooled_size(const struct picture_tile *t, double share, int64_t *row
     if (*cols < 1) *cols = t->cols > 0;
 }
 
-// Tokens of a tile, with those that end its rows.
+// Number of tokens of a tile, including those that end its rows.
 static int64_t tile_tokens(const struct picture_tile *t)
 {
     return t->rows * t->pitch;
 }
 
-// The tiles of a picture in the order of their tokens; the caller frees the list. *tokens: all that
+// Lists the tiles of a picture in token order; the caller frees the list. *tokens: number that
 // remain.
 static struct pooled *pooled_list(const struct model *m, struct picture_shape shape, int *count,
                                   int64_t *tokens)
@@ -62,7 +62,7 @@ void pooling_size(const struct model *m, struct picture *p)
     struct pooled *list = pooled_list(m, p->shape, &count, &p->tokens);
     for (int i = 0; i < count && p->newline_step; i++) {
         const struct picture_tile *was = &list[i].was, *now = &list[i].now;
-        if (was->pitch > was->cols && was->first + was->cols == newline) { // they end its rows
+        if (was->pitch > was->cols && was->first + was->cols == newline) { // newlines end its rows
             p->newline = now->first + now->cols;
             p->newline_step = now->pitch;
             break;
@@ -87,14 +87,14 @@ int pooling_tiles(const struct model *m, struct picture_shape shape, struct pict
 
 // --- the weights ---------------------------------------------------------------------------------
 
-// Rows of x, and their weights, that a remaining token is the sum of.
+// The rows of x and weights whose weighted sum is a remaining token.
 struct blend {
     int64_t most; // of one token
     int32_t *index;
     float *weight;
 };
 
-// The part of cell `i` of a line that lies inside [from, to).
+// How much of cell `i` of a line lies inside [from, to).
 static double inside(int64_t i, double from, double to)
 {
     const double low = (double)i > from ? (double)i : from;
@@ -131,7 +131,7 @@ static void blend_area(const struct blend *b, const struct pooled *p, int64_t r,
     }
 }
 
-// The most tokens that an area of any tile touches.
+// The largest number of tokens that one area of any tile touches.
 static int64_t largest_area(const struct pooled *list, int count)
 {
     int64_t most = 1;
@@ -154,7 +154,7 @@ struct tensor *pooling_forward(struct graph *g, const struct model *m,
     struct blend b = { .most = largest_area(list, count) };
     b.index = xcalloc((size_t)(tokens * b.most) + 1, sizeof *b.index);
     b.weight = xcalloc((size_t)(tokens * b.most) + 1, sizeof *b.weight);
-    for (int i = 0; i <= count; i++) { // tokens before each tile and after the last one stay
+    for (int i = 0; i <= count; i++) { // keep tokens before each tile and after the last one
         const int64_t end = i < count ? list[i].now.first : tokens;
         while (to < end) blend_one(&b, to++, from++);
         if (i == count) break;

@@ -1,13 +1,13 @@
-// core/model/families/pooling.h -- image.downsample where the encoder's pictures have one size: the
-// visual tokens of each grid are averaged to a smaller grid before the decoder.
+// core/model/families/pooling.h -- image.downsample for encoders with a fixed picture size:
+// averages each grid of visual tokens to a smaller grid before the decoder.
 //
 //   token (r, c) of R' x C' = the mean of the tokens of R x C over the area
 //   [r R/R', (r+1) R/R') x [c C/C', (c+1) C/C'), each weighted by the part of it that lies inside
 //
 // R' = floor(R sqrt(share)), C' = floor(round(share R C) / R'), each at least 1: never more tokens
 // than the share. Tokens outside grids (a class token, the newlines of the rows that remain) stay
-// as they are. Area interpolation, the baseline that "Are we using the right benchmark" (arXiv
-// 2510.07143) finds ahead of most pruning.
+// unchanged. This is area interpolation, the baseline that beats most pruning in "Are we using the
+// right benchmark" (arXiv 2510.07143).
 #ifndef CORE_MODEL_FAMILIES_POOLING_H
 #define CORE_MODEL_FAMILIES_POOLING_H
 
@@ -18,7 +18,7 @@ void pooling_size(const struct model *m, struct picture *p);
 // family->picture_tiles, after pooling by shape.share.
 int pooling_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                   int most);
-// Visual tokens x [S, D] of a picture to those that remain.
+// Pools the visual tokens x [S, D] of a picture.
 struct tensor *pooling_forward(struct graph *g, const struct model *m,
                                const struct picture *picture, struct tensor *x);
 

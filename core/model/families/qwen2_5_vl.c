@@ -32,7 +32,7 @@ static const struct projector_kind merger = {
     .wide = true,
 };
 
-// The hub's files have the keys of the language model at the top level, newer ones in text_config.
+// The hub's files have the language model's keys at the top level, newer files in text_config.
 static int read_text(struct decoder_config *d, const cJSON *config, struct err *err)
 {
     const cJSON *text;

@@ -1,5 +1,5 @@
-// core/model/families/qwen3.c -- Qwen3: text only; a norm for the heads of queries and keys, and a
-// width of heads that does not follow from the hidden size.
+// core/model/families/qwen3.c -- Qwen3: text only; norms on query and key heads, and a head size
+// independent of the hidden size.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

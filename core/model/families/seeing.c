@@ -24,9 +24,9 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             "\"vision_feature_select_strategy\" \"%s\" is not supported (known: default, "
             "full)",
             strategy);
-    // "default" leaves the first row out, whatever it is.
+    // "default" drops the first row, class token or not.
     v->drop_class = strcmp(strategy, "default") == 0;
-    if (native) { // it gives all rows, after its last norm
+    if (native) { // it returns all rows, after its last norm
         if (vision_depth(v) == v->layers && !v->drop_class) return 0;
         return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
                             "\"vision_feature_select_strategy\" \"full\"");
@@ -35,8 +35,8 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
-// "spatial_merge_size": so many features a side become one visual token. Only Mistral 3 configs
-// have this key; no LLaVA does. The class token is in no cell.
+// "spatial_merge_size" n: n x n features become one visual token. Only Mistral 3 configs have this
+// key; no LLaVA does. The class token belongs to no cell.
 static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
 {
     if (json_int(config, "spatial_merge_size", 1, 64, 1, &v->merge, err) < 0) return -1;
@@ -50,7 +50,7 @@ static int read_merge(struct vision_config *v, const cJSON *config, struct err *
                         "leave out the class token and nothing else");
 }
 
-// Features of native resolution are joined, merge x merge of them to a visual token.
+// At native resolution, merge x merge features are joined into one visual token.
 static const struct projector_kind projector_joining = { .linear_1 = "linear_1",
                                                          .linear_2 = "linear_2" };
 
@@ -87,8 +87,7 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
 
 // --- preprocessor_config.json --------------------------------------------------------------------
 
-// The class defaults of the image processor: of the named one, else of the one that goes with the
-// encoder.
+// Class defaults of the named image processor, or else of the encoder's usual one.
 struct picture_config seeing_picture_defaults(const struct vision_config *v, const char *type)
 {
     bool clip = strncmp(type, "Siglip", 6) != 0 && (v->class_token || !strncmp(type, "CLIP", 4));

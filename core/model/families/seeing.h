@@ -5,13 +5,13 @@
 
 #include "core/model/families/family.h"
 
-// Class defaults of config.json, in which they differ.
+// The class defaults of config.json in which the families differ.
 struct seeing_defaults {
     int64_t feature_layer; // "vision_feature_layer"
     const char *strategy;  // "vision_feature_select_strategy"
     int64_t placeholder;   // "image_token_index"
-    bool vision_needed;    // "vision_config" must be there; else its absence means LLaVA-1.5's
-    bool any_size;         // encoders of native resolution are taken too, and squares whose
+    bool vision_needed;    // "vision_config" is required; else a missing one means LLaVA-1.5's
+    bool any_size;         // also accepts encoders of native resolution, and squares whose
                            // features are merged
 };
 
@@ -21,7 +21,7 @@ int seeing_config(struct model *m, const cJSON *config, const struct seeing_defa
 // Class defaults of an image processor: of the named type ("CLIPImageProcessor"), or for "" of the
 // encoder's usual one.
 struct picture_config seeing_picture_defaults(const struct vision_config *v, const char *type);
-// Reads preprocessor_config.json into m->picture, which then gives the encoder's square.
+// Reads preprocessor_config.json into m->picture, which then produces the encoder's square.
 int seeing_pictures(struct model *m, const struct checkpoint *c, struct err *err);
 int seeing_bind(struct model *m, const struct checkpoint *c, struct err *err);
 enum model_part_kind seeing_part(const struct model *m, const char *tensor);

@@ -16,7 +16,7 @@ int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
 
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    // Base models are also published without the causal head's level.
+    // Base models are also published without the "model." level.
     static const char *const prefixes[] = { "model.", "", NULL };
     const char *prefix = decoder_prefix(c, m->decoder.config.kind, prefixes, "embed_tokens");
     struct binder b = {
@@ -25,7 +25,7 @@ int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
     return decoder_bind(&m->decoder, &b, "");
 }
 
-// Is it that tensor of Llama's, whatever this model's files call it?
+// Is it the tensor that Llama calls `ours`, whatever this family calls it?
 static bool is(const struct model *m, const char *tensor, const char *ours)
 {
     const char *theirs = decoder_name(m->decoder.config.kind, ours), *at = strstr(tensor, theirs);
