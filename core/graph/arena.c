@@ -1,4 +1,4 @@
-// core/graph/arena.c -- chunks of device memory, handed out in order and taken back by marks.
+// core/graph/arena.c -- chunks of device memory, allocated in order and freed back to marks.
 #include "core/graph/arena.h"
 
 #include "core/base/mem.h"
@@ -17,7 +17,7 @@ struct arena_chunk {
     int gpu; // that holds it
 };
 
-// Takes the smallest spare chunk that is large enough: a small request must not use up a large one.
+// Takes the smallest spare chunk that fits, so that a small request does not use up a large one.
 static struct arena_chunk *chunk_reuse(struct arena_chunk **spare, size_t size, int gpu)
 {
     struct arena_chunk **best = NULL;
@@ -39,7 +39,7 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size, int gpu)
     if (a->backend->gpus && size < a->reserved / GROWTH) size = a->reserved / GROWTH;
     chunk->size = !a->chunks && a->hint > size ? a->hint : size;
     chunk->data = a->backend->alloc(chunk->size);
-    if (!chunk->data && chunk->size > size) // less may be enough
+    if (!chunk->data && chunk->size > size) // retry with the size needed
         chunk->data = a->backend->alloc(chunk->size = size);
     if (!chunk->data) {
         free(chunk);
@@ -123,7 +123,7 @@ void arena_reset(struct arena *a, struct arena_mark mark)
                                                   .offset = mark.host_offset,
                                                   .used = mark.host_used });
     struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
-    // A mark taken while the arena was empty keeps its oldest chunk, emptied.
+    // Resetting to a mark of the empty arena keeps the oldest chunk, emptied.
     while (a->chunks && a->chunks != mark.chunk && a->chunks->older) {
         struct arena_chunk *chunk = a->chunks;
         a->chunks = chunk->older;
@@ -151,7 +151,7 @@ void arena_release(struct arena *a)
 {
     arena_reset(a, (struct arena_mark){ 0 });
     if (a->chunks) chunks_free(a, a->chunks->spare);
-    chunks_free(a, a->chunks); // it is the oldest
+    chunks_free(a, a->chunks); // only the oldest is left
     chunks_free(a, a->alone);
     a->chunks = a->alone = NULL;
     a->used = 0;
@@ -164,16 +164,16 @@ void arena_release(struct arena *a)
 void arena_settle(struct arena *a)
 {
     if (a->host && a->host->used) return;
-    if (a->backend->gpus) return; // each GPU has its own, and they grow (chunk_new)
+    if (a->backend->gpus) return; // each GPU has its own chunks, which grow (chunk_new)
     if (a->alone || a->used || a->reserved < a->peak + a->peak / 4 ||
         a->reserved <= 2 * ARENA_CHUNK)
         return;
     arena_release(a);
-    arena_expect(a, a->peak + a->peak / 16); // the next passes may be longer
+    arena_expect(a, a->peak + a->peak / 16); // later passes may be longer
 }
 
 void arena_expect(struct arena *a, size_t bytes)
 {
-    if (a->backend->gpus) return; // each GPU's part of it is unknown
+    if (a->backend->gpus) return; // each GPU's share is unknown
     a->hint = bytes;
 }

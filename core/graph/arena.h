@@ -1,19 +1,19 @@
 // core/graph/arena.h -- arena allocation: memory with one lifetime, on any device.
 //
-// Three arenas live in the program: *model* (until unload), *run* (KV cache, adapters) and *step*
-// (activations of one forward pass: mark, compute, reset). Nothing is freed one by one.
+// The program has three arenas: *model* (until unload), *run* (KV cache, adapters) and *step*
+// (activations of one forward pass: mark, compute, reset). Blocks are never freed individually.
 //
 //   struct arena a = { .backend = backend_cpu() };
 //   struct arena_mark m = arena_mark(&a);
-//   float *x = arena_alloc(&a, bytes);   // NULL when the device has no more
-//   arena_reset(&a, m);                  // x is gone, its memory is used again
+//   float *x = arena_alloc(&a, bytes);   // NULL when device memory is exhausted
+//   arena_reset(&a, m);                  // frees x; its memory is reused
 #ifndef CORE_GRAPH_ARENA_H
 #define CORE_GRAPH_ARENA_H
 
 #include <stddef.h>
 
 // On a device with separate memory (backend->own_memory), data that the host itself reads and
-// writes, such as tensor structs, is host memory of the same lifetime: arena_alloc_host.
+// writes, such as tensor structs, goes to host memory of the same lifetime: arena_alloc_host.
 
 struct arena {
     const struct backend *backend;
@@ -35,23 +35,23 @@ struct arena_mark {
 
 // 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// The same for memory that stays until the arena is released, whatever mark it is reset to: a large
-// block takes exactly its size from the device, and chunks with small blocks remain usable.
+// The same for memory that lives until arena_release, whatever mark the arena is reset to. A large
+// block takes exactly its size from the device and leaves chunks free for small blocks.
 void *arena_alloc_alone(struct arena *a, size_t size);
 // The host arena of the same lifetime: `a` itself if the device uses host memory.
 struct arena *arena_host(struct arena *a);
-// arena_alloc from it.
+// arena_alloc from the host arena.
 void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Frees everything allocated since the mark; the memory is kept for reuse.
 void arena_reset(struct arena *a, struct arena_mark mark);
-// For an empty arena that will be used again in the same way: if its chunks fit together badly,
-// gives them back; the next chunk will hold everything.
+// For an empty arena that the next pass will use in the same way: if its chunks fragment, returns
+// them to the device; the next chunk then holds everything.
 void arena_settle(struct arena *a);
 // For an empty arena with a known demand: its first chunk will hold all of it. Unused parts cost
 // only address space on the CPU, but real memory on a GPU.
 void arena_expect(struct arena *a, size_t bytes);
-// Gives all memory back; the arena is empty and usable.
+// Returns all memory to the device; the arena is empty and usable.
 void arena_release(struct arena *a);
 
 #endif

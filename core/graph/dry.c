@@ -1,9 +1,9 @@
-// core/graph/dry.c -- a device that computes nothing: address space for memory, ops that return at
-// once.
+// core/graph/dry.c -- a device that computes nothing: its memory is only address space, its ops
+// return at once.
 //
-// Ops that need scratch memory count approximately how much. On the CPU a matrix product packs one
-// operand, and attention backward holds a few copies of a head's keys and values; a GPU first
-// rounds the operands of both (kernels/matmul.cu, kernels/attention_mma*.cu).
+// Ops count approximately how much scratch memory they would need. On the CPU a matrix product
+// packs one operand, and attention backward holds a few copies of a head's keys and values; a GPU
+// first rounds the operands of both (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/graph/dry.h"
 
 #include <stdint.h>
@@ -183,7 +183,7 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
 
 // --- fused forms (kernels/fused.cu) --------------------------------------------------------------
 
-// The f32 numbers that take as much memory as these bf16 ones.
+// Number of f32 elements that take as much memory as `numbers` bf16 elements.
 static int64_t halves(int64_t numbers)
 {
     return (numbers + 1) / 2;
@@ -208,7 +208,7 @@ static int dry_fused_qkv(const struct fused_qkv *p)
                 halves(tensor_count(p->h)));
 }
 
-// Holds a product until it is normalised.
+// Scratch for a product that a norm follows.
 static int64_t product_of(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
@@ -242,8 +242,8 @@ static int dry_fused_qkv_back(const struct fused_qkv_back *p)
     return need(halves(tensor_count(p->dq) + 2 * tensor_count(p->dk)) + tensor_count(p->h));
 }
 
-// Training, which this device forecasts, uses no other forms: they need a cache, or work without a
-// tape or on single rows.
+// Training, which this device forecasts, uses no other fused forms: they need a cache, no tape, or
+// single rows.
 static const struct fused dry_fused = { .qkv = dry_fused_qkv,
                                         .add = dry_fused_add,
                                         .ffn = dry_fused_ffn,
@@ -260,7 +260,7 @@ static const struct fused dry_fused = { .qkv = dry_fused_qkv,
 #include "kernels/ops.h"
 #undef OP
 
-// Of two initialisers of an op the last one counts.
+// If an op has two initialisers, the last one applies.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct backend dry = {

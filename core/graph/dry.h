@@ -3,17 +3,17 @@
 //   const struct backend *dry = backend_dry();
 //   struct arena step = { .backend = dry };
 //   ... the forward pass, back, and the optimizer, as on any device ...
-//   step.peak, tape.peak                     // bytes that it would have taken
+//   step.peak, tape.peak                     // bytes that it would take
 //
-// Its memory is untouched address space, so passes of models far larger than this machine can be
-// counted. Uploads do nothing; downloads give zeros.
+// Its memory is untouched address space, so it can count passes of models far larger than this
+// machine. Uploads do nothing; downloads return zeros.
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 
 #include <stdbool.h>
 
 const struct backend *backend_dry(void);
-// Resets dry->scratch() (on this thread): the scratch memory of a GPU's ops, or the CPU's.
+// Resets dry->scratch() (on this thread): the scratch memory of a GPU's ops, or of the CPU's.
 void backend_dry_reset(bool gpu);
 
 #endif

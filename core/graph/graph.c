@@ -13,7 +13,7 @@
 
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    // Weights in blocks lose less to bf16 than to their blocks.
+    // bf16 costs block weights less precision than their blocks already did.
     const bool rounds = b->own_memory || weights == DTYPE_BF16 || dtype_in_blocks(weights);
     return backend_favours_bf16(b) && rounds ? MATMUL_BF16 : MATMUL_F32;
 }
@@ -60,7 +60,7 @@ static void *no_memory(struct graph *g, const struct backend *b, size_t bytes)
         return graph_fail(g, "out of memory: %.1f MB more are needed on %s", (double)bytes / 1e6,
                           b->name);
     b->memory->sizes(&unused, &total);
-    if (!total) return graph_fail(g, "%s", b->failure()); // it does not answer
+    if (!total) return graph_fail(g, "%s", b->failure()); // the device does not respond
     return graph_fail(
         g,
         "out of memory: %.1f MB more are needed on %s, where %.1f of %.1f MB are free; use a "
@@ -113,7 +113,7 @@ struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t 
     return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
 }
 
-// The gradient of a view is the same part of the whole's.
+// A view's gradient is the same part of the whole tensor's gradient.
 static bool share_grad(struct graph *g, struct tensor *view, const struct tensor *t, int64_t from)
 {
     view->grad = NULL;

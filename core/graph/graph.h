@@ -2,8 +2,8 @@
 //
 // The ops (core/ops/ops.h) allocate their result in graph->arena, call the backend's kernel and
 // return the result, or NULL once anything has failed: a NULL input gives a NULL output and the
-// first message is kept in graph->err. So the forward pass reads straight down and is checked once
-// per stage:
+// first message is kept in graph->err. So the forward pass reads straight down, with one check per
+// stage:
 //
 //   struct tensor *x = op_rmsnorm(g, h, w->input_norm, eps);
 //   struct tensor *q = op_matmul(g, x, w->q, NULL);
@@ -11,10 +11,10 @@
 //   return graph_ok(g) ? 0 : -1;
 //
 // With a tape (core/graph/tape.h) each op also records its backward step if an input has a
-// gradient. What forward code must know about it:
-//  - scratch is given back between graph_scratch_begin and graph_scratch_end, which a tape keeps;
-//  - the result of an op is its return value, also if it overwrites its input without a tape;
-//  - blocks that can be computed again (a layer) are run through graph_block.
+// gradient. Forward code must know:
+//  - graph_scratch_end frees what was allocated since graph_scratch_begin, unless a tape keeps it;
+//  - the result of an op is its return value, even if without a tape it overwrites its input;
+//  - blocks that can be recomputed (a layer) run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the
 // sites where methods and probes listen. Uses base, settings, text (the sequence) and kernels/.
@@ -56,19 +56,18 @@ struct graph {
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer
     void (*yield)(void *self);       // called every few steps of the backward pass; NULL: nothing
-    void *yield_self;                // `self` of it; from any thread
-    struct graph_sample *samples;    // samples of a pass that computes a loss, in order; NULL:
-                                     // other passes
-    double share;                    // weight of a sample's loss in the step's loss
-    int conversation;                // whose pass this is, if several are computed in turn: 0, 1 ..
+    void *yield_self;                // its `self`; called from any thread
+    struct graph_sample *samples; // samples of a pass that computes a loss, in order; NULL: no loss
+    double share;                 // weight of a sample's loss in the step's loss
+    int conversation;             // index of the conversation, if several run in turn: 0, 1 ..
     bool failed, cancelled;
     bool failed_elsewhere; // the failure comes from another process
     struct err err;        // the first failure
 };
 
-// Effective precision of matrix products: compute.matmul as far as the device supports it, or the
-// meaning of `auto` for a model whose matrices have that dtype (model->dtype). A pass without
-// settings is exact. Stored answers and measurements record this, never `auto`.
+// Effective precision of matrix products: compute.matmul if the device supports it, with `auto`
+// resolved for a model whose matrices have that dtype (model->dtype). A pass without settings is
+// exact. Stored answers and measurements record this, never `auto`.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
@@ -80,7 +79,7 @@ void *graph_fail(struct graph *g, const char *format, ...) __attribute__((format
 // Checks the cancel flag; true when the pass must stop (graph_ok is false from then on).
 bool graph_stop(struct graph *g);
 
-// A tensor in the step arena, data not initialised. NULL when memory is short (recorded).
+// A tensor in the step arena, uninitialised. NULL when memory is short (recorded as a failure).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 // The same in the host's memory.
 struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
@@ -99,7 +98,7 @@ struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const i
 // Copies the numbers of t to host memory as floats.
 void graph_download(struct graph *g, float *to, const struct tensor *t);
 
-// Memory allocated between the two is freed at the end, unless a tape needs it.
+// graph_scratch_end frees memory allocated since graph_scratch_begin, unless a tape needs it.
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
@@ -111,7 +110,7 @@ typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct ten
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
 
-// A weight as an input of ops; NULL for one that the model does not have (a bias).
+// A weight as an op's input; NULL if the model lacks it (a bias).
 static inline struct tensor *graph_weight(const struct tensor *w)
 {
     return w->data ? (struct tensor *)w : NULL;

@@ -1,4 +1,4 @@
-// core/graph/hooks.c -- runs the listeners of a site, methods first (they were added first).
+// core/graph/hooks.c -- runs the listeners of a site, methods first, because they are added first.
 #include "core/graph/hooks.h"
 #include "core/graph/graph.h"
 

@@ -1,8 +1,8 @@
 // core/graph/hooks.h -- sites of the forward pass, where methods change it and probes read it.
 //
-// The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where something may
-// be read or changed. A method (core/methods/) may change it; a probe (core/probes/) only reads and
-// runs after all methods. A site without listeners costs one branch; attention probabilities are
+// The forward pass is straight-line code that calls hooks_run(g, SITE_X, &args) where listeners may
+// act. A method (core/methods/) may change tensors; a probe (core/probes/) only reads, and runs
+// after all methods. A site without listeners costs one branch; attention probabilities are
 // materialised only if something listens at SITE_ATTN of that layer.
 #ifndef CORE_GRAPH_HOOKS_H
 #define CORE_GRAPH_HOOKS_H
@@ -61,8 +61,8 @@ enum {
     X(LOGITS, HAS_ROWS, MAY_NOT, "[n,V] logits of the requested rows")                             \
     X(STEP_LOGITS, HAS_ROWS, MAY_NOT, "[1,V] logits that choose a generated token")
 
-// A site. Its name in the code, such as SITE_VALUES, is an array of one, so that it is a pointer. A
-// method defines sites of its own in its file, for probes and other methods (core/methods/ira.h).
+// A site. Names such as SITE_VALUES are arrays of one element, so that they act as pointers. A
+// method's file may define its own sites for probes and other methods (core/methods/ira.h).
 struct site {
     const char *name;
     unsigned has, may;
@@ -72,7 +72,7 @@ struct site {
 #define X(name, has, may, what) extern const struct site SITE_##name[1];
 SITES(X)
 #undef X
-// Those of the pass, ended by NULL.
+// The sites of the pass, ended by NULL.
 extern const struct site *const pass_sites[];
 
 // Rows from..N-1 of a pass attend to selected keys only, all others to every earlier key.
@@ -89,7 +89,7 @@ struct site_args {
     struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
                                      // cached k and v may be bf16 (graph_download, op_widen)
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
-    int64_t only_count;              // their number; the method owns them until the layer ends
+    int64_t only_count;              // their number; the method keeps them until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
@@ -98,10 +98,10 @@ struct site_args {
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
-    void *own;                       // of a site of another file, which defines it
+    void *own;                       // extra arguments of a site that another file defines
 };
 
-// The sequence whose rows pass at a site that HAS_ROWS; a BUG elsewhere.
+// The sequence that a HAS_ROWS site's rows belong to; a BUG at other sites.
 static inline const struct sequence *site_sequence(const struct site_args *args)
 {
     if (!args->sequence) BUG("the tensors of this site are not rows of a sequence");
@@ -121,38 +121,39 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     return args->keys ? args->keys[i] : i;
 }
 
-// Is row i of the site a visual token?
+// True if row i of the site is a visual token.
 static inline bool site_visual(const struct site_args *args, int64_t i)
 {
     return site_sequence(args)->picture[site_row(args, i)] >= 0;
 }
 
-// Reads the numbers of a site (core/graph/look.h). `args` are the site's, except that x holds the
-// requested numbers (floats in f32, on the host until it returns) and q, k and v are NULL. 0 or -1
-// with a message.
+// Reads a site's values (core/graph/look.h). `args` are the site's, except that x holds the
+// requested values (f32, in host memory until the function returns) and q, k and v are NULL. 0 or
+// -1 with a message.
 typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
                        struct err *err);
 
-// The rows of a pass of n rows that are visual tokens, or text: [*count]; the caller frees them.
+// Lists the rows of an n-row pass that are visual tokens, or text: [*count]; the caller frees the
+// list.
 int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
-// The same rows as keys, of a site that HAS_KEYS: their indices in k and v, after the cached ones.
+// The same rows as keys at a HAS_KEYS site: their indices in k and v, after the cached ones.
 int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count);
 
 struct hook {
-    // Does it listen at this site (layer -1: any)? Called often: must be fast.
+    // True if it listens at this site (layer -1: any). Called often: must be fast.
     bool (*wants)(void *self, const struct site *site, int layer);
-    // 0, or -1 after graph_fail. NULL: `take` looks at x.
+    // 0, or -1 after graph_fail. NULL: look_fn `take` reads x instead.
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
     look_fn take;
     void *self;
     bool changes; // a method: may make the changes that the site allows
-    bool values;  // ... and changes values: layers where it listens cache them as changed
-    bool drafts;  // a probe that allows passes with rows that are taken back later
+    bool values;  // ... and changes values: layers where it listens cache the changed ones
+    bool drafts;  // a probe that tolerates draft rows, which may be discarded later
 };
 
 enum { HOOKS_MAX = 16 };
 
-// Methods, then probes: they run in the order in which they were added.
+// Methods, then probes; they run in the order of addition.
 struct hooks {
     struct hook list[HOOKS_MAX];
     int count;
@@ -160,11 +161,11 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
-// Does a method listen, which may change x? Does a method change the layer's values?
+// True if a method that may change x listens; true if a method changes the layer's values.
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
-// May passes have rows that are taken back (drafted tokens)? Not if a probe counts each row as part
-// of the answer.
+// True if passes may contain drafted tokens, which may be discarded: false if a probe counts each
+// row as part of the answer.
 bool hooks_allow_drafts(const struct graph *g);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the site
 // does not allow is a BUG.

@@ -34,7 +34,7 @@ static int take_look(struct graph *g, struct pending_look *a, const void *stored
     return status;
 }
 
-// Unwanted copies must be taken too, because the queue is in order.
+// Takes the oldest copy even if nothing reads it, because the queue is in order.
 static void take_oldest(struct graph *g)
 {
     struct pending_look *a = &g->looks->list[g->looks->next++];
@@ -46,7 +46,7 @@ static void take_oldest(struct graph *g)
         graph_fail(g, "%s", g->backend->failure());
 }
 
-// Queues a look. False: its copy does not fit, even after all others were taken.
+// Queues a look. False: its copy does not fit even into an empty queue.
 static bool queue_look(struct graph *g, const struct pending_look *a)
 {
     struct looks *l = g->looks;

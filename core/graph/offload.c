@@ -1,5 +1,4 @@
-// core/graph/offload.c -- keeps track of block inputs: two buffers on the device, the rest on the
-// host.
+// core/graph/offload.c -- tracks block inputs: two buffers on the device, the rest on the host.
 #include "core/graph/offload.h"
 
 #include <stdlib.h>
@@ -7,7 +6,7 @@
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
 
-// Offloads h if it is the last block's result. Returns its number; 0: it stays on the device.
+// Offloads h if it is the last block's result. Returns its number, or 0 if it stays on the device.
 static size_t put(struct graph *g, const struct tensor *h)
 {
     struct offloads *a = &g->tape->offloads;
@@ -37,7 +36,7 @@ struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_s
         step->over = to->held;
         a->inputs[to->held - 1].overwritten = true;
         g->backend->offload->settle(a->inputs[to->held - 1].number);
-        y = arena_alloc_host(g->arena, sizeof *y); // in that buffer
+        y = arena_alloc_host(g->arena, sizeof *y); // uses that buffer
         if (!y) return graph_fail(g, "out of memory on %s", g->backend->name);
         *y = *h;
         y->data = to->data;

@@ -2,16 +2,15 @@
 // pass needs them.
 //
 // A tape with `offloads.on` (core/graph/tape.h) has two buffers on the device for results of
-// blocks, used alternately. While a block computes from one buffer to the other, its input is
-// copied to the host; the next block may then overwrite that buffer. In the backward pass the
-// result of a block is no longer needed once the block is being recomputed: meanwhile the input
-// that this result had overwritten is copied back to its buffer, for the preceding block. So at any
-// time the device holds two inputs, and that of the first block, which is not the result of a
-// block. Tensors keep their addresses.
+// blocks, used alternately. While a block computes from one buffer into the other, its input is
+// copied to the host; the next block may then overwrite that buffer. In the backward pass,
+// recomputing a block makes its old result obsolete: meanwhile the input that this result had
+// overwritten is copied back to the buffer, for the preceding block. So the device always holds two
+// inputs, plus the first block's, which no block computed. Tensors keep their addresses.
 //
 // Easy to get wrong: a buffer may be overwritten only if its content was offloaded as the input of
-// the following block. If a method made the next block continue from another tensor, or the host
-// has no memory, the content stays and another buffer is allocated.
+// the following block. If a method made the next block continue from another tensor, or host memory
+// is exhausted, the content stays and another buffer is allocated.
 #ifndef CORE_GRAPH_OFFLOAD_H
 #define CORE_GRAPH_OFFLOAD_H
 
@@ -22,7 +21,7 @@
 struct graph;
 struct tensor;
 
-// The offloaded inputs that concern a block: numbers from 1; 0: none.
+// A block's offloaded inputs, numbered from 1; 0: none.
 struct offload_step {
     size_t input; // the block's input
     size_t over;  // the input whose buffer the block's result overwrites
@@ -32,7 +31,7 @@ struct offload_step {
 struct offload_input {
     int64_t number;   // of the device (kernels/offload.h)
     void *data;       // its buffer
-    bool overwritten; // its buffer was
+    bool overwritten; // the buffer no longer holds it
     bool fetched;     // the copy back was issued
 };
 
@@ -57,7 +56,7 @@ struct offloads {
 // block's result, of h's shape. NULL: g has failed.
 struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_step *step);
 // Call before recomputing the block: makes its input available to later ops and starts copying back
-// that of the preceding block.
+// the preceding block's input.
 void offload_back(struct graph *g, const struct offload_step *step);
 
 struct tape;

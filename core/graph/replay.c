@@ -1,4 +1,4 @@
-// core/graph/replay.c -- a recording of the device, with its memory and its key.
+// core/graph/replay.c -- a device's recording of a step, with its memory and key.
 #include "core/graph/replay.h"
 #include "kernels/backend.h"
 

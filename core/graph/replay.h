@@ -15,13 +15,14 @@
 
 struct replay {
     uint64_t key;    // of the last step; 0: none yet
-    bool refused;    // the device could not record this one
+    bool refused;    // the device could not record this step
     void *recording; // NULL: none; made by arena.backend
     struct arena arena;
-    struct tensor *in, *h, *out; // in the arena: numbers of the step, its embedding, its result
+    struct tensor *in, *h, *out; // in the arena: the step's inputs, embedding and result
 };
 
-// Did the last step have the same key, and can it be recorded? Discards a recording of another key.
+// True if the last step had the same key and can be recorded. Discards a recording with another
+// key.
 bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
 void replay_forget(struct replay *r);
 

@@ -1,9 +1,9 @@
-// core/graph/tape.c -- the steps of a pass in order, run backwards; gradients of results from a
-// pool.
+// core/graph/tape.c -- records the steps of a pass and runs them backwards; a pool holds the
+// gradients of results.
 //
 // Easy to get wrong: the gradient of a result may be returned to the pool only after every step
-// that used the result has run. Steps run in reverse, so that is after the step that first wrote
-// the result: tape_step.made.
+// that used the result has run. Steps run in reverse, so the step that first wrote the result comes
+// last: tape_step.made.
 #include "core/graph/tape.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct spare_grad {
     int idle; // passes since it was used
 };
 
-enum { IDLE_PASSES = 2 }; // a buffer that nothing used for so long is freed
+enum { IDLE_PASSES = 2 }; // passes after which an unused buffer is freed
 
 // --- gradients -----------------------------------------------------------------------------------
 
@@ -99,8 +99,8 @@ static size_t spare_find(const struct tape *t, const struct grad *d, size_t *sma
     return best;
 }
 
-// Gives d a buffer of the pool or a new one, which replaces one that is slightly too small:
-// otherwise the pool would keep a buffer for every length.
+// Gives d a buffer of the pool, or a new one that replaces a slightly too small buffer: without
+// that, the pool would keep one for every length.
 static bool spare_take(struct tape *t, struct grad *d)
 {
     size_t small;
@@ -164,7 +164,7 @@ bool tape_has_grad(const struct tensor *t)
     return d && d->data;
 }
 
-// The gradient that t's is part of, or t's itself.
+// The gradient that contains t's gradient, or t's own.
 static struct grad *grad_whole(const struct tensor *t)
 {
     return t->grad->whole ? t->grad->whole : t->grad;
@@ -211,7 +211,7 @@ bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct ten
     bool add;
     if (!t || !t->grad || !tape_grad(g, s->out, &from)) return false;
     struct grad *to = grad_whole(t), *made = s->made;
-    // Memory of another GPU is not reused: access to it would be slow.
+    // Does not reuse another GPU's memory, because access would be slow.
     if (made && !to->data && made->count == to->count &&
         made->gpu == backend_enter(g->backend, -1)) {
         to->data = made->data;
@@ -256,7 +256,7 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
     *s = *step;
     s->out = y;
     s->gpu = backend_enter(g->backend, -1);
-    if (!y->grad) { // else several ops write the result
+    if (!y->grad) { // set already if several ops write the result
         y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
         if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
         *y->grad = (struct grad){ .count = tensor_count(y) };
@@ -267,14 +267,16 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Lets a job check whether to continue: if layers are saved, the backward pass reaches no site.
+// Lets a job check whether to continue: with saved layers, the backward pass runs no site that
+// could.
 static void yield(struct graph *g)
 {
-    enum { STEPS = 8 }; // a layer has some twenty
+    enum { STEPS = 8 }; // a layer has about twenty
     if (g->yield && g->tape->count % STEPS == 0) g->yield(g->yield_self);
 }
 
-// Runs the steps after `from`, last first, from a copy of each: a recomputed block adds steps.
+// Runs the steps after `from`, last first. Copies each step first, because a recomputed block adds
+// steps.
 static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;
@@ -301,7 +303,7 @@ static int block_backward(struct graph *g, const struct tape_step *s)
     t->recomputing = true;
     struct tensor *y = s->block(g, s->self, s->in[0]), d;
     t->recomputing = nested;
-    tape_grad_pass(g, s, y, &d); // the gradient of the result is that of the first computation's
+    tape_grad_pass(g, s, y, &d); // takes the gradient from the first computation's result
     run_back(g, from);
     arena_reset(g->arena, mark);
     return graph_ok(g) ? 0 : -1;
@@ -312,7 +314,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 {
     struct tape *t = g->tape;
     if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
-        // Inside another block the arguments live long enough.
+        // Inside another block, the arguments outlive this one.
         return h ? run(g, (void *)self, h) : NULL;
     }
     struct offload_step offload;
@@ -322,7 +324,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     if (!copy) return graph_fail(g, "out of memory on %s", g->backend->name);
     memcpy(copy, self, size);
 
-    // As without a tape, on a copy of h: all memory but the result is freed at once.
+    // Runs as without a tape, on a copy of h, and frees all memory but the result at once.
     struct arena_mark mark = arena_mark(g->arena);
     bool touched = t->touched;
     t->touched = false;

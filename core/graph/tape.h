@@ -1,5 +1,4 @@
-// core/graph/tape.h -- reverse-mode differentiation: records the ops so that gradients can be
-// computed.
+// core/graph/tape.h -- reverse-mode differentiation: records the ops to compute gradients.
 //
 //   struct tape tape = { .backend = backend_cpu(), .recompute = true };
 //   struct grad *d = grad_new(backend, n);    // of a weight that is trained (f32), zero
@@ -10,18 +9,18 @@
 //   arena_reset(&step, mark);                 // frees what the forward pass saved
 //
 // A tensor has a gradient if tensor->grad is set: the caller sets it on the trained weights,
-// results of ops inherit it from their inputs, views share that of the whole. Ops without such an
-// input record nothing. Every backward function adds to the gradients of the inputs. A weight's
-// gradient stays until its owner clears it (passes accumulate); a result's is taken from the tape's
-// pool at the first addition and returned after the op that made the result has used it, or becomes
-// that of the op's input, which a sum passes on unchanged.
+// results of ops inherit it from their inputs, and views share that of the whole. Ops without such
+// an input record nothing. Every backward function adds to the gradients of the inputs. A weight's
+// gradient stays until its owner clears it (passes accumulate). A result's gradient comes from the
+// tape's pool at the first addition. After the op that made the result has used it, it returns to
+// the pool, or becomes the gradient of the op's input if the op is a sum, which passes it on
+// unchanged.
 //
 // With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
-// blocks of the pass are run through graph_block (core/graph/graph.h): with `recompute` only the
-// block's input is saved, and the block is computed again when its gradients are due. `keep` says
-// how much memory may be used to avoid that: the first blocks are saved until the step arena holds
-// so much. With `offloads.on` the inputs are offloaded to the host (core/graph/offload.h). The
-// gradients are the same to the bit in every case.
+// blocks of the pass run through graph_block (core/graph/graph.h): with `recompute` only a block's
+// input is saved, and the backward pass recomputes the block. `keep` limits recomputation: the
+// first blocks are saved until the step arena holds that many bytes. With `offloads.on` the inputs
+// are offloaded to the host (core/graph/offload.h). The gradients are bit-identical in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
@@ -45,7 +44,7 @@ struct grad {
 enum { TAPE_INPUTS = 6 };
 
 struct tape_step;
-// Adds the gradient of s->out, propagated backwards, to those of s->in. 0, or -1 after graph_fail.
+// Propagates the gradient of s->out and adds it to those of s->in. 0, or -1 after graph_fail.
 typedef int (*tape_backward_fn)(struct graph *g, const struct tape_step *s);
 
 // One recorded op. Tensors are in the step arena or belong to the model.
@@ -56,7 +55,7 @@ struct tape_step {
     float real;           // eps, scale
     int64_t integer;      // form, patch, first row
     struct grad *made;    // the gradient of a result first written here
-    graph_block_fn block; // that is computed again
+    graph_block_fn block; // the block to recompute
     void *self;
     struct offload_step offload; // of its input and its result
     int gpu;                     // that computed it
@@ -69,31 +68,32 @@ struct tape {
     bool recompute;           // save only the inputs of blocks,
     size_t keep;              // of those that begin when the step arena already holds that many
                               // bytes
-    struct offloads offloads; // `on`: those inputs are offloaded; a device with memory of its own
-    int lane; // from 1: adds weights' gradients to this lane's sums; 0: to the gradients themselves
+    struct offloads offloads; // `on`: offloads those inputs; only with separate device memory
+    int lane; // from 1: adds weight gradients to this lane's sums; 0: to the gradients
 
-    // The tape's own.
+    // Private to tape.c.
     struct tape_step *steps;
     size_t count, capacity;
     int paused;               // inside a block that will be recomputed: nothing is recorded
     bool touched;             // ... except that some op in it has a gradient
-    bool recomputing;         // hooks may look: recomputed blocks run them a second time
+    bool recomputing;         // tells hooks that a block runs a second time
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
-    uint64_t bytes, peak; // of these buffers
+    uint64_t bytes, peak; // of the pool's buffers
     size_t held;          // peak of the step arena when the backward pass began
 };
 
-// Frees what the tape holds; zeroed, it can be used again.
+// Frees what the tape holds and zeroes it for reuse.
 void tape_release(struct tape *t);
 
 // Discards the steps of a failed pass; buffers return to the pool.
 void tape_clear(struct tape *t);
 
-// A weight's gradient of `count` zeros; NULL when memory is short. Freed by grad_free (backend's).
+// Allocates a weight's gradient of `count` zeros; NULL when memory is short. Free it with
+// grad_free.
 struct grad *grad_new(const struct backend *b, int64_t count);
 void grad_free(const struct backend *b, struct grad *d);
-// Sums for `count` lanes beside the gradient; they are freed with it. -1 when memory is short.
+// Allocates sums for `count` lanes, freed with the gradient. -1 when memory is short.
 int grad_lanes(const struct backend *b, struct grad *d, int count);
 // Adds a lane's sum (from 1) to the gradient and clears the sum. -1 as the backend's ops.
 int grad_gather(const struct backend *b, struct grad *d, int lane);
@@ -101,8 +101,8 @@ int grad_gather(const struct backend *b, struct grad *d, int lane);
 // Runs the backward pass; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
-// Starts the backward pass at t too: adds w, of t's size, to its gradient. Does nothing if t has
-// none or the pass is not recorded. 0 or -1.
+// Makes the backward pass start at t too: adds w, of t's size, to its gradient. Does nothing
+// without a gradient or a tape. 0 or -1.
 int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w);
 
 // --- for ops ------------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
 // The same as a pointer: d, or NULL.
 struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);
-// The same for callers that write all of it at first use: *add is false then, and d is
+// The same for callers that overwrite all of d at first use: then *add is false and d is
 // uninitialised.
 bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add);
-// tape_grad of t, to which the gradient of s->out has been added: s no longer needs its own, and
-// t's may reuse that memory.
+// tape_grad of t with the gradient of s->out already added. s no longer needs that gradient, so t's
+// may reuse its memory.
 bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
                     struct tensor *d);
-// Has the gradient of t been added to? That of a tensor that does not reach the loss never is.
+// True if anything was added to t's gradient; never for a tensor that does not reach the loss.
 bool tape_has_grad(const struct tensor *t);
 
 // Is the pass being recorded?

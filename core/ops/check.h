@@ -8,7 +8,7 @@
 
 // Elements of a row: everything below the first dimension (also when there are no rows).
 int64_t op_columns(const struct tensor *t);
-// Is t one that ops take as weights: f32, f16, bf16 or in blocks?
+// True if ops accept t as a weight: f32, f16, bf16 or in blocks.
 bool op_is_weight(const struct tensor *t);
 // t must be f32 activations of at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
@@ -28,7 +28,7 @@ struct tensor *op_done(struct graph *g, const char *op, int result, struct tenso
 // The same, with the op recorded on the tape.
 struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
                          const struct tape_step *step);
-// 0, or -1 with the message of a failed backend function recorded: the end of a backward function.
+// Ends a backward function: 0, or -1 with the message of a failed backend function recorded.
 int op_back(struct graph *g, const char *op, int result);
 // Writes "[3,4] f32" to text; returns text.
 const char *op_shape(const struct tensor *t, char text[96]);

@@ -1,8 +1,7 @@
-// core/ops/cross_entropy.c -- the loss of rows whose next tokens are known, and its gradient from
-// the same logits.
+// core/ops/cross_entropy.c -- the next-token loss of rows, and its gradient from the same logits.
 //
-// Rows go through head and softmax a few at a time: for a vocabulary of 128k and a thousand answer
-// tokens the logits alone would be 0.5 GB, their gradient as much again.
+// Computes head and softmax for a few rows at a time: with a vocabulary of 128k, the logits of a
+// thousand answer tokens would take 0.5 GB, and their gradient as much again.
 #include "core/ops/check.h"
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits

@@ -61,7 +61,7 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
                           (long long)from);
     struct tensor *y = a, rows = *b, sum = *b;
     rows.data = (float *)a->data + from * op_columns(a);
-    if (tape_on(g)) { // a stays as it is
+    if (tape_on(g)) { // leaves a unchanged
         y = graph_new(g, DTYPE_F32, a->rank, a->shape);
         // widening f32 is a copy
         bool all = a->shape[0] == b->shape[0];

@@ -1,12 +1,12 @@
 // core/ops/embedding.c -- token ids -> rows of the embedding table.
 //
-// Of a table on the host only the requested rows are copied to the device, as stored, and their
+// From a table on the host, copies only the requested rows to the device, as stored, and their
 // gradients back.
 #include <string.h>
 
 #include "core/ops/check.h"
 
-// Does another device than the graph's read the table?
+// Is the table in host memory while the graph computes on another device?
 static bool lies_on_host(const struct graph *g, const struct tensor *table)
 {
     return backend_of(g->backend, table) != g->backend;
@@ -16,7 +16,7 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dtable, dy;
     if (!tape_grad(g, s->in[0], &dtable) || !tape_grad(g, s->out, &dy)) return -1;
-    atomic_bool *reached = s->in[0]->grad->reached; // several lanes may write a row's mark
+    atomic_bool *reached = s->in[0]->grad->reached; // several lanes may mark the same row
     const int32_t *row = s->in[1]->data;
     for (int64_t i = 0; reached && i < tensor_count(s->in[1]); i++)
         atomic_store_explicit(&reached[row[i]], true, memory_order_relaxed);

@@ -1,4 +1,5 @@
-// core/ops/experts.c -- a mixture of experts: weights of the chosen ones, and their weighted sum.
+// core/ops/experts.c -- a mixture of experts: the chosen experts' weights, and the weighted sum of
+// their outputs.
 #include "core/ops/check.h"
 
 // in: logits, index; integer: normalise; real: scale.
@@ -29,7 +30,7 @@ struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const i
                                           .real = scale });
 }
 
-// in: x, weight, index, into. The gradient of `into` is that of the sum.
+// in: x, weight, index, into. `into` has the gradient of the sum.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dweight, dy;

@@ -2,9 +2,9 @@
 //
 //   low = scale x a^T [N,r];  y += low b^T [N,M]
 //
-// As matmul, scale and add this would keep two tensors as large as y for the backward pass and
-// stream through memory for each; this op keeps only `low`, and adds to y in place. The gradient of
-// y is that of the product below it: both steps share it.
+// Separate matmul, scale and add ops would keep two tensors as large as y for the backward pass and
+// stream each through memory. This op keeps only `low` and adds to y in place. Its gradient is also
+// that of the product below it, so both steps share it.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -32,8 +32,8 @@ static int lora_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "LoRA", status);
 }
 
-// y += low b^T. Many rows: as low (b^T), which can add; b^T is the product of the identity with b,
-// which pays only while the rank is below the number of rows.
+// y += low b^T. For many rows it first computes b^T, as identity times b, because only the product
+// with b^T can add in place. That pays only if the rank is below the number of rows.
 static int add_product(struct graph *g, struct tensor *y, struct tensor *low, struct tensor *b)
 {
     const struct backend *k = g->backend;
@@ -68,7 +68,7 @@ struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
     int status = low ? k->matmul(low, x, w->a, NULL, g->matmul) : -1;
     if (status == 0) status = k->scale(low, low, w->scale);
     if (status == 0 && read) {
-        struct arena_mark mark = arena_mark(g->arena); // the backward pass needs nothing of it
+        struct arena_mark mark = arena_mark(g->arena); // not needed by the backward pass
         status = add_product(g, y, low, w->b);
         arena_reset(g->arena, mark);
     }

@@ -21,8 +21,8 @@ struct lora_sides {
     struct tensor *a, *b;
     float scale;
 };
-// Adds scale (x a^T) b^T in place to y[N,M], a product of x[N,K] that nothing has read; returns y.
-// Without `read` it only carries gradients back.
+// Adds scale (x a^T) b^T in place to y[N,M], a product of x[N,K] not read before; returns y. If
+// `read` is false, y only carries gradients back.
 struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
                        const struct lora_sides *w, bool read);
 // table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
@@ -51,35 +51,35 @@ struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// The same as f32, whatever x is (a cache may be rounded or quantised).
+// The same, converted to f32 (a cache may be rounded or quantised).
 struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Sums of rows: row i is the sum over k of weight[i*most+k] times row index[i*most+k] of x[N,D] ->
 // [n,D]. Host arrays; the weights are constants.
 struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
                              const float *weight, int64_t n, int64_t most);
-// Writes rows of x to rows index[] of `into`; returns `into`. With a tape: `into` is not a view, no
-// earlier op's backward needs the overwritten rows (embedding rows, unused memory), and views of it
-// are taken afterwards. Without a tape f32 rows may be written to bf16 (rounded).
+// Writes rows of x to rows index[] of `into`; returns `into`. With a tape, `into` must not be a
+// view, no earlier op's backward may need the overwritten rows (embedding rows, unused memory), and
+// views of it must be taken afterwards. Without a tape, f32 rows may be written to bf16 (rounded).
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
 // The same with indices on the device: i32 [rows of x], distinct and inside `into`.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
                            struct tensor *index);
-// Columns of x[n,K]; with fewer rows than the result, each row serves as many of it.
+// Columns of x[n,K]. If x has fewer rows than the result, each of its rows serves several.
 struct column_part {
     struct tensor *x;
     struct columns columns;
 };
 
-// The parts side by side: [rows, sum of their columns]. At most 6.
+// Puts at most 6 parts side by side: [rows, sum of their columns].
 struct tensor *op_columns_of(struct graph *g, int64_t rows, const struct column_part *part,
                              int count);
-// Weights [N,count] of the experts that each row has chosen: index [N,count], a host array;
-// logits[N,E]. Sigmoids, divided by their sum with `normalise`, times scale.
+// Weights [N,count] of each row's chosen experts index [N,count], a host array, from logits[N,E]:
+// sigmoids, divided by their sum with `normalise`, times scale.
 struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const int32_t *index,
                                  int64_t count, bool normalise, float scale);
 // Adds weight[i] times x row i to row index[i] of `into` (distinct; a host array); returns `into`.
-// With a tape no earlier op's backward needs the numbers of `into`.
+// With a tape, no earlier op's backward may need the content of `into`.
 struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                     const int32_t *index, struct tensor *weight);
 // pixels[C,H,W] -> [S, C*patch*patch].
@@ -89,9 +89,9 @@ struct tensor *op_widen(struct graph *g, struct tensor *x);
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
 // The losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D],
-// loss[i] = -log softmax(logits)[target]. Logits exist for a few rows at a time only. With a tape,
-// adds the gradient of the sum of weight[i] loss[i] to those of x and w at once: the backward pass
-// starts here. target, weight and loss are host arrays of N. 0 or -1.
+// loss[i] = -log softmax(logits)[target]. Keeps logits for only a few rows at a time. With a tape,
+// it immediately adds the gradient of the sum of weight[i] loss[i] to those of x and w: the
+// backward pass starts here. target, weight and loss are host arrays of N. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      const float *weight, float *loss);
 

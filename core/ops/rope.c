@@ -20,7 +20,7 @@ struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, st
         return graph_fail(g, "rope: angles %s do not fit x %s", op_shape(cos, left),
                           op_shape(x, right));
     struct tensor *y = x;
-    if (tape_on(g)) { // x stays as it is: widening f32 is a copy
+    if (tape_on(g)) { // leaves x unchanged: widening f32 copies it
         y = graph_new(g, DTYPE_F32, x->rank, x->shape);
         if (!y || !op_done(g, "rope", g->backend->widen(y, x), y)) return NULL;
     }

@@ -57,7 +57,7 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
                      &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
 }
 
-// Have the rows of x the size of those of `into`, and its dtype or one that is rounded to it?
+// Do the rows of x fit `into` in size, and in dtype (equal, or rounded on writing)?
 static bool want_rows(struct graph *g, const char *op, const struct tensor *into,
                       const struct tensor *x)
 {

@@ -1,4 +1,4 @@
-// core/ranks/ranks.c -- sums and messages between ranks, by Open MPI's library.
+// core/ranks/ranks.c -- sums and messages between ranks, through Open MPI's library.
 #include "core/ranks/ranks.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ static struct {
     int (*abort)(handle world, int status);
 } mpi;
 
-// dlsym gives functions as pointers to data.
+// dlsym returns functions as data pointers.
 static const struct {
     const char *name;
     void **at;
@@ -179,15 +179,14 @@ static void wait_for(struct ranks *r, handle *request)
     const struct timespec moment = { .tv_nsec = r->flights > 1 ? 30000 : 100000 };
     const double began = clock_seconds();
     int done = 0;
-    // The rank loses time while all its flights wait.
+    // The rank loses time only while all its flights wait.
     if (++r->waiters >= r->flights) {
         r->idle = began;
         atomic_store(&r->whole->waiting, true);
     }
     while (mpi.test(request, &done, NULL) == 0 && !done) {
         ranks_turn_pass(r);
-        // Ranks that arrive within a millisecond do not sleep; a flight yields the processor at
-        // once.
+        // A rank sleeps only after waiting a millisecond; a flight yields the processor at once.
         if (r->flights == 1 && clock_seconds() - began < 1e-3)
             sched_yield();
         else
@@ -225,8 +224,8 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-// Numbers, or bytes, per call, for which MPI allocates memory: within a machine they should fit
-// into a cache; between machines larger messages take less time.
+// Elements per call, for which MPI allocates memory. Within a machine they should fit into a cache;
+// between machines larger messages are faster.
 static size_t piece(const struct ranks *r)
 {
     const struct ranks *all = r->whole;

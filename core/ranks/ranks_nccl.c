@@ -1,4 +1,4 @@
-// core/ranks/ranks_nccl.c -- sums and messages between the GPUs of ranks, by NCCL's library.
+// core/ranks/ranks_nccl.c -- sums and messages between the GPUs of ranks, through NCCL's library.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ struct ranks_gpu {
 
 static int open_library(struct ranks_gpu *gpu, struct err *err)
 {
-    // dlsym gives functions as pointers to data.
+    // dlsym returns functions as data pointers.
     const struct {
         const char *name;
         void **at;
@@ -60,7 +60,7 @@ static int check(const struct ranks_gpu *gpu, int result, const char *what, stru
     return result ? err_set(err, "NCCL: %s: %s", what, gpu->reason(result)) : 0;
 }
 
-// 0 if no rank has failed so far; else -1 and the reason of the first that has.
+// 0 if no rank has failed; else -1 and the first failed rank's reason.
 static int agree(struct ranks *r, int status, struct err *err)
 {
     for (int k = 0; k < r->count; k++) {
@@ -75,7 +75,7 @@ static int agree(struct ranks *r, int status, struct err *err)
     return 0;
 }
 
-// The ranks find each other by rank 0's identifier, which MPI shares.
+// Connects the ranks by rank 0's identifier, which MPI broadcasts.
 static int connect_ranks(struct ranks *r, struct ranks_gpu *gpu, struct err *err)
 {
     struct nccl_id id = { { 0 } };
@@ -106,7 +106,7 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
 
 void ranks_gpu_open_part(struct ranks *r)
 {
-    struct err why = { 0 }; // then through host memory
+    struct err why = { 0 }; // on failure, sums use host memory
     if (r->whole->gpu) ranks_gpu_open(r, r->whole->gpu->stream, &why);
 }
 
@@ -117,7 +117,7 @@ bool ranks_between_gpus(const struct ranks *r)
 
 int ranks_gpu_begin(struct ranks *r, struct err *err)
 {
-    ranks_meet(r); // asleep, and counted as waiting
+    ranks_meet(r); // sleeps, and counts as waiting
     return check(r->gpu, r->gpu->group_start(), "group", err);
 }
 
@@ -148,6 +148,6 @@ void ranks_gpu_close(struct ranks *r)
 {
     if (!r->gpu) return;
     r->gpu->destroy(r->gpu->comm);
-    free(r->gpu); // the library stays: it has threads
+    free(r->gpu); // never unloads the library: its threads run
     r->gpu = NULL;
 }

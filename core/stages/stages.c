@@ -1,7 +1,7 @@
 // core/stages/stages.c -- messages between the stages of a pass.
 //
-// A message is a header and, unless that reports a failure, numbers. Headers identify the pass and
-// its tokens: stages whose files differ notice it before they compute anything.
+// A message is a header and, unless the header reports a failure, data. Headers identify the pass
+// and its tokens, so stages with different files notice before computing anything.
 #include "core/stages/stages.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 // --- dealing -------------------------------------------------------------------------------------
 
-// Bytes of the largest of the stages 0 .. k over the layers before l: most[k * (layers + 1) + l].
+// most[k * (layers + 1) + l]: bytes of the largest of stages 0 .. k when they share the layers
+// before l.
 void stages_deal(const double *bytes, int layers, double first, double last, int count, int *from)
 {
     const int width = layers + 1;
@@ -50,7 +51,7 @@ enum { TO_NEXT, FROM_LAST, TAGS }; // of a conversation
 
 struct header {
     int32_t about, failed, cancelled;
-    uint64_t what, bytes; // bytes that follow
+    uint64_t what, bytes; // bytes of data that follow
     struct err why;
 };
 
@@ -64,7 +65,7 @@ static uint64_t digest(const struct sequence *q)
     return key;
 }
 
-// Records a failure, with the rank of a stage other than the first.
+// Records a failure, prefixed with the rank unless it is the first stage.
 static void fail(struct header *w, const struct stages *s, const char *text)
 {
     w->failed = true;
@@ -83,20 +84,19 @@ static struct header header_of(const struct graph *g, const struct stages *s, en
     return w;
 }
 
-// Receives another stage's header and adds it to w, this stage's own: an earlier failure stays.
+// Receives another stage's header and merges it into w, this stage's own; keeps an earlier failure.
 static void receive_header(const struct stages *s, int from, int tag, struct header *w)
 {
     struct header theirs;
     ranks_receive(s->ranks, from, tag, &theirs, sizeof theirs);
     if (theirs.about != w->about)
-        fatal("ranks %d and %d do different things: every rank needs the same files", from,
-              s->number);
+        fatal("ranks %d and %d are out of step: every rank needs the same files", from, s->number);
     const bool good = !theirs.failed && !theirs.cancelled;
     w->bytes = good ? theirs.bytes : 0;
     if (good && w->what != theirs.what && !w->failed) {
         fail(
             w, s,
-            "reads other tokens or pictures than the rank before: every rank needs the same files");
+            "has other tokens or pictures than the previous rank: every rank needs the same files");
     } else if (!good) {
         w->failed = theirs.failed;
         w->cancelled = theirs.cancelled;
@@ -104,7 +104,7 @@ static void receive_header(const struct stages *s, int from, int tag, struct hea
     }
 }
 
-// Receives the numbers after a header, also if this stage cannot use them.
+// Receives the data after a header, even if this stage cannot use them.
 static void receive_numbers(const struct stages *s, int from, int tag, struct header *w, void *data,
                             size_t size)
 {
@@ -115,7 +115,7 @@ static void receive_numbers(const struct stages *s, int from, int tag, struct he
     if (fits) return;
     free(to);
     if (w->failed) return;
-    fail(w, s, "expects other numbers than those of the rank before");
+    fail(w, s, "does not expect the data that the previous rank sent");
 }
 
 static void send_all(const struct stages *s, int to, int tag, struct header *w, const void *data,
@@ -143,22 +143,20 @@ static int tag_of(int conversation, int which)
 
 // --- a pass --------------------------------------------------------------------------------------
 
-const struct site SITE_HAND_ON[1] = {
-    { "HAND_ON", HAS_ROWS, MAY_NOT, "NULL: a method notes what it needs in the next process" }
-};
+const struct site SITE_HAND_ON[1] = { { "HAND_ON", HAS_ROWS, MAY_NOT,
+                                        "NULL: a method notes data for the next process" } };
 const struct site SITE_TAKE_ON[1] = {
-    { "TAKE_ON", HAS_ROWS, MAY_NOT, "NULL: a method reads what it noted in the process before" }
+    { "TAKE_ON", HAS_ROWS, MAY_NOT, "NULL: a method reads its note from the previous process" }
 };
 
-// Sent to the next stage before h: the rows of the sequence that methods have kept, and their
-// notes.
+// Sent to the next stage before h: the sequence rows that methods kept, and the methods' notes.
 struct plan {
     int32_t *rows; // [n]; NULL: all rows of the pass
     int64_t n;
     struct stage_note note;
 };
 
-// Reads ascending rows of q, then the note.
+// Parses ascending rows of q, then the note.
 static int read_plan(struct plan *plan, const struct sequence *q, const char *data, size_t size)
 {
     int64_t n;
@@ -200,7 +198,7 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
     char *data = w.bytes ? xmalloc(w.bytes) : NULL;
     if (data) ranks_receive(s->ranks, from, tag, data, w.bytes);
     if (data && !w.failed && read_plan(&plan, q, data, w.bytes) < 0)
-        fail(&w, s, "cannot use what the rank before has sent");
+        fail(&w, s, "cannot use the data that the previous rank sent");
     free(data);
     apply_header(g, &w);
     if (plan.rows && graph_ok(g)) {
@@ -209,7 +207,7 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
         h = graph_new2(g, DTYPE_F32, plan.n, hidden);
     }
 
-    // The hidden state; a device receives it through host memory.
+    // Receives the hidden state; a device gets it through host memory.
     w = header_of(g, s, ABOUT_PASS, digest(q));
     receive_header(s, from, tag, &w);
     const size_t size = h ? tensor_bytes(h) : 0;
@@ -253,7 +251,7 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
     if (!direct) free(host);
 }
 
-// Sends the last stage's header to all and, without a failure, the bytes.
+// Broadcasts the last stage's header and, unless it failed, the data.
 static void send_to_all(const struct stages *s, int conversation, struct header *w, void *data,
                         size_t size)
 {
@@ -297,7 +295,7 @@ static struct tensor *broadcast(const struct decoder_part *part, struct graph *g
 
 // --- agreeing ------------------------------------------------------------------------------------
 
-// The header passes from the first stage to the last, and from there to all.
+// Passes the header from the first stage to the last, and from there to all.
 static void agree(const struct stages *s, int conversation, struct header *w)
 {
     const int tag = tag_of(conversation, TO_NEXT);
@@ -342,7 +340,7 @@ int64_t stages_least(const struct stages *s, int conversation, int64_t number)
 
 // --- opening a model -----------------------------------------------------------------------------
 
-// The number of the layer that a weight belongs to; -1: of no layer.
+// Layer of a weight; -1 if none.
 static int layer_of(const struct model *m, const char *tensor)
 {
     char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
@@ -358,8 +356,8 @@ static void release(struct decoder_part *part)
     free(part);
 }
 
-// Deals layers by their bytes in the file; the first stage also has the embedding and the encoder,
-// the last one the head.
+// Distributes layers by their size in the file; the first stage also gets the embedding and the
+// encoder, the last one the head.
 static int deal(const struct model_dealer *dealer, struct model *m, struct err *err)
 {
     struct ranks *ranks = dealer->self;
@@ -367,7 +365,7 @@ static int deal(const struct model_dealer *dealer, struct model *m, struct err *
     const int layers = m->decoder.config.layers, count = ranks_count(ranks),
               number = ranks_number(ranks);
     if (count > layers)
-        return err_set(err, "the model has %d layers: at most so many ranks can share them",
+        return err_set(err, "the model has %d layers, so at most as many ranks can share it",
                        layers);
     double *bytes = xcalloc((size_t)layers, sizeof *bytes), first = 0, last = 0;
     int *from = xcalloc((size_t)count + 1, sizeof *from);
