@@ -1,9 +1,8 @@
 // core/tokenizer/bpe.c -- byte pair encoding: one word to ids.
 //
-// A word starts as the tokens of its characters; then the pair whose merge has the lowest rank (of
-// equals the leftmost) is merged, until no pair has a merge. Short words scan all pairs each time;
-// long ones (a text without spaces is one word) keep the pairs in a heap: O(n log n) for n
-// characters.
+// A word starts as one token per character; then the pair with the lowest merge rank (the leftmost
+// on ties) is merged until no pair has a merge. Short words scan all pairs each time; long ones (a
+// text without spaces is one word) keep the pairs in a heap: O(n log n) for n characters.
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +60,7 @@ static uint32_t pair_slot(const struct tokenizer *t, uint64_t pair)
     return (uint32_t)(h >> 32 ^ h >> 52) & t->merge_mask;
 }
 
-// Of equal pairs the last one counts.
+// A later duplicate of a pair replaces the earlier one.
 void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id)
 {
     uint64_t pair = merge_pair(left, right);
@@ -87,8 +86,8 @@ static inline uint32_t merge_find(const struct tokenizer *t, int32_t left, int32
 
 // --- characters to ids -------------------------------------------------------------------------
 
-// Encodes an unknown character as its bytes' tokens if they exist (byte fallback), else as the
-// unknown token (fuse_unk: one for a run of them), else as nothing.
+// Encodes an unknown character as byte tokens if they exist (byte fallback), else as the unknown
+// token (fuse_unk: one per run); without either, drops it.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out)
 {
@@ -105,7 +104,7 @@ void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *p
 // Appends the ids of the word's characters.
 static void characters(const struct tokenizer *t, const char *word, size_t length, struct ids *out)
 {
-    bool pending = false; // the last id stands for unknown characters
+    bool pending = false; // the last id encodes unknown characters
     for (size_t i = 0, n; i < length; i += n) {
         int32_t c, id;
         n = utf8_next(word + i, length - i, &c);
@@ -195,7 +194,7 @@ static size_t merge_long(struct encoder *e, int32_t *id, size_t n)
     while (count > 0) {
         uint64_t top = heap_pop(e, &count);
         int32_t i = (int32_t)(top & UINT32_MAX);
-        // An entry is stale when its pair has changed since: then the symbol's rank differs.
+        // Skips stale entries: if the pair has changed since, the symbol's rank differs.
         if (s[i].rank != (uint32_t)(top >> 32)) continue;
         int32_t gone = s[i].after;
         s[i].id = s[i].merged;
@@ -223,7 +222,7 @@ static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
     put_used(t, h.right, out);
 }
 
-// Splits tokens that may appear only on the way to others.
+// Splits tokens that may appear only as intermediate merges.
 static void split_unused(const struct tokenizer *t, struct ids *ids, size_t start)
 {
     struct ids merged = { 0 };
@@ -280,7 +279,7 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
 {
     const struct tokenizer *t = e->t;
     int32_t id = t->ignore_merges ? vocabulary_find(t, word, length) : -1;
-    // A text never encodes to a special token, even if the vocabulary has it too.
+    // Text never encodes to a special token, even to one in the vocabulary.
     if (id >= 0 && !(t->flags[id] & TOKEN_SPECIAL)) {
         ids_add(e->ids, id);
     } else if (e->cache && length <= CACHE_WORD) {
@@ -290,8 +289,8 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
     }
 }
 
-// Cuts a word at U+2581 if no token crosses from another character to it: the same ids, from short
-// words. (Without a splitter in the file a SentencePiece text is one single word.)
+// Splits a word before each U+2581 if no token has one after another character: the ids are the
+// same, and short words are faster. (Without a pre-tokenizer, a SentencePiece text is one word.)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
     if (!e->t->marks_apart || e->t->char_id[0x2581] < 0 || e->t->ignore_merges) {

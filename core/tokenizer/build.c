@@ -40,7 +40,8 @@ void tables_make(struct tokenizer *t, size_t words)
 int id_check(double id, size_t entries, int32_t *checked, struct err *err)
 {
     if (!(id >= 0 && id < 4.0 * (double)entries + 65536) || id != (double)(int32_t)id)
-        return err_set(err, "an id is not a number, negative, or far beyond the number of tokens");
+        return err_set(err,
+                       "an id is not a number, is negative, or far exceeds the number of tokens");
     *checked = (int32_t)id;
     return 0;
 }

@@ -4,7 +4,7 @@
 // The table is a trie over bytes in the double-array form of darts-clone, one 32-bit unit a node:
 //   bits 0-7 and 31  label (31: the unit is a value)    bit 8  a text ends here
 //   bits 10-30       offset to the children, in units of 1 or (bit 9) 256
-// followed by the replacements. Of several matches the longest counts; the library behind
+// followed by the replacements. SentencePiece takes the longest match; the library behind
 // tokenizer.json takes the shortest, grapheme by grapheme (charsmap_run).
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-enum { MATCH_BYTES = 256 }; // a longer text is in no table; keeps searching linear
+enum { MATCH_BYTES = 256 }; // longest text in a table; keeps the search linear
 
 // --- table -------------------------------------------------------------------------------------
 
@@ -51,8 +51,8 @@ static uint32_t unit_offset(uint32_t unit)
     return (unit >> 10) << ((unit & 1U << 9) >> 6);
 }
 
-// Length of the longest (or shortest) text of the table that this text starts with, 0 if none;
-// *found is its replacement.
+// Returns the length of the longest (or shortest) table text that `text` starts with, 0 if none,
+// and its replacement in *found.
 static size_t charsmap_find(const struct charsmap *m, const char *text, size_t length,
                             bool shortest, const char **found)
 {
@@ -89,8 +89,8 @@ static size_t grapheme_length(const char *text, size_t length)
     return end;
 }
 
-// Replaces a grapheme of less than six bytes as a whole if a text of the table starts it, by the
-// shortest of these; else looks up its characters one by one.
+// Replaces a whole grapheme of less than six bytes if it starts with a text of the table (the
+// shortest such text); else looks up its characters one by one.
 int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                  struct buf *out)
 {

@@ -1,8 +1,8 @@
-// core/tokenizer/class.c -- behaviour of the class named in tokenizer_config.json
-// ("tokenizer_class") that is only in the code of transformers.
+// core/tokenizer/class.c -- class behaviour ("tokenizer_class" in tokenizer_config.json) that only
+// transformers' code defines.
 //
-// Where versions 4 and 5 differ, version 4 counts, because most published models were made with it;
-// a notice says so.
+// Where versions 4 and 5 differ, we follow version 4, with which most published models were made,
+// and add a notice.
 #include <string.h>
 
 #include "core/base/json.h"
@@ -28,7 +28,7 @@ static const struct class_kind classes[] = {
     { "T5Tokenizer", CLASS_PIECES | CLASS_EOS, { NULL, "</s>", "<unk>", "<pad>" } },
 };
 
-// Classes that are read from a tokenizer.json only.
+// Classes supported only with a tokenizer.json.
 static const char *const json_classes[] = {
     "AlbertTokenizer",     "BarthezTokenizer",   "BigBirdTokenizer",
     "CamembertTokenizer",  "DebertaV2Tokenizer", "FNetTokenizer",
@@ -48,7 +48,7 @@ static const char *const infill_texts[] = { "\u2581<PRE>", "\u2581<MID>", "\u258
 
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err)
 {
-    // Class names that say nothing about how the tokenizer works.
+    // Generic class names, which imply no behaviour.
     static const char *const general[] = { "PreTrainedTokenizer", "PythonBackend",
                                            "TokenizersBackend", NULL };
     const char *text;
@@ -74,7 +74,7 @@ const struct class_kind *companions_kind(const cJSON *config)
     return text_listed(json_classes, name) ? &json_only : NULL;
 }
 
-// Does tokenizer.json have the token, in its vocabulary or as an added one?
+// True if tokenizer.json has the token, in its vocabulary or among its added tokens.
 static bool has_token(const cJSON *json, const char *text)
 {
     const cJSON *item, *vocab = json_get(json_get(json, "model"), "vocab");
@@ -96,7 +96,7 @@ static bool fits(const struct companions *c, const cJSON *json)
     return true;
 }
 
-// Does the folder contain its own tokenizer code?
+// True if the folder contains its own tokenizer code.
 static bool own_code(const cJSON *config)
 {
     return json_get(json_get(config, "auto_map"), "AutoTokenizer") != NULL;
@@ -149,7 +149,7 @@ int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *
 
 // --- beside a tokenizer's own file -------------------------------------------------------------
 
-// Is the flag set, to the other value?
+// True if the config sets the flag to the opposite of `is`.
 static bool differs(const cJSON *config, const char *key, bool is)
 {
     const cJSON *flag = json_get(config, key);
@@ -165,7 +165,8 @@ static void put_words(struct buf *b, const struct tokenizer *t, const struct ids
     buf_printf(b, " %s", where);
 }
 
-// Adds the token of `key` if `flag` asks for one. 1; 0 if no token is named; -1 on error.
+// Adds the token that `key` names if `flag` is true. Returns 1, 0 if no token is named, -1 on
+// error.
 static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
 {
@@ -176,8 +177,8 @@ static int ids_around(struct tokenizer *t, const struct companions *c, const cha
     const int32_t id = text ? tokenizer_id(t, text) : -1;
     if (id < 0) {
         tokenizer_add_notice(t,
-                             "%s is true, but no %s is named, which transformers 4 refuses; "
-                             "the tokens around a text are those of tokenizer.json, as in 5",
+                             "%s is true, but no %s is named: tokenizer.json decides about BOS and "
+                             "EOS, as in transformers 5 (4 refuses such files)",
                              flag, key);
         return 0;
     }
@@ -201,11 +202,11 @@ static int put_around(struct tokenizer *t, const struct companions *c,
         put_words(&here, t, &after, "behind");
         put_words(&there, t, &t->before, "before, ");
         put_words(&there, t, &t->after, "behind");
-        tokenizer_add_notice(t,
-                             "tokenizer_config.json and tokenizer.json differ in the tokens "
-                             "around a text: %s is used, as transformers 4 does for %s "
-                             "(add_bos_token, add_eos_token); 5 uses %s",
-                             here.data, kind->name, there.data);
+        tokenizer_add_notice(
+            t,
+            "tokenizer_config.json and tokenizer.json add different BOS and EOS tokens: %s is "
+            "used, as transformers 4 does for %s (add_bos_token, add_eos_token); 5 uses %s",
+            here.data, kind->name, there.data);
         const struct ids former[2] = { t->before, t->after };
         t->before = before;
         t->after = after;
@@ -219,7 +220,8 @@ static int put_around(struct tokenizer *t, const struct companions *c,
     return status < 0 ? -1 : 0;
 }
 
-// Does the tokenizer add a space before a text? `always`: before every text between special tokens.
+// True if the tokenizer adds a space before a text. `always`: before every text between special
+// tokens.
 static bool has_prefix(const struct tokenizer *t, bool always)
 {
     for (int i = 0; i < t->normal_count; i++)
@@ -249,23 +251,24 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
         list_put(&unused, "split_special_tokens");
     if (unused.length)
         tokenizer_add_notice(t,
-                             "not used of tokenizer_config.json, because the tokenizer's own "
-                             "file or class decides: %s",
+                             "ignored in tokenizer_config.json, because the tokenizer's own file "
+                             "or class decides: %s",
                              unused.data);
     buf_release(&unused);
-    // The ids of a tokenizer.model would differ: no text, or only the first of several, gets a
-    // space.
+    // A tokenizer.model would give other ids: it adds a space to no text, or only to the first of
+    // several.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
     if (c->pieces && around && kind->flags & CLASS_PIECES && cJSON_IsBool(prefix) &&
         (cJSON_IsTrue(prefix) != has_prefix(t, false) || (once && has_prefix(t, true))))
         tokenizer_add_notice(
-            t, "add_prefix_space makes transformers 4 read tokenizer.model, with "
-               "\"legacy\" of tokenizer_config.json; here tokenizer.json counts, as in 5");
+            t, "add_prefix_space makes transformers 4 read tokenizer.model with "
+               "tokenizer_config.json's \"legacy\"; here tokenizer.json is used, as in 5");
     return 0;
 }
 
-// As transformers 4, which supports only a ByteLevel outside a Sequence.
+// Overrides add_prefix_space of a ByteLevel outside a Sequence, the only case transformers 4
+// supports.
 bool companions_prefix(cJSON *json, const struct companions *c)
 {
     cJSON *split = cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer");

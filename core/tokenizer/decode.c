@@ -28,8 +28,8 @@ static int fallback_byte(const char *text, size_t length)
     return high && low ? (int)((high - digits) << 4 | (low - digits)) : -1;
 }
 
-// A run of byte tokens is text if all of it is valid UTF-8, else one U+FFFD per byte: nothing is
-// known before the run ends.
+// A run of byte tokens decodes to its bytes if all of it is valid UTF-8, else to one U+FFFD per
+// byte, so nothing can be passed on before the run ends.
 static void fallback_flush(struct decoding *r, int stage)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -43,7 +43,7 @@ static void fallback_flush(struct decoding *r, int stage)
     buf_release(&run);
 }
 
-// A token in GPT-2's byte alphabet stands for its bytes; any other token is its own text.
+// Decodes a token in GPT-2's byte alphabet to bytes; copies any other token.
 static void bytes_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -80,7 +80,7 @@ static size_t count_at(bool end, const char *text, size_t length, const char *co
     return cut;
 }
 
-// One text in pieces: strips the start at once, and holds what may be the end.
+// Strips a text that arrives in pieces: the start at once; holds back what may be the end.
 static void strip_pieces(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -137,9 +137,8 @@ static void pieces_flush(struct decoding *r, int stage, bool all)
     held->length -= settled;
 }
 
-// SentencePiece: marks become spaces, except the first token's (the dummy prefix), which is
-// dropped; if the normaliser squeezes spaces, so is the mark of every token before the first
-// letter.
+// SentencePiece: replaces marks with spaces, but drops the first token's mark (the dummy prefix)
+// and, if the normaliser squeezes spaces, every mark before the first letter.
 static void pieces_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
@@ -164,7 +163,7 @@ static void pieces_push(struct decoding *r, int stage, const char *text, size_t 
     push_replaced(r, stage, &mark, " ", text + cut, length - cut);
 }
 
-// Gives the stage a token.
+// Passes a token to the stage.
 static void stage_token(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -187,7 +186,7 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
         stage_push(r, stage + 1, text + start, length - start - end);
         break;
     case DECODE_BYTES: bytes_push(r, stage, text, length); break;
-    case DECODE_METASPACE: // of the first token, where the encoder puts one there, marks vanish
+    case DECODE_METASPACE: // drops the first token's marks if the encoder prepends one
         push_replaced(r, stage, &s->pattern, r->d->stages[stage].seen++ || !s->prepend ? " " : "",
                       text, length);
         break;
@@ -212,8 +211,8 @@ static void give_out(struct buf *out, const char *text, size_t length)
     buf_add(out, text, length);
 }
 
-// Gives the stage a text; after the last one it is output. A stage that works on tokens waits for
-// the whole text if that arrives in pieces (no known file has such a decoder).
+// Passes a text to the stage; after the last stage, outputs it. A stage that works on tokens waits
+// for the whole text if it arrives in pieces (no known file has such a decoder).
 static void stage_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
@@ -245,7 +244,7 @@ static void stage_finish(struct decoding *r, int stage)
     r->d->stages[stage].held = (struct buf){ 0 };
     if (s->fused && s->kind != DECODE_FUSE && s->kind != DECODE_STRIP) {
         if (held.length) stage_token(r, stage, held.data, held.length);
-        // The token may leave the end of its bytes held.
+        // Flushes the trailing bytes that the token may have left held.
         if (s->kind == DECODE_BYTE_FALLBACK) fallback_flush(r, stage);
         buf_release(&held);
         held = r->d->stages[stage].held;
@@ -257,7 +256,7 @@ static void stage_finish(struct decoding *r, int stage)
         stage_push(r, stage + 1, rest.data, rest.length);
         buf_release(&rest);
     }
-    buf_release(&held); // of a strip: the end, which it removes
+    buf_release(&held); // of a strip stage: the end, to be removed
 }
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)

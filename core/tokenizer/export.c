@@ -1,8 +1,7 @@
 // core/tokenizer/export.c -- struct tokenizer -> a list of tokens, as GGUF files hold it.
 //
-// A list only names how words are cut (list.c), and has flags for spaces. The name and flags are
-// found by trying: the list is read again, and must give the tokenizer's ids for texts in which the
-// kinds differ.
+// A list names its pre-tokenizer (list.c) and has flags for spaces. Export tries each name and
+// flag: it reads the list back and compares ids on texts that tell the kinds apart.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ static const char *const sentences[] = {
     "Straße Привет café cafe\u0301 你好世界2024年 こんにちは 한국어 مرحبا 😀👍",
     "CamelCaseWords iPhone HTTPServer don'T we'Re 1,000.50 ½ ٣٤ a/b/c /path",
 };
-// Pairs of these between which some kinds cut and others do not.
+// Some kinds split between two of these, others do not.
 static const char *const pieces_of_text[] = {
     " ", "  ",   "\n", "\t", "ing", "the", "_x",   "A",  "The",
     "7", "2024", "'s", ".",  "$",   "é",   "世界", "한", "😀",
@@ -52,7 +51,7 @@ static enum token_type type_of(const struct tokenizer *t, int32_t id, bool piece
     return TOKEN_TYPE_NORMAL;
 }
 
-// Texts of all ids; missing ids get a text that no input has.
+// Stores the texts of all ids; missing ids get a text that no input contains.
 static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t n, bool pieces)
 {
     size_t *at = xreallocarray(NULL, n + 1, sizeof *at);
@@ -133,12 +132,12 @@ static bool fits(const struct token_list *l, const struct tokenizer *t)
 {
     struct err err;
     struct tokenizer *again = tokenizer_from_list(l, "a list", &err);
-    struct buf text = { 0 }; // all sentences, and any three pieces one after another
+    struct buf text = { 0 }; // all sentences, and every sequence of three pieces
     for (int i = 0; i < SENTENCES; i++) buf_puts(&text, sentences[i]);
     for (int i = 0; i < PIECES * PIECES * PIECES; i++)
         buf_printf(&text, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
                    pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
-    // Spaces at the start of a text are special.
+    // Leading spaces follow their own rules.
     bool same = again && same_ids_of(again, t, "") && same_ids_of(again, t, text.data);
     for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(again, t, sentences[i]);
     buf_release(&text);
@@ -200,8 +199,8 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
     if (!pieces) l->pre = e->pre;
     for (int i = 0; !pieces && tokenizer_list_pre(i, e->pre); i++)
         if (fits(l, t)) return e;
-    err_set(err, pieces ? "its tokenizer treats spaces in a way that GGUF files cannot say"
-                        : "its tokenizer cuts words in a way that has no name in GGUF files");
+    err_set(err, pieces ? "GGUF files cannot express how its tokenizer treats spaces"
+                        : "GGUF files have no name for its pre-tokenizer");
     token_export_free(e);
     return NULL;
 }

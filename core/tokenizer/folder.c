@@ -1,11 +1,10 @@
-// core/tokenizer/folder.c -- which file of a folder holds the tokenizer, and what the small
-// files beside it say.
+// core/tokenizer/folder.c -- finds a folder's tokenizer file and reads the small files beside it.
 //
 //   tokenizer.json    complete except for tokens of the small files (special.c) and for the
 //                     behaviour of its class (class.c); wins over the others
 //   tiktoken.model    tokens and their ranks (also in other files named .model or .tiktoken)
 //   tokenizer.model   SentencePiece
-//   vocab.json        with merges.txt: byte-level BPE in the form before tokenizer.json
+//   vocab.json        with merges.txt: byte-level BPE in the format older than tokenizer.json
 //
 // Beside the last three, tokenizer_config.json names the added tokens ("added_tokens_decoder");
 // older folders have added_tokens.json and special_tokens_map.json for that.
@@ -36,7 +35,7 @@ const char *companions_token(const struct companions *c, const char *key)
     return token_content(json_get(c->config, key));
 }
 
-// The texts of both "additional_special_tokens", each once.
+// Merges two "additional_special_tokens" without duplicates.
 static cJSON *join_lists(const cJSON *first, const cJSON *second)
 {
     cJSON *all = cJSON_IsArray(first) ? cJSON_Duplicate(first, true) : cJSON_CreateArray();
@@ -60,7 +59,7 @@ static void join_map(cJSON *config, const cJSON *map)
 {
     const cJSON *item;
     if (json_get(config, "added_tokens_decoder")) return;
-    int most = 64; // each is looked up
+    int most = 64; // bounds the lookups
     cJSON_ArrayForEach(item, map)
     {
         if (!text_ends(item->string, "_token") && !text_ends(item->string, "_special_tokens"))
@@ -120,7 +119,7 @@ static int companions_open(struct companions *c, const char *path, const cJSON *
 
 // --- files -------------------------------------------------------------------------------------
 
-// A line of base64, a space and a number: no SentencePiece model begins like this.
+// True for a line of base64, a space and a number; no SentencePiece model begins like this.
 static bool is_ranks(const char *text, size_t size)
 {
     size_t i = 0;
@@ -142,8 +141,8 @@ struct tokenizer *companions_read(cJSON *json, enum json_source source, const st
     if (t && notice.length) tokenizer_add_notice(t, "%s", notice.data);
     buf_release(&notice);
     if (t && prefix)
-        tokenizer_add_notice(t, "add_prefix_space is that of tokenizer_config.json (false if it "
-                                "says nothing), as in transformers 4, not tokenizer.json's");
+        tokenizer_add_notice(t, "add_prefix_space is taken from tokenizer_config.json (false if "
+                                "absent), not from tokenizer.json, as in transformers 4");
     return t ? tokenizer_done(t, companions_apply(t, c, err), name, err) : NULL;
 }
 
@@ -178,7 +177,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     else if (!model)
         t = companions_read(json, FROM_FILE, &c, path, err);
     else if (is_ranks(file, size) || text_ends(path, "/tiktoken.model") ||
-             text_ends(path, ".tiktoken")) // a damaged one too, for the message
+             text_ends(path, ".tiktoken")) // even if damaged, for the message
         t = tokenizer_parse_ranks(file, size, &c, path, err);
     else
         t = tokenizer_parse_pieces(file, size, &c, path, err);

@@ -11,8 +11,8 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+, whose \w includes joiners (U+200C, U+200D) and, as
-// Oniguruma's inside a set, of numbers only digits.
+// Pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+. Its \w includes joiners (U+200C, U+200D); of the
+// numbers, only digits, like Oniguruma's \w in a set.
 static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
 
 // --- helpers -----------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ static int read_pattern(const cJSON *object, struct pattern *p, struct err *err)
     return 0;
 }
 
-// Reads stages in order; `read` adds one to the tokenizer. A Sequence stands for its members.
+// Reads stages in order; `read` adds one to the tokenizer. A Sequence is replaced by its members.
 static int read_stages(struct tokenizer *t, const cJSON *object, const char *members,
                        int (*read)(struct tokenizer *t, const cJSON *object, struct err *err),
                        struct err *err)
@@ -199,7 +199,7 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
 
 // --- post_processor ----------------------------------------------------------------------------
 
-// The ids of one of the special tokens of a template.
+// Appends the ids of a template's special token.
 static int template_token(struct tokenizer *t, const cJSON *object, const cJSON *piece,
                           struct ids *out, struct err *err)
 {
@@ -231,7 +231,8 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
         if (special && template_token(t, object, special, seen ? &after : &before, err) < 0)
             goto out;
         if (!special && (seen || !json_get(piece, "Sequence"))) {
-            err_set(err, "\"single\" must contain the text once, and special tokens");
+            err_set(err,
+                    "\"single\" must contain the text once, and otherwise only special tokens");
             goto out;
         }
         seen |= !special;
@@ -240,7 +241,7 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
         err_set(err, "\"single\" omits the text");
         goto out;
     }
-    // Outside the tokens of an earlier processor of a Sequence.
+    // A later processor of a Sequence adds its tokens outside those of the earlier ones.
     ids_append(&before, t->before.data, t->before.count);
     ids_append(&t->after, after.data, after.count);
     ids_clear(&t->before);
@@ -312,7 +313,7 @@ static int read_vocab(struct tokenizer *t, const cJSON *vocab, size_t entries, s
     return 0;
 }
 
-// The two tokens of "a b", or newer ["a", "b"].
+// Splits a merge, "a b" or (newer) ["a", "b"], into its two tokens.
 static int merge_parts(const cJSON *item, struct token_text *parts, struct err *err)
 {
     const cJSON *a = cJSON_IsArray(item) ? item->child : NULL, *b = a ? a->next : NULL;
@@ -330,7 +331,7 @@ static int merge_parts(const cJSON *item, struct token_text *parts, struct err *
     return 0;
 }
 
-// Merging never gives a special token: added tokens were found before.
+// A merge never yields a special token: added tokens are matched before merging.
 static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err)
 {
     if (!cJSON_IsArray(merges)) return err_set(err, "\"merges\" must be a list");
@@ -414,7 +415,7 @@ static int read_unigram(struct tokenizer *t, const cJSON *model, struct err *err
     return unigram_fill(t, err);
 }
 
-// BPE and Unigram; older files lack the type.
+// Accepts BPE and Unigram; older files lack the type.
 static int check_model(const cJSON *model, bool *unigram, struct err *err)
 {
     const char *type;
@@ -486,7 +487,7 @@ static int read_file(struct tokenizer *t, const cJSON *json, bool ranked, struct
         if (read_stages(t, stage, stages[i].members, stages[i].read, err) < 0)
             return err_in(err, "%s", stages[i].key);
         if (i) continue;
-        // Texts of added tokens are normalised; merges and templates ask which are special.
+        // Added tokens need the normaliser; merges and templates need to know which are special.
         if (read_added(t, added, entries, err) < 0) return err_in(err, "added_tokens");
         if (read_model(t, model, unigram, ranked, err) < 0) return err_in(err, "model");
     }

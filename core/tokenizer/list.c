@@ -1,11 +1,11 @@
 // core/tokenizer/list.c -- a list of tokens, as GGUF files hold it, vocab.json and merges.txt,
 // tiktoken.model -> struct tokenizer.
 //
-// Byte-level BPE is converted to a tokenizer.json and read as one. A table adds what these formats
-// lack: how words are cut, by the name of a list's pre-tokenizer or of the tokenizer's class.
-// (Names and patterns of lists are those of llama.cpp's src/llama-vocab.cpp; where the
-// tokenizer.json of its models has more, that counts.) A tiktoken.model names no merges: encoding
-// merges the pair whose result has the lowest rank, so every split of a token into two is a merge.
+// Byte-level BPE is converted to a tokenizer.json and read as one. These formats lack word
+// patterns; a table supplies them by the list's pre-tokenizer or the tokenizer's class. (Names and
+// patterns of lists follow llama.cpp's src/llama-vocab.cpp, except where a model's tokenizer.json
+// says more.) A tiktoken.model has no merges: encoding merges the pair whose result has the lowest
+// rank, so every split of a token into two is a merge.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum { CUTS_MOST = 4 };
 static const struct pre_kind {
     const char *names; // separated by spaces
     const char *normalizer;
-    const char *cut[CUTS_MOST + 1]; // one after another; none: GPT-2's own
+    const char *cut[CUTS_MOST + 1]; // applied in turn; none: GPT-2's
     bool whole;                     // a word in the vocabulary is that token, whatever the merges
     bool begins;                    // starts with BOS unless the file says otherwise
 } pre_kinds[] = {
@@ -112,8 +112,8 @@ static cJSON *byte_level(bool prefix, bool words)
                      prefix ? "true" : "false", words ? "true" : "false");
 }
 
-// All but vocabulary, merges and added tokens of byte-level BPE. `prefix`: a space before words;
-// `post`: the post-processor or NULL.
+// Builds the tokenizer.json of byte-level BPE without vocabulary, merges and added tokens.
+// `prefix`: adds a space before a text; `post`: the post-processor or NULL.
 static cJSON *bytes_json(const struct pre_kind *kind, bool prefix, cJSON *post)
 {
     cJSON *json = json_made("{'added_tokens':[]}"), *list = cJSON_CreateArray();
@@ -137,7 +137,7 @@ static cJSON *bytes_json(const struct pre_kind *kind, bool prefix, cJSON *post)
     return json;
 }
 
-// NULL: adds nothing around a text.
+// Returns NULL if no tokens are added around a text.
 static cJSON *post_processor(const struct token_list *l)
 {
     const bool bos = l->add_bos && l->bos >= 0, eos = l->add_eos && l->eos >= 0;
@@ -184,7 +184,7 @@ static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, str
         const bool known = type >= TOKEN_TYPE_NORMAL && type <= TOKEN_TYPE_BYTE;
         if (!known || memchr(t->text, 0, t->length)) {
             if (!known)
-                err_set(err, "token %zu has the type %d, which is not known", i, type);
+                err_set(err, "token %zu has the unknown type %d", i, type);
             else
                 err_set(err, "token %zu contains a zero byte", i);
             cJSON_Delete(json);
@@ -342,7 +342,7 @@ struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const str
     cJSON *vocab =
         cJSON_AddObjectToObject(cJSON_GetObjectItemCaseSensitive(json, "model"), "vocab");
     struct buf bytes = { 0 }, text = { 0 };
-    bool alone[256] = { false }; // bytes that are tokens
+    bool alone[256] = { false }; // bytes that have a token
     int status = 0;
     for (struct lines l = { .next = file, .end = file + size }; status == 0 && lines_next(&l);) {
         status = put_line(vocab, &l, &bytes, &text, err);

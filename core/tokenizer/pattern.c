@@ -1,12 +1,12 @@
 // core/tokenizer/pattern.c -- the regular expressions of tokenizer.json, run by PCRE2.
 //
-// The files are written for Oniguruma (Ruby's dialect). What it says otherwise than PCRE2 is
+// The files are written for Oniguruma (Ruby's dialect). Constructs that PCRE2 reads differently are
 // rewritten before compiling:
 //   \s \w \h \v   other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
 //
-//   \b \B         between characters of its \w and others
+//   \b \B         between its own \w and other characters
 //
-//   [[:punct:]]   other sets again; names of these are properties too: \p{Alnum}
+//   [[:punct:]]   other sets of characters; their names are properties too: \p{Alnum}
 //
 //   \p{Han}       the script; PCRE2 means the script extensions
 //
@@ -14,19 +14,19 @@
 //
 //   [a[bc]]       union of sets -> [abc]
 //
-//   [a\W]         PCRE2 has no name for the characters that are not in a set -> (?:[a]|[^...])
+//   [a\W]         PCRE2 cannot negate part of a set -> (?:[a]|[^...])
 //
 //   (?m:.)        the dot matches line ends -> (?s:.)
 //
-//   x{1,3}+       a repeated repeat, not a possessive one -> (?:x{1,3})+
+//   x{1,3}+       a repeated interval, not a possessive one -> (?:x{1,3})+
 //
 //   x{,3}         from nought to three
 //
 //   ^ $           at every line
 //
 // Matching is bounded in steps, memory and time, so that a hostile pattern gives an error. PCRE2's
-// own limit does not count what possessive repeats, look-aheads and back references pass over:
-// callouts, where a group begins and behind every repeat, let us look at the clock, and at Ctrl-C.
+// own limit does not count the characters that possessive repeats, look-aheads and back references
+// scan; so callouts at the start of every group and after every repeat check the clock and Ctrl-C.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ enum {
     HEAP_LIMIT = 256 * 1024,        // KiB
     STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group takes some 30 bytes a character
 };
-static const size_t TEXT_MAX = (size_t)256 << 20; // bytes that replacements may make of any text
+static const size_t TEXT_MAX = (size_t)256 << 20; // bytes to which replacements may grow a text
 
 static const char CALLOUT[] = "(?C1)";
 
@@ -56,8 +56,7 @@ static const char CALLOUT[] = "(?C1)";
 #define ANY  "\\x{0}-\\x{d7ff}\\x{e000}-\\x{10ffff}"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define HEX  "0-9a-fA-F"
-// Outside sets, Oniguruma takes characters below U+0100 from another table: ² is of \w, not of
-// [\w].
+// Outside sets, Oniguruma uses another table below U+0100: \w matches ², [\w] does not.
 #define WORD_ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define EDGE \
     "(?:(?<=[" WORD_ALONE "])(?![" WORD_ALONE "])|(?<![" WORD_ALONE "])(?=[" WORD_ALONE "]))"
@@ -72,8 +71,8 @@ struct rewrite {
     struct err *err;
 };
 
-// A set as [items] with look-aheads that must hold before it. `others` are members that only a
-// negated set can say: "|[^...]" for each kind.
+// A set as [items], preceded by look-aheads that must match. `others`: members that need a negated
+// set, "|[^...]" each.
 struct set {
     struct buf items, others, guards;
     bool negated;
@@ -86,7 +85,7 @@ static void set_release(struct set *s)
     buf_release(&s->guards);
 }
 
-// The members of a kind of characters, or all that are not of it. `inside`: the set it stands in.
+// Writes a character class or its complement. `inside`: the enclosing set.
 static void rewrite_kind(struct rewrite *r, struct set *inside, const char *members, bool negated)
 {
     if (!inside)
@@ -97,10 +96,10 @@ static void rewrite_kind(struct rewrite *r, struct set *inside, const char *memb
         buf_puts(&inside->items, members);
 }
 
-// Kinds of characters by name.
+// Named character classes.
 static const struct named {
     const char *name, *members;
-    const char *property; // of \p{NAME} where that is something else
+    const char *property; // of \p{NAME} if it differs
 } kinds[] = {
     { "alnum", "\\p{Alphabetic}\\p{Nd}", NULL },
     { "alpha", "\\p{Alphabetic}", NULL },
@@ -126,7 +125,8 @@ static const struct named *find_kind(const char *name, size_t length)
     return NULL;
 }
 
-// A property that is no kind of the table. Long names that both know otherwise are translated.
+// Writes a property that the table lacks. Translates long names that the two libraries spell
+// differently.
 static void write_property(struct buf *out, bool negated, const char *text, size_t length)
 {
     static const char *const names[][2] = {
@@ -147,7 +147,7 @@ static void write_property(struct buf *out, bool negated, const char *text, size
     buf_printf(out, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", name);
 }
 
-// \p{NAME}, \P{NAME}, \p{^NAME}, `at` on the p.
+// Rewrites \p{NAME}, \P{NAME} or \p{^NAME}, with `at` on the p.
 static void rewrite_property(struct rewrite *r, struct set *inside)
 {
     struct buf *out = inside ? &inside->items : &r->out;
@@ -174,12 +174,11 @@ static void rewrite_property(struct rewrite *r, struct set *inside)
     rewrite_kind(r, inside, members, negated);
 }
 
-// An escape, `at` behind the backslash. Inside a set its members are written, outside a set of
-// them.
+// Rewrites an escape, with `at` after the backslash: as members inside a set, as a set elsewhere.
 static void rewrite_escape(struct rewrite *r, struct set *inside)
 {
     static const struct {
-        const char *letters, *members, *alone; // with the opposite
+        const char *letters, *members, *alone; // letters: the class and its negation
     } shorthands[] = {
         { "sS", WHITE, WHITE },
         { "wW", WORD, WORD_ALONE },
@@ -235,7 +234,7 @@ static void set_write(const struct set *s, struct buf *out)
 
 static int rewrite_set(struct rewrite *r, struct set *s, int depth);
 
-// A set that must hold too: a look-ahead.
+// Adds a set that must match too, as a look-ahead.
 static void add_guard(struct set *s, const struct set *other)
 {
     buf_puts(&s->guards, "(?=");
@@ -243,7 +242,7 @@ static void add_guard(struct set *s, const struct set *other)
     buf_putc(&s->guards, ')');
 }
 
-// A set inside a set: a union when it is plain, else it must stand alone on its side of &&.
+// Rewrites a nested set: a union if it is plain; otherwise it must be alone on its side of &&.
 static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
 {
     struct set inner = { .negated = r->at < r->end && *r->at == '^' };
@@ -263,7 +262,7 @@ static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
     return status;
 }
 
-// The members of a set, `at` behind "[" or "[^"; ends behind "]".
+// Rewrites the members of a set, with `at` after "[" or "[^"; leaves it after "]".
 static int rewrite_set(struct rewrite *r, struct set *s, int depth)
 {
     if (depth > SET_DEPTH_MAX) return err_set(r->err, "%s: too many nested sets", r->where);
@@ -286,7 +285,7 @@ static int rewrite_set(struct rewrite *r, struct set *s, int depth)
                 return -1;
             }
         } else if (c == '&' && r->at < r->end && *r->at == '&') {
-            // The right side goes up to the closing bracket of the set.
+            // The right side extends to the closing bracket of the set.
             struct set right = { 0 };
             r->at++;
             const int status = rewrite_set(r, &right, depth + 1);
@@ -302,7 +301,7 @@ static int rewrite_set(struct rewrite *r, struct set *s, int depth)
     return err_set(r->err, "%s: the pattern ends inside [...]", r->where);
 }
 
-// {n,m} behind the atom that begins at out[atom]; a "+" behind it repeats the whole.
+// Rewrites {n,m} after the atom at out[atom]; a "+" after it repeats the whole.
 static void rewrite_interval(struct rewrite *r, size_t atom)
 {
     const char *close = memchr(r->at, '}', (size_t)(r->end - r->at));
@@ -320,7 +319,8 @@ static void rewrite_interval(struct rewrite *r, size_t atom)
     r->at = close + 1 + again;
 }
 
-// Copies up to and including the first `end` after `least` bytes, or only those if there is none.
+// Copies up to and including the first `end` after `least` bytes; without an `end`, only those
+// bytes.
 static void rewrite_copy(struct rewrite *r, size_t least, char end)
 {
     const size_t left = (size_t)(r->end - r->at);
@@ -330,8 +330,7 @@ static void rewrite_copy(struct rewrite *r, size_t least, char end)
     r->at += n;
 }
 
-// Adds a callout where a parenthesis begins a group; `at` is behind the parenthesis and its
-// options.
+// Adds a callout if a parenthesis begins a group; `at` is after the parenthesis and its options.
 static void rewrite_group(struct rewrite *r)
 {
     static const struct {
@@ -358,12 +357,12 @@ static void rewrite_group(struct rewrite *r)
     buf_puts(&r->out, CALLOUT);
 }
 
-// Everything; groups are followed so that the atom before an interval is known.
+// Rewrites the whole pattern; tracks groups to know the atom before an interval.
 static int rewrite_all(struct rewrite *r)
 {
     size_t open[256], atom = 0;
     int depth = 0;
-    bool repeated = false; // the last atom
+    bool repeated = false; // whether the last atom is
     buf_puts(&r->out, CALLOUT);
     while (r->at < r->end) {
         char c = *r->at++;
@@ -393,7 +392,7 @@ static int rewrite_all(struct rewrite *r)
         if (c == ')' && depth > 0) here = open[--depth];
         // Bytes inside a character and repeats belong to the atom before.
         if (((uint8_t)c & 0xC0) != 0x80 && !interval && !strchr("*+?", c)) atom = here;
-        // Adds a callout behind a repeat once its end is known.
+        // Adds a callout after a repeat once its end is known.
         if (!repeated || (r->at < r->end && strchr("*+?{", *r->at))) continue;
         buf_puts(&r->out, CALLOUT);
         repeated = false;
@@ -420,7 +419,7 @@ int pattern_compile(struct pattern *p, const char *regex, const char *where, str
         if (!p->code) pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         if (!p->code) status = err_set(err, "%s: invalid pattern: %s", where, why);
     }
-    if (status == 0) pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // else it is only slower
+    if (status == 0) pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // without JIT, only slower
     pcre2_compile_context_free(context);
     buf_release(&r.out);
     return status;
@@ -439,7 +438,7 @@ void pattern_release(struct pattern *p)
     *p = (struct pattern){ 0 };
 }
 
-// Time of this thread: not that of a machine that is busy with something else, or asleep.
+// CPU time of this thread: excludes time when the machine is busy elsewhere or asleep.
 double search_clock(void)
 {
     struct timespec t;
@@ -447,14 +446,14 @@ double search_clock(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// An honest pattern reads megabytes in a second, and what replaces a character is short.
+// A sane pattern reads megabytes per second, and replacements are short.
 void search_start(struct search *s, size_t text_length)
 {
     s->seconds = 2 + (double)text_length / 2e5;
     s->most = text_length < TEXT_MAX / 64 ? 64 * text_length + (64 << 10) : TEXT_MAX;
 }
 
-// Counts work, about a nanosecond each; true: the search must end.
+// Counts work in units of about a nanosecond; true if the search must stop.
 static bool search_late(struct search *s, size_t work)
 {
     enum { LOOK = 1 << 16 };
@@ -473,7 +472,7 @@ static int on_callout(pcre2_callout_block *b, void *search)
     struct search *s = search;
     const size_t at = b->current_position, last = s->last;
     s->last = at;
-    // A failed look-ahead or back reference may have gone far and come back.
+    // A failed look-ahead or back reference may have scanned far and backtracked.
     const size_t work = 16 + b->subject_length / 16384 + (at > last ? at - last : last - at);
     return search_late(s, work) ? PCRE2_ERROR_CALLOUT : 0;
 }

@@ -2,9 +2,8 @@
 //
 // The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, settings
 // of the trainer, and the normaliser. The index of a piece is its id.
-//   BPE      merges the pair whose text together is a piece, the highest score first; so every
-//   split
-//            of a piece into two is a merge, ranked by the score of the piece
+//   BPE      merges the pair that forms the piece with the highest score, so every split of a
+//            piece into two is a merge, ranked by the score of the piece
 //   unigram  scores are log-probabilities
 // BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
 #include <float.h>
@@ -177,14 +176,14 @@ static int check_piece(const struct piece *p, bool byte_fallback, struct err *er
                        TOKEN_BYTES_MAX);
     if (memchr(p->text.text, 0, p->text.length)) return err_set(err, "it contains a zero byte");
     if (p->type < TOKEN_TYPE_NORMAL || p->type > TOKEN_TYPE_BYTE)
-        return err_set(err, "type %d is not known", p->type);
+        return err_set(err, "type %d is unknown", p->type);
     if (!isfinite(p->score)) return err_set(err, "its score is not a number");
     if (p->type == TOKEN_TYPE_BYTE && !byte_fallback)
         return err_set(err, "it is a byte, but the model has no byte fallback");
     return 0;
 }
 
-// `kind`: NULL if the class is not of transformers.
+// `kind`: NULL if transformers lacks the class.
 static int check_proto(const struct proto *p, const struct companions *c,
                        const struct class_kind *kind, struct err *err)
 {
@@ -214,15 +213,15 @@ static int check_proto(const struct proto *p, const struct companions *c,
 
 // --- tokens ------------------------------------------------------------------------------------
 
-// A configuration has given the id another text.
+// True if a configuration file has given the id another text.
 static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
 {
     return t->text_length[id] != p->text.length ||
            memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
 }
 
-// Control pieces are special, and the unknown piece unless the class names its own; user-defined
-// symbols are found in every text unless the configuration makes them special.
+// Makes control pieces special, and the unknown piece unless the class names its own; user-defined
+// symbols match in every text unless the configuration makes them special.
 static int put_symbols(struct tokenizer *t, const struct proto *p, const struct class_kind *kind,
                        struct err *err)
 {
@@ -262,8 +261,8 @@ static int compare_score(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Ranks by score; UINT32_MAX for pieces without merges. Equal scores have equal ranks: the leftmost
-// pair is merged first.
+// Ranks pieces by score; UINT32_MAX: no merges. Equal scores share a rank, so the leftmost pair
+// merges first.
 static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
 {
     const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
@@ -283,7 +282,7 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
     return rank;
 }
 
-// Rank of the later part of a merge; single characters exist from the start.
+// Rank of the half that forms later; single characters exist from the start.
 static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
 {
     int32_t c;
@@ -297,8 +296,8 @@ static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, stru
     return latest;
 }
 
-// An unused piece takes part in merging, but what remains of it is split into the parts whose merge
-// comes first.
+// An unused piece takes part in merging; one that remains is split into the two halves that form
+// earliest.
 static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -311,7 +310,7 @@ static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32
             struct merge m;
             memcpy(&m, parts.data + k, sizeof m);
             const struct halves h = { (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX) };
-            if (later_part(t, rank, h) > best) continue; // of equals the longest left part
+            if (later_part(t, rank, h) > best) continue; // on ties the longest left part
             best = later_part(t, rank, h);
             t->unused[i] = h;
         }
@@ -350,8 +349,8 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
 
 // --- stages ------------------------------------------------------------------------------------
 
-// Llama's tokenizer adds the dummy prefix to every text between special tokens, or if "legacy" is
-// false only to the first.
+// Llama's tokenizer adds the dummy prefix to every text between special tokens or, if "legacy" is
+// false, only to the first.
 static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
                        const struct class_kind *kind, struct err *err)
 {
@@ -359,7 +358,8 @@ static int fill_stages(struct tokenizer *t, const struct proto *p, const struct 
     if (json_bool(c->config, "legacy", true, &legacy, err) < 0 ||
         json_bool(c->config, "add_prefix_space", true, &prefix, err) < 0)
         return -1;
-    if (!kind || !(kind->flags & CLASS_AROUND)) prefix = true; // only Llama's relatives know it
+    if (!kind || !(kind->flags & CLASS_AROUND))
+        prefix = true; // only Llama-like classes have the flag
     struct normal *n = &t->normals[t->normal_count++];
     n->kind = NORMAL_PIECES;
     n->spaces = (struct space_rules){
@@ -406,21 +406,22 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
 
 // --- where transformers differs ----------------------------------------------------------------
 
-// LlamaTokenizer converts the model to a tokenizer.json that lacks some of its rules.
+// Adds a notice of the rules that are lost when LlamaTokenizer converts the model to a
+// tokenizer.json.
 static void tell_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
     size_t symbols = 0;
     for (size_t i = 0; i < p->count; i++) symbols += p->pieces[i].type == TOKEN_TYPE_USER;
     if (p->charsmap.length) list_put(&rules, "its normaliser");
-    if (p->squeeze) list_put(&rules, "one space for several");
+    if (p->squeeze) list_put(&rules, "squeezed spaces");
     if (!p->dummy) list_put(&rules, "no space before a text");
     if (p->model == UNIGRAM) list_put(&rules, "unigram scores");
     if (symbols) list_put(&rules, "user-defined pieces inside words");
     if (rules.length)
         tokenizer_add_notice(t,
                              "the SentencePiece model's own rules are kept, which transformers' "
-                             "fast LlamaTokenizer does not know: %s",
+                             "fast LlamaTokenizer lacks: %s",
                              rules.data);
     buf_release(&rules);
 }
@@ -438,17 +439,17 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
     if (around && cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(c->config, "add_prefix_space")))
         list_put(&open, "add_prefix_space (null is true here, as in 5)");
     if (around && cJSON_IsFalse(json_get(c->config, "add_prefix_space")))
-        tokenizer_add_notice(t, "no space is put before a text, as add_prefix_space says; "
-                                "transformers 5 does not look at that for some models (LLaVA)");
+        tokenizer_add_notice(t, "no space is added before a text, because add_prefix_space is "
+                                "false; transformers 5 ignores it for some models (LLaVA)");
     if (open.length)
         tokenizer_add_notice(t,
-                             "tokenizer_config.json does not say, and transformers 4, as here, "
-                             "and 5 suppose differently: %s",
+                             "not set in tokenizer_config.json; the defaults differ between "
+                             "transformers 4 (used here) and 5: %s",
                              open.data);
     buf_release(&open);
 }
 
-// Merging never gives a special token.
+// Adds a notice of vocabulary words that never result from a merge because they are special.
 static void tell_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };
@@ -458,8 +459,8 @@ static void tell_words(struct tokenizer *t, const struct proto *p)
             buf_printf(&words, "%s%.40s", words.length ? ", " : "", tokenizer_token(t, (int32_t)i));
     if (words.length)
         tokenizer_add_notice(t,
-                             "words of the vocabulary that the files make special, so that other "
-                             "text is not put together to them as in transformers: %s",
+                             "the files make these vocabulary words special; unlike in "
+                             "transformers, other text never merges into them: %s",
                              words.data);
     buf_release(&words);
 }
@@ -482,8 +483,8 @@ static void tell_differences(struct tokenizer *t, const struct proto *p, const s
     for (int32_t id = (int32_t)p->count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
     if (holes)
         tokenizer_add_notice(t,
-                             "the added tokens' ids leave out %d, as the files say; transformers "
-                             "without the model's own code gives the next free ids",
+                             "the files' ids of added tokens leave gaps (%d ids); transformers "
+                             "without the model's own code assigns the next free ids",
                              holes);
 }
 

@@ -26,17 +26,17 @@ struct merging {
     cJSON **items;             // its members, by their number in `known`
     size_t capacity;           // of `items`
     struct names known;        // their texts
-    bool whole;                // of a tokenizer.json, which should have all added tokens
-    bool own;                  // new tokens get the files' ids, where these give one, and are
-                               // found in the text as it is
+    bool whole;                // a tokenizer.json's, which should have all added tokens
+    bool own;                  // new tokens get the files' ids, if given, and match the
+                               // unnormalised text
     const struct tokenizer *t; // its vocabulary, or NULL:
     const cJSON *vocab;        // of the model
-    struct names words;        // texts of the vocabulary, read when one is first looked up
+    struct names words;        // texts of the vocabulary, filled at the first lookup
     double *word_ids;          // of these
     double word_count;         // of the vocabulary
     double last;               // largest id in the list, -1: none
     struct buf ids;            // in the list at first, sorted: doubles
-    struct names special;      // texts that the files call special
+    struct names special;      // texts that the files mark special
     struct told added, changed, moved;
 };
 
@@ -156,7 +156,7 @@ const char *const companions_names[] = { "bos_token", "eos_token", "unk_token", 
 
 enum { NAMES = sizeof companions_names / sizeof *companions_names - 1, OTHERS_MOST = 1024 };
 
-// A special token: a text or an object with its "content" and flags. 0, or -1.
+// Visits a special token: a text or an object with its "content" and flags.
 static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
 {
     struct extra x = { .token = { .special = true }, .five = five };
@@ -195,7 +195,7 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
         if (!most--)
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
-        if (json_get(extra, item->string)) continue; // that one counts
+        if (json_get(extra, item->string)) continue; // `extra` wins
         // CodeLlama's are visited below; its fill_token marks a gap and is no token.
         if (infill &&
             (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
@@ -226,7 +226,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     const cJSON *items = decoder ? decoder : c->added, *item;
     const char *where =
         decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
-    const size_t taken_count = m->ids.length / sizeof(double); // by tokenizer.json itself
+    const size_t taken_count = m->ids.length / sizeof(double); // ids of tokenizer.json itself
     struct names special = { 0 };
     struct buf all = { 0 };
     size_t number;
@@ -275,7 +275,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     return status < 0 ? err_in(err, "%s", where) : 0;
 }
 
-// Tells what other files say in vain, because tokenizer_config.json is complete.
+// Notes entries of other files that are ignored because tokenizer_config.json is complete.
 static void tell_unread(const struct merging *m, const struct companions *c, struct told *t)
 {
     const cJSON *item;
@@ -325,14 +325,13 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
                            ? visit_all(m, c->config, true, err)
                            : -1;
     tell_unread(m, c, &unread);
-    report(notice, &m->added,
-           "the tokenizer's file lacks tokens that those beside it name; added as transformers "
-           "adds them");
+    report(
+        notice, &m->added,
+        "the files beside the tokenizer's name tokens that it lacks; added, as transformers does");
     report(notice, &m->changed,
            "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
            "(5 may keep those)");
-    report(notice, &m->moved,
-           "the files give tokens different ids; those of transformers are used");
+    report(notice, &m->moved, "the files give tokens different ids; transformers' ids are used");
     report(
         notice, &unread,
         "other files differ from tokenizer_config.json, which alone is used, as in transformers");
@@ -381,14 +380,14 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
         token.normalized = false;
         if (status == 0) status = added_put(t, token, err);
         if (status < 0) break;
-        // Found in the text as it is; transformers 4 would search the normalised text.
+        // Matches the unnormalised text; transformers 4 would search the normalised text.
         if (normalized && vocabulary_find(t, token.text, strlen(token.text)) < 0)
             tell(&after_space, "%.40s", token.text);
     }
     if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
     report(&notice, &after_space,
-           "added tokens with \"normalized\" are found in every text; transformers 4 finds them "
-           "after a space only");
+           "added tokens with \"normalized\" match anywhere in a text; transformers 4 matches them "
+           "only after a space");
     if (status >= 0 && notice.length) tokenizer_add_notice(t, "%s", notice.data);
     buf_release(&notice);
     cJSON_Delete(m.list);

@@ -4,7 +4,7 @@
 //   "normalized" -> words (pre-tokenizer) -> ids (BPE or unigram), and the post-processor's tokens
 //   around them.
 //
-// As in the reference, of several added tokens the leftmost counts, of those the longest.
+// As in the reference, the leftmost added token wins; on ties, the longest.
 #include "core/tokenizer/tokenizer.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-static const size_t TEXT_MAX = (size_t)1 << 30; // bytes; places in a word are int32
+static const size_t TEXT_MAX = (size_t)1 << 30; // bytes; positions in a word are int32
 
 // --- added tokens ------------------------------------------------------------------------------
 
@@ -27,7 +27,7 @@ struct typed {
 static bool touches(const struct typed *typed, size_t start, size_t end)
 {
     size_t low = 0, high = typed->count;
-    while (low < high) { // the first range that ends behind `start`
+    while (low < high) { // the first range that ends after `start`
         size_t middle = (low + high) / 2;
         if (typed->ranges[middle].end > start)
             high = middle;
@@ -37,8 +37,8 @@ static bool touches(const struct typed *typed, size_t start, size_t end)
     return low < typed->count && typed->ranges[low].start < end;
 }
 
-// Of tokens [low, high), equal in their first `depth` bytes, the first that continues with `byte`
-// or a greater one.
+// Among tokens [low, high), which share their first `depth` bytes, finds the first whose next byte
+// is at least `byte`.
 static size_t first_with(const struct added_list *list, size_t depth, int byte, size_t low,
                          size_t high)
 {
@@ -142,8 +142,7 @@ size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size
 
 // --- encoding ----------------------------------------------------------------------------------
 
-// Maps the typed ranges to the normalised text of text[start, end), by the lengths to which the
-// texts before them normalise.
+// Maps the typed ranges to the normalised text[start, end) by normalising the text before each end.
 static int normal_ranges(struct encoder *e, const struct typed *typed, const char *text,
                          size_t start, size_t end, struct text_range *ranges, size_t *count)
 {
@@ -359,7 +358,7 @@ int32_t tokenizer_id(const struct tokenizer *t, const char *token)
     size_t length = strlen(token);
     for (size_t i = 0; i < t->added.count; i++)
         if (!strcmp(t->added.tokens[i].text, token)) return t->added.tokens[i].id;
-    // That list has the normalised texts; the table has their own.
+    // That list has the normalised texts; the table has the original ones.
     for (size_t i = 0; i < t->added_normal.count; i++)
         if (!strcmp(tokenizer_token(t, t->added_normal.tokens[i].id), token))
             return t->added_normal.tokens[i].id;

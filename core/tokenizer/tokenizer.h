@@ -18,20 +18,20 @@
 
 struct tokenizer;
 
-// A file: tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
-// the files beside it); or a folder.
+// Opens a tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
+// the files beside it), or a folder.
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
-// That of a model folder: the first of these.
+// Opens the first of these in a model folder.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
-// Its name ("vocab.json": with merges.txt beside it); NULL: there is none.
+// Name of that file ("vocab.json": with merges.txt beside it); NULL if none.
 const char *tokenizer_folder_file(const char *folder);
-// A tokenizer.json in memory.
+// Parses a tokenizer.json in memory.
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
-// Notes about its files for a person; NULL: none.
+// Notices about its files for the user; NULL if none.
 const char *tokenizer_notice(const struct tokenizer *t);
-// Adds a note.
+// Adds a notice.
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
                                                                 const char *format, ...);
 
@@ -55,7 +55,7 @@ struct token_text {
 
 struct token_list {
     const char *model; // "gpt2": byte-level BPE; "llama": SentencePiece's BPE
-    const char *pre;   // how gpt2 cuts words: "qwen2"; NULL: "default"
+    const char *pre;   // gpt2's pre-tokenizer: "qwen2"; NULL: "default"
     size_t count;      // of tokens
     const struct token_text *tokens;
     const uint8_t *types; // enum token_type
@@ -64,7 +64,7 @@ struct token_list {
     const struct token_text *merges; // "a b", the first one first; GGUF files have gpt2's only
     int32_t bos, eos;                // -1: none
     bool add_bos, add_eos;           // to a text
-    bool prefix, squeeze;            // of llama: a space before the text; one of several spaces
+    bool prefix, squeeze;            // of llama: adds a space before the text; squeezes spaces
 };
 
 // The texts are copied.
@@ -73,7 +73,7 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 // Do lists of this model and pre-tokenizer start texts with BOS by default?
 bool tokenizer_list_begins(const char *model, const char *pre);
 
-// A list of `count` tokens that gives the same ids. NULL with the reason if none does.
+// Exports a list of `count` tokens that encodes to the same ids; NULL with the reason if none does.
 struct token_export;
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);
@@ -89,14 +89,14 @@ enum tokenize_flags {
     TOKENIZE_PLAIN = 4,        // user text: special tokens spelled in it stay text
 };
 
-// A composite text: a person typed parts of it, and holes stand for ids of other origin (visual
-// tokens, a generated answer).
+// A composite text: the user typed parts of it, and holes mark ids from elsewhere (visual tokens, a
+// generated answer).
 struct text_range {
     size_t start, end; // bytes
 };
 
 struct text_hole {
-    size_t at;      // between which bytes
+    size_t at;      // byte offset
     bool continues; // the text after it continues: no leading U+2581 (after a generated answer)
 };
 
@@ -107,21 +107,22 @@ struct marked_text {
     size_t typed_count;             // one of them stay text
     const struct text_hole *holes;  // in order
     size_t hole_count;
-    size_t most; // ids: more are an error, found before all are computed; 0: no limit
+    size_t most; // limit on ids; stops with an error once more are certain; 0: none
 };
 
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// The same for a composite text. Hole i gives the id -1 - i and cuts the text like a special token.
+// The same for a composite text. Hole i becomes the id -1 - i and splits the text like a special
+// token.
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
                             struct ids *ids, struct err *err);
 // Number of special tokens that a text spells.
 size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length);
 // Appends the ids that TOKENIZE_SPECIAL adds before a text (usually BOS).
 void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
-// Appends the text of the ids to `text`; skip_special omits special tokens. Unknown ids give
-// nothing.
+// Appends the text of the ids to `text`; skip_special omits special tokens. Unknown ids are
+// skipped.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
 
@@ -140,9 +141,9 @@ struct detokenizer {
 };
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special);
-// Adds the new text to `out` (perhaps nothing).
+// Appends the new text, possibly empty, to `out`.
 void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out);
-// The rest; incomplete bytes become U+FFFD.
+// Appends the rest; incomplete bytes become U+FFFD.
 void detokenizer_finish(struct detokenizer *d, struct buf *out);
 void detokenizer_release(struct detokenizer *d);
 

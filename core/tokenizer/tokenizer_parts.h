@@ -8,7 +8,7 @@
 //   list.c       a list of tokens (of a GGUF file), vocab.json and merges.txt, or a tiktoken.model,
 //                as if they were a tokenizer.json
 //   export.c     struct tokenizer -> such a list
-//   build.c      functions that all of them fill it with
+//   build.c      functions with which all of them fill it
 //   tokenizer.c  a text through all stages: added tokens, the three below, post-processor
 //   words.c      normaliser and pre-tokenizer: text -> words
 //   pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
@@ -32,7 +32,7 @@
 
 // --- bytes -------------------------------------------------------------------------------------
 
-// GPT-2's byte alphabet: every byte as one printable character, and back (-1: not of it).
+// GPT-2's byte alphabet: every byte as one printable character, and back (-1: not in it).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
 // Appends the text in that alphabet.
@@ -57,7 +57,7 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double began, seconds;  // of the thread: when the clock was first read (0: not yet), and limit
+    double began, seconds;  // thread time: first clock reading (0: none yet), and limit
     size_t work;            // since the clock was read
     size_t last;            // offset of the last callout
     size_t most;            // bytes that the text may grow to
@@ -274,13 +274,13 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // Empty tables for a vocabulary of `words` texts.
 void tables_make(struct tokenizer *t, size_t words);
-// Checks an id of a file with so many entries: ids may have gaps, but tables keep to the size of
-// the file.
+// Checks an id against the number of entries: ids may have gaps, but tables must not outgrow the
+// file.
 int id_check(double id, size_t entries, int32_t *checked, struct err *err);
-// The same, and adds an entry to the tables.
+// Checks an id likewise and adds it to the tables.
 int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, struct err *err);
-// Enters a text of the vocabulary under an id that was taken. `again`: a text may have several ids,
-// and encodes to the last.
+// Enters a vocabulary text under an id from id_take. `again`: a text may have several ids, and
+// encodes to the last.
 int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
 // Finds the byte tokens <0x00> .. <0xFF>.
 void bytes_find(struct tokenizer *t, bool fallback);
@@ -291,17 +291,17 @@ void merges_make(struct tokenizer *t, size_t count);
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
 // Appends the merges that give token `id`, as struct merge.
 void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
-// Result of a reader: the tokenizer, or NULL with the file's name in the message.
+// Finishes a reader: returns the tokenizer, or NULL and adds the file's name to the message.
 struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
                                  struct err *err);
-// Fills the trie of a unigram model whose scores are known, with all texts except special tokens.
+// Fills a unigram model's trie with all texts except special tokens; needs the scores.
 int unigram_fill(struct tokenizer *t, struct err *err);
 // Reads text and flags of an added token; the text is borrowed.
 int added_read(const cJSON *item, struct added *a, struct err *err);
-// Enters an added token under an id that was taken. The text is copied.
+// Enters an added token under an id from id_take. The text is copied.
 int added_put(struct tokenizer *t, struct added a, struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
-// Call it once all tokens are in the list.
+// Sorts the list; call once all tokens are in it.
 void added_sort(struct added_list *list);
 int stages_full(int count, struct err *err);
 // Marks the stages of the decoder after Fuse and ByteLevel, which receive a text, not tokens.
@@ -329,8 +329,7 @@ struct companions {
 };
 
 // Origin of a tokenizer.json: a file, which should have all added tokens; vocab.json and
-// merges.txt; a tiktoken.model, whose class transformers does not have: new tokens keep the ids of
-// the files.
+// merges.txt; a tiktoken.model, whose class transformers lacks: new tokens keep the files' ids.
 enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
 
 // Adds tokens of the files beside a tokenizer.json, as transformers does, and notes the changes in
@@ -342,12 +341,12 @@ struct tokenizer *companions_read(cJSON *json, enum json_source source, const st
                                   const char *name, struct err *err);
 
 // Enters the added tokens beside another file of `words` tokens, after its vocabulary. `own`: they
-// keep the ids of the files, as in a class that transformers does not have; else a new token gets
-// the next free id.
+// keep the files' ids, as for a class that transformers lacks; else a new token gets the next free
+// id.
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err);
 
-// Text of a special token, which is a text or {"content": text}; NULL: neither.
+// Text of a special token given as a text or {"content": text}; NULL if neither.
 const char *token_content(const cJSON *token);
 // Keys of special tokens, NULL-terminated.
 extern const char *const companions_names[];
@@ -361,8 +360,8 @@ enum { CLASS_NAME_SIZE = 64, CLASS_TOKENS = 4 };
 enum class_flags {
     CLASS_PIECES = 1, // may have a SentencePiece model
     CLASS_AROUND = 2, // puts BOS and EOS around texts, whatever tokenizer.json says
-    CLASS_BOS = 4,    // puts BOS before texts where add_bos_token is not said
-    CLASS_EOS = 8,    // puts EOS after texts where add_eos_token is not said
+    CLASS_BOS = 4,    // puts BOS before texts if add_bos_token is absent
+    CLASS_EOS = 8,    // puts EOS after texts if add_eos_token is absent
     CLASS_INFILL = 16 // has the tokens of companions_infill
 };
 
@@ -370,7 +369,7 @@ enum class_flags {
 struct class_kind {
     const char *name; // without "Fast"
     int flags;
-    const char *tokens[CLASS_TOKENS]; // bos, eos, unk, pad where none is said; NULL: none
+    const char *tokens[CLASS_TOKENS]; // defaults of bos, eos, unk, pad; NULL: none
 };
 
 // Keys of CodeLlama's special tokens for infilling, NULL-terminated.
@@ -382,15 +381,16 @@ int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err
 // model's config.json, unless `json`, the tokenizer.json, lacks its special tokens. json NULL:
 // another file holds the tokenizer.
 void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
-// NULL: no class of transformers is named.
+// Returns NULL if the config names no class of transformers.
 const struct class_kind *companions_kind(const cJSON *config);
-// "add_bos_token" or "add_eos_token": null is false.
+// Reads "add_bos_token" or "add_eos_token"; null is false.
 int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
                     struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
-// Follows the files beside a tokenizer's file where they differ, or notes that it does not.
-// `companions_prefix`: changes a tokenizer.json before it is read; true if it did.
+// Applies the settings of the files beside a tokenizer's file that differ, or adds a notice that
+// they are ignored. `companions_prefix`: changes a tokenizer.json before it is read; true if it
+// did.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
 
@@ -406,7 +406,7 @@ struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const str
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
                                          const char *name, struct err *err);
 
-// Name i of the pre-tokenizers of lists; false after the last.
+// Copies the name of list pre-tokenizer i; false after the last.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 // SentencePiece's BPE from a list.
@@ -481,8 +481,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 void unigram_word(struct encoder *e, const char *word, size_t length);
-// Encodes an unknown character as its bytes' tokens or the unknown one. `pending`: that was the
-// last id.
+// Encodes an unknown character as its bytes' tokens or the unknown token. `pending`: the last id
+// did so.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out);
 // Cache of words for long texts.
@@ -497,7 +497,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
                  struct buf *out);
 int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                struct buf *out);
-// -1 if a normaliser has made a text too long.
+// Returns -1 if a normaliser has made a text too long.
 int normal_limit(const struct search *s, const struct buf *out, struct err *err);
 
 // Replaces every match of p, appending to `out`.

@@ -1,8 +1,8 @@
 // core/tokenizer/unigram.c -- unigram language model: one word to ids.
 //
 // Every token has a log-probability; a word becomes the tokens with the greatest sum (Viterbi, from
-// left to right: the best path to a position is known before its continuations are tried). Where no
-// token is one character alone, that character is unknown, at a penalty.
+// left to right: the best path to a position is known before its continuations are tried). A
+// character that is no token by itself is unknown, at a penalty.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static void put_edge(struct trie *trie, struct trie_edge edge)
     trie->edges[i] = edge;
 }
 
-// Room for one more node; at most half of the edges' slots are used.
+// Makes space for one more node; at most half of the edges' slots are used.
 static void grow(struct trie *trie)
 {
     if (trie->nodes < trie->capacity) return;
@@ -49,7 +49,7 @@ static void grow(struct trie *trie)
     if (!former.capacity) trie->value[trie->nodes++] = -1; // the root
 }
 
-// 0, or -1 if the trie is full.
+// Returns -1 if the trie is full.
 static int trie_add(struct trie *trie, const char *text, size_t length, int32_t value)
 {
     uint32_t node = 0;
@@ -89,7 +89,7 @@ int unigram_fill(struct tokenizer *t, struct err *err)
             return err_set(err, "token %d has %u bytes; at most %d are supported", id,
                            t->text_length[id], TOKEN_BYTES_MAX);
         if (trie_add(&t->unigram.trie, text, t->text_length[id], id) < 0)
-            return err_set(err, "the tokens' texts are too long in all");
+            return err_set(err, "the tokens' texts are too long in total");
     }
     return 0;
 }
@@ -99,14 +99,14 @@ static double sum(const struct unigram *u, double a, double b)
     return u->single ? (double)(float)(a + b) : a + b;
 }
 
-// Of equal paths the first counts: its last token is the longest.
+// On ties the first path wins: its last token is the longest.
 static void offer(struct path *at, double score, int32_t id, size_t start)
 {
     if (at->id != NO_WAY && !(score > at->score)) return;
     *at = (struct path){ .score = score, .id = id, .start = (uint32_t)start };
 }
 
-// Tries every token from `start` on, as the last one of a path to where it ends.
+// Tries every token at `start` as the last one of a path.
 static void offer_tokens(struct encoder *e, const char *word, size_t length, size_t start)
 {
     const struct tokenizer *t = e->t;
@@ -141,7 +141,7 @@ void unigram_word(struct encoder *e, const char *word, size_t length)
     int32_t c;
     for (size_t i = 0; i < length; i += utf8_next(word + i, length - i, &c))
         offer_tokens(e, word, length, i);
-    // Backwards: stores at each position of the best path where its token ends.
+    // Walks the best path backwards and stores where each of its tokens ends.
     for (size_t end = length; end > 0; end = e->paths[end].start)
         e->paths[e->paths[end].start].end = (uint32_t)end;
     bool pending = false;

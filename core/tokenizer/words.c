@@ -9,8 +9,8 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Printable Latin-1 stands for itself, the other bytes are U+0100, U+0101, ... in their order:
-// 0x00-0x20 (33), 0x7F-0xA0 (34), 0xAD.
+// Printable Latin-1 maps to itself, the other bytes in order to U+0100, U+0101, ...: 0x00-0x20
+// (33), 0x7F-0xA0 (34), 0xAD.
 int32_t byte_char(uint8_t byte)
 {
     if (byte <= 0x20) return 0x100 + byte;
@@ -190,7 +190,7 @@ struct stretches {
     bool first;
     enum behaviour behaviour;
     size_t start, end;  // held back
-    bool held, matched; // one is held back; it is a match to which nothing was joined
+    bool held, matched; // a stretch is held back; it is a match still unjoined
 };
 
 static int stretch_flush(struct stretches *s)
@@ -266,7 +266,7 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     return split_pattern(e, &at_mark, step + 1, b->data, b->length, first);
 }
 
-// Lower bound of the tokens of a word; 0: unknown.
+// Lower bound on the number of tokens of a word; 0: unknown.
 static size_t least_tokens(const struct tokenizer *t, size_t length)
 {
     size_t longest = 1;
@@ -277,7 +277,7 @@ static size_t least_tokens(const struct tokenizer *t, size_t length)
     return length / longest;
 }
 
-// Passes a text to splitter `step`; after the last one it is a word.
+// Passes a text to splitter `step`; after the last one, encodes it as a word.
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first)
 {
     if (length == 0) return 0;

@@ -108,7 +108,7 @@ static const struct {
     // a word
     { LLAMA ",\"additional_special_tokens\":[\"\u2581the\"]}", NULL, NULL,
       "1 271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0",
-      "as in transformers: \u2581the" },
+      "never merges into them: \u2581the" },
     // plain
     { LLAMA ",\"added_tokens_decoder\":{\"900\":{\"content\":\"<image>\",\"special\":false,"
             "\"rstrip\":true}}}",
@@ -123,7 +123,7 @@ static const struct {
     { "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":true,\"legacy\":false,\"add_"
       "prefix_space\":false}",
       NULL, NULL, "1 807 800 892 623 864 324 892 852 862 888 864 2 303 800 892 814 441 864 0",
-      "no space is put before a text" },
+      "no space is added before a text" },
     // no bos
     { "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":false,\"legacy\":true,\"add_eos_"
       "token\":true}",

@@ -169,7 +169,7 @@ static void what_is_refused(void **state)
     refuse(&s, "pre-tokenizer 'klingon' is not supported (known: default gpt-2");
     words(&s, "qwen2");
     s.types[3] = 0;
-    refuse(&s, "token 3 has the type 0");
+    refuse(&s, "token 3 has the unknown type 0");
     words(&s, "qwen2");
     s.tokens[3] = (struct token_text){ "a\0b", 3 };
     refuse(&s, "zero byte");
