@@ -30,7 +30,7 @@ $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 6p)"
 check "what is kept" 'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' \
     $'lora yes, ln_tuning no\nlora no'
 check "an unknown name" 'select(.event == "error").message' "no adapter 'norms' is loaded (/adapter list)"
-check "told as a setting" 'select(.event == "setting" and .key == "adapter").value' "$lora
+check "reports the setting" 'select(.event == "setting" and .key == "adapter").value' "$lora
 $norms
 $lora
 none"
@@ -42,7 +42,7 @@ check "a norm is measured" 'select(.event == "table" and .name == "adapter.tenso
 check "layers of LoRA" 'select(.event == "table" and .name == "adapter.lora").rows | map(.[0:3] | tostring) | unique | length' 7
 check_has "whole weights are not scaled" 'select(.event == "error").message' "has no LoRA"
 
-# Refused: the former adapter stays.
+# A refused adapter leaves the current one in place.
 mkdir "$work/broken"
 cp $lora/adapter_config.json "$work/broken"
 head -c 3000 $lora/adapter_model.safetensors >"$work/broken/adapter_model.safetensors"
@@ -58,10 +58,10 @@ check_has "a run that is not done" 'select(.event == "error").message' "holds an
 lines "/load $llama" "/adapter load $lora" '/adapter unload' '/adapter show' '/adapter merge x'
 check_has "another model's is refused" 'select(.event == "error").message' "another model"
 
-# Of a model of the same shape it is put on, which is said.
+# An adapter of another model of the same shape is applied, with a notice.
 cp -r "$lora" "$work/foreign"
 lines "/load $llava" "/adapter load $work/foreign"
-check "nothing is said where nothing is known" 'select(.event == "notice" and (.text | test("another model"))).text' ""
+check "no notice without a record" 'select(.event == "notice" and (.text | test("another model"))).text' ""
 echo '{"state": "done", "fingerprint": "0"}' >"$work/foreign/training.json"
 lines "/load $llava" "/adapter load $work/foreign"
 check_has "another base" 'select(.event == "notice").text' "trained on a different model"
@@ -115,7 +115,7 @@ for key in first:
         assert abs(x - y) <= abs(x) / 256, key
 P
 
-# A matrix trained in full below its LoRA: the adapter is read again, and merging keeps the logits but for rounding to bf16.
+# A matrix trained in full below its LoRA: the saved adapter loads, and merging keeps the logits up to bf16 rounding.
 printf '[{"id": 1, "question": "Who lives here?", "answer": "A keeper with two cats."}]' >"$work/below.json"
 lines "/load $llama" '/set train.steps 2' '/set train.lr 1e-2' '/set train.params lora:q_proj:2' \
     "/train $work/below.json $work/above" /wait "/set adapter $work/above" '/set train.params *q_proj*' \
@@ -124,7 +124,7 @@ check_has "LoRA and the matrix below it" 'select(.event == "notice" or .event ==
 merged=$(jq -r 'select(.event == "notice").text | capture("difference (?<d>[^,]*), largest logit (?<l>.*)") | "\(.d) \(.l)"' "$work/events")
 awk -v m="$merged" 'BEGIN { split(m, n); exit !(n[2] > 0 && n[1] < 2e-2 * n[2]) }' || fail "merged: $merged"
 
-# Where a router chooses, a large difference is explained.
+# With a router, a large difference is explained.
 check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""
 mkdir "$work/routed"
 python3 - "$work/routed" <<'P'
@@ -140,7 +140,7 @@ P
 lines "/load tests/goldens/kimi-text" "/adapter load $work/routed" "/adapter merge $work/routed.merged"
 check_has "a router" 'select(.event == "notice").text' "a router chooses this model's experts"
 
-# What belonged to the training and is not used here is named, whichever way the adapter is loaded.
+# A notice names training options that are not used here, however the adapter is loaded.
 cp -r "$lora" "$work/beside"
 jq '. + {modules_to_save: ["lm_head"], alpha_pattern: {"^q_proj": 9, "k_proj": 16}, use_new_trick: true, scaling: null,
     base_model_name_or_path: "org/other-7b", revision: "v2"}' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"
@@ -175,7 +175,7 @@ lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${
 lines '/session resume kept' '/regen'
 check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
 
-# In another folder too, as its script and a preset do.
+# From another working folder too, as its script and a preset do.
 lines '/session resume kept' "/save $work/kept.vlmsh" '/preset save kept adapter'
 program=$(realpath "$VLMSH")
 (cd "$work" && "$program" --db "$work/vlmsh.db" --session kept --json -c /regen) >"$work/events"
@@ -186,11 +186,11 @@ check "replayed in another folder" 'select(.event == "answer").ids | tostring' "
     -c '/adapter list') >"$work/events"
 check "a preset in another folder, read once" \
     'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' 'lora yes'
-# Words for no adapter are not loaded.
+# Words that mean "no adapter" are not taken as folders.
 lines "/load $llava" '/adapter load ""' '/adapter load none' '/adapter load OFF' "/adapter load $lora" '/adapter load none' '/get adapter'
 check "no adapter's name" 'select(.event == "error").message' "the adapter's folder is missing
 'none' stands for no adapter (/adapter unload); a folder of that name is './none'
 'OFF' stands for no adapter (/adapter unload); a folder of that name is './OFF'
 'none' stands for no adapter (/adapter unload); a folder of that name is './none'"
-check "and the one in use stays" 'select(.key == "adapter").value' "$lora"$'\n'"$lora"
+check "the current one stays" 'select(.key == "adapter").value' "$lora"$'\n'"$lora"
 finish

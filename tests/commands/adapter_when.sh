@@ -1,5 +1,5 @@
-# tests/commands/adapter_when.sh -- adapter.when: a conversation without a picture has the model as it
-# was before the adapter, one with a picture has the adapter throughout; both as in runs of their own.
+# tests/commands/adapter_when.sh -- adapter.when pictures: a conversation without pictures uses the base
+# model, one with pictures uses the adapter throughout; each equals a run of its own.
 . tests/commands/common.bash
 start=("/load $llava" '/set sample.max_tokens 8' '/set sample.ignore_eos on')
 text='Name a colour of the rainbow'
@@ -29,13 +29,13 @@ check_adapter() { # NAME
     plain=$(answers_of "${start[@]}" "$text")
     always=$(answers_of "${with[@]}" "$text")
     seen=$(answers_of "${with[@]}" "${see[@]}")
-    [ "$plain" != "$always" ] || fail "the adapter changes nothing of a text: nothing would be tested"
+    [ "$plain" != "$always" ] || fail "the adapter does not change a text, so the test proves nothing"
     only=$(answers_of "${with[@]}" '/set adapter.when pictures' "$text" '/clear' "${see[@]}" '/clear' "$text")
     same "a text, a picture, a text" "$only" "$plain
 $seen
 $plain"
 
-    # A picture that comes later brings the adapter for all that was said; without it, it goes again.
+    # A later picture applies the adapter to the whole conversation; without the picture it is off again.
     later=$(answers_of "${with[@]}" '/set adapter.when pictures' "$text" "${see[@]}" '/set adapter.when always' /regen \
         '/set adapter.when pictures' /regen /undo "$text" /undo /undo "$text")
     same "the picture's answer is the adapter's" "$(sed -n 2p <<<"$later")" "$(sed -n 3p <<<"$later")"
@@ -45,7 +45,7 @@ $plain"
     same "two texts after /undo of a picture" "$(sed -n 1p <<<"$later") $(sed -n 5p <<<"$later")" \
         "$(sed -n 1p <<<"$both") $(sed -n 2p <<<"$both")"
 
-    # Dumps: the same numbers as without it, and as with it.
+    # Dumps: the numbers without the adapter, and with it.
     lines "${start[@]}" "/dump * $work/plain.safetensors" "/forward $text"
     lines "${with[@]}" '/set adapter.when pictures' "/dump * $work/only.safetensors" "/forward $text"
     same_dump "logits of a text" "$work/plain.safetensors" "$work/only.safetensors"
@@ -74,7 +74,7 @@ $plain"
     want=$(jq -c 'select(.name == "norms.layers").rows' "$work/events")
     lines "${with[@]}" '/set adapter.when pictures' "$text" /norms
     same "norms of a text" "$(jq -c 'select(.name == "norms.layers").rows' "$work/events")" "$want"
-    # Measured beside a picture after a text, and of data with both.
+    # Measured with a picture after a text, and over data with both.
     lines "${with[@]}" "${see[@]}" /norms
     want=$(jq -c 'select(.name | strings | startswith("norms.")).rows' "$work/events")
     lines "${with[@]}" '/set adapter.when pictures' "${see[@]}" "/ask --data $work/part.jsonl --out $work/$name-part.jsonl" /norms
@@ -89,7 +89,7 @@ $plain"
     check "compared: the picture's answer is the same" \
         'select(.event == "table" and .name == "compare.distance").rows[] | select(.[0] == "share of the same answers")[1]' 0.333333
 
-    # What is merged is the whole adapter, whatever the last conversation was.
+    # Merging applies the adapter in any case, whatever the last conversation was.
     lines "${with[@]}" "/adapter merge $work/$name-merged-always" '/set adapter.when pictures' "$text" "/adapter merge $work/$name-merged"
     cmp "$work/$name-merged-always/model.safetensors" "$work/$name-merged/model.safetensors" || fail "another model is merged"
     lines "${with[@]}" "/quantize $work/$name-always.gguf --type f16" '/set adapter.when pictures' "$text" \
@@ -106,7 +106,7 @@ $plain"
 check_adapter lora
 check_adapter ln_tuning
 
-# Norm alignment scales to the norm of the embeddings that the picture's conversation has.
+# Norm alignment scales to the norm of the embeddings that a conversation with pictures uses.
 cat >"$work/train.json" <<P
 [{"id": "t", "image": "$PWD/$scene", "conversations": [{"from": "human", "value": "<image>\nWhat is it?"}, {"from": "gpt", "value": "a dog"}]}]
 P
@@ -120,5 +120,5 @@ aligned always "${with[@]}"
 aligned only "${with[@]}" '/set adapter.when pictures' "$text" '/clear'
 aligned plain "${start[@]}"
 cmp "$work/aligned-always.safetensors" "$work/aligned-only.safetensors" || fail "aligned to the norm of other embeddings"
-cmp -s "$work/aligned-always.safetensors" "$work/aligned-plain.safetensors" && fail "the adapter changes no norm: nothing is tested"
+cmp -s "$work/aligned-always.safetensors" "$work/aligned-plain.safetensors" && fail "the adapter changes no norm, so the test proves nothing"
 finish

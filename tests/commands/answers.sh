@@ -15,7 +15,7 @@ END
 score="/eval $work/data.jsonl --answers $work/answers.jsonl"
 lines "/load $llama" "$score --here" "/eval show --csv $work/here.csv" "$score" /wait "/eval show --csv $work/job.csv"
 check "went through" 'select(.event=="done").ok' "$(yes true | head -6)"
-# The picture is not looked for, the second `x` is the third line; likelihood still asks the model.
+# The picture is not opened, the second `x` is the third line; likelihoods still need the model.
 same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste -sd' ')" "id,score,answer 7,1,Red. x,1,yes x,0,yes"
 same "a job's are the same" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
 same "likelihood" "$(wc -l <"$work/here.csv")" 5
@@ -24,7 +24,7 @@ check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | sel
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
 
-# Ctrl-C ends the matching of many answers with their questions, whose progress is shown.
+# Ctrl-C stops matching many answers with their questions, which shows progress.
 python3 - "$work" <<'P'
 import json, sys
 with open(sys.argv[1] + "/long.jsonl", "w") as q, open(sys.argv[1] + "/long.answers", "w") as a:
@@ -32,7 +32,7 @@ with open(sys.argv[1] + "/long.jsonl", "w") as q, open(sys.argv[1] + "/long.answ
         print(json.dumps({"id": i, "question": f"{i}?" + "x" * 40, "answer": "a", "metric": "exact"}), file=q)
     print(json.dumps({"question_id": 0, "text": "a"}), file=a)
 P
-rm "$work/events" # the one before shows such a progress too
+rm "$work/events" # the previous run shows such progress too
 "$VLMSH" --db "$work/vlmsh.db" --json -c "/load $llama" -c "/eval $work/long.jsonl --answers $work/long.answers --here" >"$work/events" 2>&1 </dev/null &
 for _ in $(seq 200); do grep -qs '"matching answers"' "$work/events" && break; sleep 0.05; done
 kill -INT $!
@@ -41,7 +41,7 @@ same "interrupted" $? 130
 check "before an answer is scored" 'select(.event == "done" or .event == "table") | .ok' $'true\nfalse'
 rm "$work"/long.*
 
-# Thinking is removed before our own rules, and before a suite's where the suite does so; LLaVA's sees it.
+# Thinking is removed for our own rules, and for a suite's if the suite removes it; LLaVA's keeps it.
 jq -nc '[["yesno","yes"],["pope-lmms-eval","yes"],["pope-llava","yes"],["exact","yes"],["yesno-vlmevalkit","yes"]] |
     to_entries[] | {id: "t\(.key)", question: "Is it?", metric: .value[0], answer: .value[1]}' >"$work/think.jsonl"
 jq -nc 'range(5) | {question_id: "t\(.)", text: "<think> no or yes ?</think>Yes"}' >"$work/thought.jsonl"
@@ -55,7 +55,7 @@ done
 same "scores" "$(paste -sd'|' "$work/scored")" "1 1 0 1 0|0 0 0 0 0|1 1 1 1 1"
 same "told" "$(paste -sd'|' "$work/thinking")" "removed from 3 answers; seen by the rule in 2 answers|seen by the rule in 5 answers|removed from 5 answers"
 lines "/load $llama" "/eval $work/think.jsonl --answers $work/thought.jsonl" /wait "/eval show"
-check "a job tells too" "$thinking" "removed from 3 answers; seen by the rule in 2 answers"
+check "a job reports it too" "$thinking" "removed from 3 answers; seen by the rule in 2 answers"
 
 # A choice may be "None" or empty. VLMEvalKit's table loses it, and the result says how many.
 printf 'index\timage\tquestion\tA\tB\tC\tD\tanswer\tcategory\n1\t%s\tHow many?\tNone\tTwo\tOne\t\tA\tx\n2\t1\tWhich?\tp\tq\t\t\tD\tx\n3\t1\tWhich?\t\tq\tr\ts\tA\tx\n' \
@@ -71,7 +71,7 @@ same "None" "$(paste -sd'|' "$work/none")" "0 0 0|4|1 1 1||1 1 1|4"
 check_has "and asks without it" 'select(.event=="table" and .name=="answers").rows[0][6]' "Options:
 B. Two"
 
-# What --submit writes is read back: the same scores. A list (VQAv2's upload) too.
+# --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).
 python3 tests/core/sets/make.py "$work/sets"
 lines "/load $llava" "/set sample.max_tokens 4" "/eval $work/sets/POPE.tsv --set pope --submit $work/pope.jsonl --here" \
     "/eval $work/sets/POPE.tsv --set pope --answers $work/pope.jsonl --here" \
@@ -82,7 +82,7 @@ for key in score F1 'no yes/no'; do
 done
 check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 
-# Other programs' numbers, from random answers.
+# Scores of other programs for random answers.
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 # Submissions have the published fields, types and order.
@@ -122,7 +122,7 @@ printf '[{"id": 1, "conversations": [{"from": "human", "value": "colour?"}, {"fr
 shared "turns" "1 of 2" < <(printf '{"question_id": 1, "prompt": "letter?", "text": "H"}\n{"question_id": 1, "prompt": "colour?", "text": "grey"}\n')
 shared "one answer to two turns" "1 of 1" < <(printf '{"question_id": 1, "prompt": "letter?", "text": "H"}\n')
 
-# A row that shows the picture of another: an index that repeats, or is missing, elsewhere is no obstacle.
+# A row that refers to another row's picture; an index that is duplicate or missing elsewhere does not matter.
 picture=$(base64 -w0 demo/pictures/scene-0.png)
 printf 'question\timage\tA\tB\tanswer\tcategory\tindex\n' >"$work/repeated.tsv"
 printf "which?\t%s\tp\tq\tA\tx\t%s\n" "$picture" 1 "$picture" 1 "$picture" 2 2 3 1 4 >>"$work/repeated.tsv"

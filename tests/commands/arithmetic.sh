@@ -1,5 +1,5 @@
-# arithmetic.sh -- compute.matmul auto: bf16 where the CPU multiplies it and the weights are bf16 or in
-# blocks; all that is kept says in which arithmetic it was computed.
+# arithmetic.sh -- compute.matmul auto: bf16 if the CPU has bf16 products and the weights are bf16 or
+# quantized; every stored result names its arithmetic.
 . tests/commands/common.bash
 seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
 auto=f32
@@ -12,9 +12,9 @@ if [ $auto = f32 ]; then
     both=f32 mixed=f32
     echo "SKIPPED: f32 is the faster one on this CPU: that auto computes in bf16, and what mixes it with f32"
 fi
-# An instruction set that does not exist, or that this CPU lacks, is not replaced by another one.
+# An instruction set that does not exist or that this CPU lacks is an error, not replaced by another.
 refused() { # SET MESSAGE
-    VLMSH_ISA=$1 vlmsh -c /version >"$work/out" 2>&1 && fail "VLMSH_ISA=$1 is taken"
+    VLMSH_ISA=$1 vlmsh -c /version >"$work/out" 2>&1 && fail "VLMSH_ISA=$1 is accepted"
     grep -q "^vlmsh: VLMSH_ISA: $2 '$1': this CPU has base" "$work/out" || fail "VLMSH_ISA=$1: $(cat "$work/out")"
 }
 refused avx3 'there is no instruction set'

@@ -1,5 +1,5 @@
-# tests/commands/ask.sh -- /ask --data: many questions, resumable, broken samples, the person's
-# conversation untouched.
+# tests/commands/ask.sh -- /ask --data: many questions, resuming, broken samples; the user's
+# conversation does not change.
 . tests/commands/common.bash
 setup=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on')
 cp $scene tests/goldens/pictures/tall.jpg "$work"
@@ -32,7 +32,7 @@ check "their second turn uses the cache" 'select(.event == "answer") | .computed
 lines "${setup[@]}" "/image $scene" 'What is this?'
 same "same as typed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(jq -c .ids "$work/out.jsonl" | head -1)"
 
-# Again: nothing to do. With the last lines lost and one cut off: the same file again.
+# Again: nothing to do. With the last lines lost and one truncated: the same file again.
 stable() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 cp "$work/out.jsonl" "$work/whole.jsonl"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl"
@@ -43,7 +43,7 @@ lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl --limit 2
 same "resumed" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
 check_has "limit" 'select(.event == "notice").text' "1 answered, 1 with errors, 3 already there"
 
-# Answers of another model state are not one's own: each line says what it comes from.
+# Each line names its model state; answers of another state are not continued.
 lora=$llava/adapters/lora
 same "provenance" "$(jq -c '.provenance | [(.model | length), .adapter, .["sample.max_tokens"], .["prune.keep"]]' "$work/out.jsonl" | sort -u)" '[64,null,"4",null]'
 cp "$work/out.jsonl" "$work/mine.jsonl"
@@ -60,13 +60,13 @@ check_has "the sampler" 'select(.event == "error").message' "sample.temperature 
 check_has "the system message" 'select(.event == "error").message' "system message was none, now Be kind."
 check_has "the model" 'select(.event == "error").message' "model is another one, or its files have changed: "
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
-# Nor are those of the same weights with another template, preprocessor or tokenizer: the file is named.
+# Nor are those of the same weights with another template, preprocessor or tokenizer; the error names the file.
 for file in chat_template.json processor_config.json tokenizer.json; do
     rm -rf "$work/m" && cp -r $llava "$work/m" && chmod -R u+w "$work/m" && echo >>"$work/m/$file"
     lines "/load $work/m" "${setup[@]:1}" "${again[@]}"
     check_has "$file" 'select(.event == "error").message' "its files have changed: $file; restore them"
 done
-# Lines that do not say, lines of other questions; --again takes their place, also in a new process.
+# Lines without provenance, lines of other questions; --again replaces them, also in a new process.
 jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
 jq -c 'if .id == "c" then .question = "Else?" else . end' "$work/out.jsonl" >"$work/else.jsonl"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/old.jsonl" "/ask --data $work/data.json --out $work/else.jsonl" \
@@ -81,7 +81,8 @@ same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
 same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
 
-# Another data set that has answers is no output, not even for --again, nor is its last line a torn one.
+# A data set with answers is not accepted as output, not even with --again, and its last line is not taken for a
+# truncated one.
 for form in '%s\n' '%s'; do
     printf "$form" '{"id": 1, "question": "One?", "answer": "1"}' | tee "$work/kept" >"$work/trained.jsonl"
     for word in "" --again; do
@@ -91,7 +92,7 @@ for form in '%s\n' '%s'; do
     done
 done
 
-# A setting that changes under the run ends it: no line is of two states, and none says another than its own.
+# A setting that changes during the run ends it: every line has one state, the one it names.
 three=$work/three.json
 printf '[{"id":1,"question":"One?"},{"id":2,"question":"Two?"},{"id":3,"question":"Three?"}]' >"$three"
 lines "/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' '/later 3 sample.max_tokens=4 prune.score=uniform' \
@@ -100,17 +101,17 @@ same "a setting changed under the run" "$(jq -s length "$work/later.jsonl") $(jq
 check_has "which" 'select(.event == "error").message' "stopped because a setting changed during the run: sample.max_tokens was 6, now 4"
 check_has "reports the change" 'select(.event == "setting") | "\(.key) \(.value)"' "prune.score uniform"
 
-# --again loses nothing: the former answers stay until all of the new ones are there.
+# --again loses nothing: the old answers stay until all new ones exist.
 lines "${setup[@]}" "/ask --data $three --out $work/three.jsonl" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again --limit 1"
-same "the former stay" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "4 4 4 "
-check_has "where the new ones are" 'select(.event == "notice").text' "three.jsonl.again' holds the new answers"
+same "the old ones stay" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "4 4 4 "
+check_has "names the new file" 'select(.event == "notice").text' "three.jsonl.again' holds the new answers"
 lines "${setup[@]}" '/set sample.max_tokens 2' "/ask --data $three --out $work/three.jsonl --again" '/set sample.max_tokens 3' "/ask --data $three --out $work/three.jsonl --again"
 check_has "begun under others" 'select(.event == "error").message' "sample.max_tokens was 3, now 2; restore them, or delete that file"
-check_has "it went on" 'select(.event == "notice").text' "2 answered, 0 with errors, 1 already there"
+check_has "it resumed" 'select(.event == "notice").text' "2 answered, 0 with errors, 1 already there"
 same "in their place" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
-[ ! -e "$work/three.jsonl.again" ] || fail "nothing stays beside the answers"
+[ ! -e "$work/three.jsonl.again" ] || fail "a temporary file is left"
 
-# The same questions on other pictures; errors that are there; a full context; a lone option.
+# The same questions on other pictures; existing errors; a full context; an option alone.
 printf '[{"id":1,"image":"p.png","question":"What is this?"},{"id":2,"image":"q.png","question":"And this?"}]' >"$work/seen.json"
 cp $scene "$work/p.png"
 mkdir "$work/others"
@@ -142,17 +143,17 @@ same "JSON lines" "$(jq -c 'select(.error | not) | del(.vision_s, .prefill_s, .d
 check_has "JSON lines: summary" 'select(.event == "notice").text' "4 answered, 2 with errors"
 same "broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line 2 of the data is not valid JSON"
 
-# What is no file of answers is not touched.
+# Files that are not answer files are not changed.
 cp "$work/data.json" "$work/mine.json"
 printf 'my notes' >"$work/notes"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/mine.json" "/ask --data $work/data.json --out $work/notes" \
     "/ask --data $work/notes --out $work/x.jsonl" "/ask --data $work/none.json --out $work/x.jsonl" "/ask --data $work/data.json" "/ask --data $work/data.json --out $work" \
     "/ask --data $work/data.json --out $work/x.jsonl --limit 0" '/ask --nothing "x"'
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-cmp "$work/mine.json" "$work/data.json" || fail "another file is not touched"
+cmp "$work/mine.json" "$work/data.json" || fail "another file is changed"
 same "notes" "$(cat "$work/notes")" "my notes"
 
-# As a job: the same lines, with the shell's system message; what was cut off is answered again.
+# As a job: the same lines, with the shell's system message; truncated answers are computed again.
 jobs=("${setup[@]}" '/set job.nice 0')
 lines "${jobs[@]}" "/ask --data $work/data.json --out $work/job.jsonl --job" /wait "/ask --data $work/data.json --out $work/job.jsonl"
 same "answered by a job" "$(stable "$work/job.jsonl")" "$(stable "$work/whole.jsonl")"
@@ -168,7 +169,7 @@ lines "${setup[@]}" "/ask --data $work/data.json --out $work/x.jsonl --limit 0 -
     "/ask --data $work/data.json --out $work/x.jsonl --job" '/job 5 cancel' "/ask --data $work/data.json --out $work/notes --job" /wait
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\nfalse'
 
-# Numbers that are only carried keep their text: ids beyond 15 digits, and numbers written otherwise.
+# Numbers that are only copied keep their text: ids beyond 15 digits, and other notations.
 ids='9007199254740992 9007199254740993 1234567890123456789 8999999999999999 -8999999999999999 1.0 123456789012345678901 7'
 for id in $ids; do printf '{"id": %s, "question": "q", "answer": "%s"}\n' "$id" "$id"; done >"$work/big.jsonl"
 sed 's/"question": "q"/"text": "x"/; s/"id": 1.0/"id": 1/; s/"id"/"question_id"/; s/"text": "x", "answer"/"text"/' "$work/big.jsonl" |
@@ -191,12 +192,12 @@ printf '[{"question_id": 9007199254740993, "answer": "second"}, {"question_id": 
 lines "${setup[@]}" "/eval $work/vqa/q.json --set vqav2 --answers $work/vqa/given.json --here"
 check "joined" 'select(.name == "answers").rows[] | "\(.[1]) \(.[4]) \(.[5])"' \
     $'9007199254740992 first first\n9007199254740993 second second'
-# A file in which every line is an error has no answers, in the run that wrote it and later.
+# A file with errors only has no answers, in the run that wrote it and later.
 printf '[{"id": "a", "image": "none.png", "question": "hi"}]' >"$work/none.json"
 lines "${setup[@]}" "/ask --data $work/none.json --out $work/none.jsonl" "/ask --data $work/none.json --out $work/none.jsonl"
 check "nothing answered" 'select(.event == "error").message | .[:40]' "no question could be answered, 1 with er
 no question is answered: all 1 lines of "
-# Notices about the data are of all samples, also where an earlier run has answered some.
+# Notices about the data cover all samples, including those answered by an earlier run.
 printf '{"question": "Is it %s?", "answer": "yes", "context": "a story"}\n' red blue >"$work/odd.jsonl"
 lines "/load demo/model" '/set sample.max_tokens 2' "/ask --data $work/odd.jsonl --out $work/odd.out --limit 1" \
     "/ask --data $work/odd.jsonl --out $work/odd.out"

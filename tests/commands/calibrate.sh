@@ -1,6 +1,6 @@
 #!/bin/bash
-# commands/calibrate.c: a calibration is made by a job, used, listed and shown; what cannot be is
-# refused before a job begins.
+# commands/calibrate.c: a job computes a calibration, which is used, listed and shown; impossible
+# requests are refused before a job starts.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -21,10 +21,10 @@ out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/ffn.safetensors" -c /w
 out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 0.5" -c /capa -c "/get ffn.*" \
     -c "/capa off" -c "/get *") || fail "/capa with a calibration" "$out"
 [[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
-    fail "what /capa sets" "$out"
+    fail "settings of /capa" "$out"
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is skipped"*missing.png* || $log == *"left out"*1* ]] ||
-    fail "the missing picture is not told" "$log"
+    fail "the missing picture is not reported" "$log"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
@@ -39,13 +39,13 @@ refuse "/set sinks.calibration $dir/ffn.safetensors" "sinks.dims"
 refuse "/set sinks.calibration $dir/none" "cannot open"
 refuse "/set ffn.calibration $model/model.safetensors" "not a calibration"
 out=$(vlmsh tests/goldens/llava-siglip-llama3 -c "/calibration load $dir/ffn.safetensors") &&
-    fail "a calibration of another model was taken" "$out"
+    fail "a calibration of another model was accepted" "$out"
 [[ $out == *"other weights"* ]] || fail "why it is refused" "$out"
 out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir/ffn.safetensors" \
     -c "/calibration show $dir/both.safetensors") || fail "merging" "$out"
 [[ $out == *"2 samples"* ]] || fail "the samples of both" "$out"
 
-# A job whose adapter has other numbers by now does not add up what two models gave.
+# A job whose adapter has changed does not add up sums of two models.
 cp -r $model/adapters/lora "$dir/lora"
 cp $picture "$dir/shown.png" && chmod u+w "$dir/shown.png"
 python3 - "$dir/many.json" "$dir/shown.png" <<'EOF'
@@ -67,7 +67,7 @@ out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
     fail "resumed with another adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
-# Nor what other pictures gave.
+# Nor sums of other pictures.
 echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with another picture" "$out"

@@ -1,4 +1,4 @@
-# collect.sh -- /collect, /plot FILE.csv, /report, /run with values: numbers of commands in a file.
+# collect.sh -- /collect, /plot FILE.csv, /report, /run with values: collecting numbers of commands in a file.
 . tests/commands/common.bash
 csv=$work/keep.csv
 cat >"$work/one.vlmsh" <<EOF
@@ -35,7 +35,7 @@ check_has "reports rows of other states" 'select(.event=="notice").text' "state.
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 
-# The order of settings in a row is that of the version which wrote it.
+# A row may have the settings in the order of an older version.
 lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
 python3 - "$work/order.csv" <<'END'
 import csv, sys
@@ -52,13 +52,13 @@ cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
 cp "$work/unsaid.csv" "$work/unsaid"
 lines "/load $llava" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms"
 check_has "not a table of /collect" 'select(.event=="error").message' "add --force"
-cmp -s "$work/unsaid.csv" "$work/unsaid" || fail "a table of others was changed"
+cmp -s "$work/unsaid.csv" "$work/unsaid" || fail "a foreign table was changed"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv --force run=a \"score=@norms.layers:1:visual\" : /norms" \
     "/collect $work/unsaid.csv provenance.x=1 \"score=@norms.layers:1:visual\" : /norms"
 check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
 same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"
 
-# A command that changes what its numbers come from: its row would say another state than theirs.
+# A command that changes the model state is refused: its row would name another state than its numbers have.
 printf '/set prune.score uniform\n/norms\n' >"$work/changes.vlmsh"
 printf '/set screen.live off\n/norms\n' >"$work/same.vlmsh"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/changes.csv run=a norms.layers : /run $work/changes.vlmsh" \
@@ -67,7 +67,7 @@ check_has "refused" 'select(.event=="error").message' "nothing collected: the co
 [ ! -e "$work/changes.csv" ] || fail "a refused row is not written"
 [ -e "$work/same.csv" ] || fail "settings that change no number do not count"
 
-# The rows of a table; what was measured anew takes the place of the former.
+# The rows of a table; new measurements replace old ones.
 layers=$work/layers.csv
 lines "/load $llava" "/image $scene" "What is this?" \
     "/collect $layers run=a norms.layers : /norms" "/collect $layers run=b \"norms.l*\" : /norms" \
@@ -82,17 +82,17 @@ check_has "names of what was shown" 'select(.event=="error").message' "it showed
 same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
-# One value for each column; no more nested too deep than there is room for.
+# One value for each column; nesting is limited.
 deep=
 for i in 1 2 3 4 5 6 7 8 9; do deep="$deep/collect $work/deep$i.csv x=@all : "; done
 lines "/load $llava" "/image $scene" "What is this?" \
     "/collect $work/two.csv layer=1 norms.layers : /norms" "${deep}/norms" "/collect $work/two.csv run=a norms.layers : /norms"
-check "refused, and it goes on" 'select(.event=="done").ok | tostring' \
+check "refused, and the rest runs" 'select(.event=="done").ok | tostring' \
     $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
 check_has "a column of the table" 'select(.event=="error").message' "already has a column 'layer'"
 check_has "too deep" 'select(.event=="error").message' "nested too deep"
 
-# Over a data set means and standard deviations stand in tables with the same rows: the mean is meant.
+# Over a data set, means and standard deviations have tables with the same rows: the mean is used.
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
 lines "/load $llava" "/collect $work/mean.csv \"text=@0:text\" \"deviation=@redundancy.std:0:text\" : /redundancy --data $work/world/yesno.json --limit 3"
 same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
@@ -108,7 +108,7 @@ check "drawn or refused" 'select(.event=="done").ok | tostring' \
 check_has "both columns in one option" 'select(.event=="error").message' "--by layer,keep"
 check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o layer 1   + layer 2"
 check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
-# Rows in any order make one curve; what cannot be drawn is said.
+# Rows in any order make one curve; values that cannot be drawn are reported.
 printf 'x,y,g\n3,1,a\n1,inf,a\n2,3,a\n1,2,a\n' >"$work/odd.csv"
 printf 'x,y\n1,2\n2,3\n3,1\n' >"$work/even.csv"
 { echo x,y,g && seq -f 1,2,%g 1001; } >"$work/lines.csv"
@@ -131,7 +131,7 @@ check_has "two values" 'select(.event=="error").message' "needs exactly one colu
 check_has "no such column" 'select(.event=="error").message' "none"
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
-# A report: tables are written anew, the rest stays.
+# A report: tables are rewritten, the rest stays.
 cat >"$work/r.md" <<'EOF'
 # Title
 before
@@ -162,21 +162,21 @@ before
 <!-- end -->
 after'
 same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
-# A copy elsewhere takes along pictures that are not there; those that are stay.
+# A copy in another folder copies missing pictures; existing ones stay.
 mkdir "$work/elsewhere" "$work/in"
 printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.md"
 echo one >"$work/b.png" && echo two >"$work/elsewhere/b.png" && echo three >"$work/in/c.png"
 lines "/report $work/p.md $work/elsewhere/p.md"
-cmp "$work/a.png" "$work/elsewhere/a.png" || fail "the picture was not taken along"
+cmp "$work/a.png" "$work/elsewhere/a.png" || fail "the picture was not copied"
 same "pictures" "$(cd "$work/elsewhere" && ls | tr '\n' ' ')$(cat "$work/elsewhere/b.png")" "a.png b.png p.md two"
 printf 'a,b,c\n1,2,3\n' >"$work/abc.csv"
 printf '<!-- table abc.csv -->\n<!-- end -->\n' >"$work/all.md"
 lines "/report $work/all.md"
-# Where numbers come from is left out.
+# Provenance columns are left out.
 printf 'a,b,provenance.model,c\n1,2,x,3\n' >"$work/abc.csv"
 lines "/report $work/all.md"
 same "all columns where none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
-# Marks in cells are text: the table ends where it did.
+# Markers inside cells are text and do not end the table.
 printf 'a,<!-- end -->\n"<!-- table abc.csv -->",2 < 3\n"x\n<!-- end -->",a|b\n' >"$work/marks.csv"
 printf '<!-- table marks.csv -->\n<!-- end -->\nafter\n' >"$work/marks.md"
 lines "/report $work/marks.md" "/report $work/marks.md" "/report $work/marks.md"
@@ -187,7 +187,7 @@ same "marks in cells" "$(cat "$work/marks.md")" '<!-- table marks.csv -->
 | x &lt;!-- end --> | a\|b |
 <!-- end -->
 after'
-# So are those within a line, as a former version left them.
+# So are markers within a line, as an older version wrote them.
 printf '<!-- table abc.csv -->\n| x | <!-- end --> |\n<!-- end -->\nafter\n' >"$work/marks.md"
 lines "/report $work/marks.md"
 same "within a line" "$(sed -n '4,$p' "$work/marks.md")" $'| 1 | 2 | 3 |\n<!-- end -->\nafter'

@@ -1,9 +1,9 @@
-# common.bash -- what the scripts here share: a place to work, vlmsh, checks. Sourced from the root.
+# common.bash -- shared by the scripts here: a working folder, vlmsh, checks. Sourced from the root.
 #
-#   lines LINE...        runs the lines as a program does (standard input, --json); events on output
-#   check NAME JQ WANT   the last events give WANT under this jq program (each result on a line)
-#   answer MODEL DUMP, same_dump NAME A B    dumps of answers, compared
-#   multiplies_bf16      is compute.matmul bf16 another arithmetic on this CPU?
+#   lines LINE...        runs the lines over standard input with --json; writes the events to $work/events
+#   check NAME JQ WANT   the last events give WANT under this jq program (one result per line)
+#   answer MODEL DUMP, same_dump NAME A B    dump answers and compare the dumps
+#   multiplies_bf16      true if compute.matmul bf16 uses bf16 products on this CPU
 #   finish               exits 1 if any check failed
 set -u
 : "${VLMSH:=./vlmsh}"
@@ -52,7 +52,7 @@ same() {
     [ "$2" = "$3" ] || fail "$1: got '$2', not '$3'"
 }
 
-# same_dump NAME A B [TAP]: two dumps hold the same tensors, but for what only one has and TAP names.
+# same_dump NAME A B [TAP]: two dumps hold the same tensors, except those named by TAP that only one has.
 same_dump() {
     python3 - "$2" "$3" "${4:-none}" <<'P' || fail "$1"
 import fnmatch, json, struct, sys
@@ -69,7 +69,7 @@ if wrong or len(names) < 10:
 P
 }
 
-# answer MODEL DUMP [LINE...]: an answer in f32 with everything dumped.
+# answer MODEL DUMP [LINE...]: answers in f32 and dumps everything.
 answer() {
     local model=$1 dump=$2
     shift 2
@@ -78,7 +78,7 @@ answer() {
         fail "$model: $(tail -1 "$work/out")"
 }
 
-# near A B SHARE [TAP]: the same tensors (those that TAP names) up to that share of their largest number.
+# near A B SHARE [TAP]: the tensors (named by TAP) agree up to that share of their maximum.
 near() {
     python3 - "$1" "$2" "$3" "${4:-*}" <<'P'
 import array, fnmatch, json, struct, sys

@@ -1,7 +1,7 @@
 # compare.sh -- /compare: two sets of settings on one question and on a data set.
 . tests/commands/common.bash
 
-value() { # TABLE ROW COLUMN (from 1), each time it was shown
+value() { # TABLE ROW COLUMN (from 1): one line for each time it was shown
     jq -r --arg t "$1" --arg r "$2" --argjson c "$3" \
         'select(.event=="table" and .name==$t).rows[] | select(.[0]==$r)[$c]' "$work/events" | tr '\n' ' '
 }
@@ -24,7 +24,7 @@ check "the cache is as before" 'select(.event=="table" and .name=="context").row
 same "the same on both sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
 same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
 
-# A method that is on as it was is named too.
+# A method that is on on both sides is named too.
 lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
 check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
     'A: sample.max_tokens=2 (prune.score=uniform); B: off'
@@ -60,16 +60,16 @@ check "nothing is set" 'select(.event=="text").text' 'every setting has its defa
 lines '/compare --data x.json off | now'
 check_has "options first" 'select(.event=="error").message' 'write --data after the settings'
 
-# In columns, as wide as the place; CSV.
+# In columns, as wide as the terminal; CSV.
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
     "/compare off | $prune --csv $work/steps.csv What is it?" >"$work/script"
 vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
 same "written again" "$?" 0
 grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || fail "no columns: $(cat "$work/out")"
-grep -q '»' "$work/out" || fail "where they part is not marked"
+grep -q '»' "$work/out" || fail "the divergence is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
 
-# A word that looks like a setting is one; a question may begin with x=3 all the same.
+# A word that looks like a setting is one; a quoted question may still begin with x=3.
 lines "/load $llava" "${short[@]}" '/compare off | prune=1 What is it?' '/compare off | x=3 and y=4, what is x+y?'
 check "no question" '[inputs, .] | map(select(.event=="done").ok) | .[-2:] | map(tostring) | join(" ")' "false true"
 check_has "why" 'select(.event == "error").message' "prune"
@@ -90,7 +90,7 @@ same "distance" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{p
 same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
 same "questions" "$(wc -l <"$work/q.csv")" 7
 
-# A question before those of one side: its answers are measured after the other's tokens, and from nothing.
+# A first question on one side only: its answers are scored after the other side's tokens, without a shared cache.
 lines "/load $work/tiny" '/set sample.max_tokens 4' \
     "/compare off | \"eval.first=What is there?\" --data $work/world/yesno.json --limit 6"
 same "all pairs" "$(value compare.distance pairs 1)" "6 "
@@ -102,18 +102,18 @@ same "the same visual tokens" "$(value compare 'norm of visual tokens, first lay
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
-check "losses are said to be the better the smaller" '[inputs, .] | map(select(.event=="notice" and
+check "says that smaller losses are better" '[inputs, .] | map(select(.event=="notice" and
     (.text | test("smaller .*is better")))) | length' 2
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
 
-# Which side is better depends on the metric: of losses it is the one with the smaller.
+# The metric decides which side is better: with a loss, the smaller one.
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --metric loss --csv $work/loss.csv"
 want=$(awk -F, 'NR > 1 { a += $3 < $4; b += $4 < $3 } END { print a, b }' "$work/loss.csv")
 case $want in "0 0") fail "no side is better anywhere" ;; esac
 same "better in A alone, in B alone" \
     "$(value compare.distance 'better in A alone' 1)$(value compare.distance 'better in B alone' 1)" "$want "
 
-# Both kinds are kept, and shown again as they were: the texts, the tables, every step or question.
+# Both kinds are stored and shown again unchanged: texts, tables, every step or question.
 lines "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune What is it?" \
     "/load $work/tiny" "/compare off | $prune --data $work/world/yesno.json --limit 3"
 shown=$(jq -c 'select(.event=="columns" or (.event=="table" and .name!="compare.steps"))' "$work/events")
@@ -148,8 +148,8 @@ for _ in $(seq 3000); do
 done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-[ "$(wc -l <"$state")" -lt 13 ] || fail "it was done before it was killed"
-printf '{"done": 99, "si' >>"$state" # what a write that was cut off leaves
+[ "$(wc -l <"$state")" -lt 13 ] || fail "the job ended before it was killed"
+printf '{"done": 99, "si' >>"$state" # as a truncated write leaves it
 # Not with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
@@ -164,7 +164,7 @@ rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 lines '/job 1 resume' '/wait 1' '/results 1'
 check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "each sample once" "$(jq -r 'select(.done).done' "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "
-numbers() { # what is no time
+numbers() { # the rows without times
     jq -c 'select(.event=="table" and (.name | test("^compare($|[.](distance|steps)$)"))).rows[] |
         select(.[0] | tostring | test(" s$") | not)' "$work/events"
 }
@@ -173,7 +173,7 @@ lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $wo
 same "equal to an uninterrupted run" "$resumed" "$(numbers)"
 same "skipped" "$(value compare 'samples skipped' 1)" "1 "
 
-# Presets of one's own are written out; what a job cannot do is refused before there is one.
+# User presets are expanded; requests that a job cannot fulfil are refused before one starts.
 lines "/load $work/tiny" '/set sample.max_tokens 4' '/set prune.score attention' '/preset save mine prune.score' '/reset all' \
     "/compare now | @mine --data $work/world/yesno.json --limit 2 --job" '/wait 2' '/job 2' \
     '/compare off | now --job Hi' "/compare off | now --job --data $work/none.json" \
@@ -182,7 +182,7 @@ check "done" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | joi
     "true true true true true true true true false false false false"
 check "written out" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
 
-# A job reads the adapter that the settings name: IRA's parameters are in it.
+# A job reads the adapter that the settings name, which holds IRA's parameters.
 rm -f "$work"/vlmsh.db*
 jq -n --arg picture "$PWD/$scene" '[{image: $picture, question: "What?", answer: "red"}]' >"$work/one.json"
 lines "/load $llava" '/set train.ira on' '/set train.steps 1' "/train $work/one.json $work/ira" /wait \

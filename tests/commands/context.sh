@@ -1,5 +1,5 @@
-# tests/commands/context.sh -- an answer that reaches the end of the context: it stops there, what the
-# layout writes behind it has room too, and every front end says why.
+# tests/commands/context.sh -- an answer that reaches the end of the context: it stops in time for the
+# layout's closing tokens, and every front end says why.
 . tests/commands/common.bash
 
 # short MODEL TO N: the model with a context of N tokens, in the folder TO.
@@ -11,7 +11,7 @@ short() {
 long=('/set sample.ignore_eos on' '/set sample.max_tokens 100000')
 context='select(.name == "context").rows[0]'
 
-# Layouts that write nothing, a blank, an end mark or several tokens behind an answer.
+# Layouts that write nothing, a blank, an end token or several tokens after an answer.
 short $llava "$work/llava" 160
 for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
     lines "/load $work/llava" "/set chat.template $layout" "${long[@]}" 'What is this?' '/context' 'And?' '/regen' '/context'
@@ -29,7 +29,7 @@ for prune in off attention; do
     check "picture, $prune: raise it" 'select(.event == "error").message | contains("raise ctx.max")' true
 done
 
-# A sliding window: what fits in it is exact, longer texts are refused, also after /quantize.
+# A sliding window: texts that fit are computed exactly, longer ones are refused, also after /quantize.
 mkdir "$work/window" && ln -s "$PWD/$llama"/* "$work/window/" && rm "$work/window/config.json"
 jq '.model_type = "mistral" | .architectures = ["MistralForCausalLM"] | .sliding_window = 40' "$llama/config.json" >"$work/window/config.json"
 cp -rL "$work/window" "$work/whole" && jq '.sliding_window = null' "$work/window/config.json" >"$work/whole/config.json"
@@ -48,17 +48,17 @@ for end in '' .gguf; do
     check_has "window$end: said" 'select(.event == "notice").text' "sliding window of 40 tokens"
 done
 
-# Raw ids have nothing around them.
+# Raw ids have no layout.
 lines "/load $work/llava" "${long[@]}" '/raw 1 2 3' '/context'
 check "raw" "$context | [.[4], .[5]] | @csv" '160,0'
 check "raw: all of it" 'select(.event == "answer").ids | length' 157
 
-# A limit that is reached first is no matter of the context.
+# A token limit reached before the end of the context is reported as such.
 lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5' 'What is this?'
 check "a limit of tokens" '[select(.event == "notice" and (.text | contains("context limit")))] | length' \
     "$(for ((i = $(wc -l <"$work/events"); i; i--)); do echo 0; done)"
 
-# The prompt changes in the middle of an answer: the room does too.
+# If the prompt changes in the middle of an answer, so does the room left.
 lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
 check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
 
@@ -67,13 +67,13 @@ printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sam
     vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
 grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/out")"
 
-# A script that is made of such a session gives the same answer.
+# The script of such a session gives the same answer.
 lines "/load $work/llava" "${long[@]}" 'What is this?' "/save $work/again.vlmsh"
 ids=$(jq -c 'select(.event == "answer").ids' "$work/events")
 vlmsh --json -f "$work/again.vlmsh" >"$work/events"
 check "replayed" 'select(.event == "answer").ids | tojson' "$ids"
 
-# A line far beyond the context is refused before all of it is tokenised, also where it is one word.
+# A line far beyond the context is refused before all of it is tokenized, even if it is one word.
 for word in a 'a '; do
     { echo "/load $work/llava" && python3 -c "print('$word' * 2000000)"; } | vlmsh --plain >"$work/out" 2>&1
     grep -q 'the text has more than [0-9]* tokens, far more than the context holds: shorten it' "$work/out" ||

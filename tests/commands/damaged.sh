@@ -1,5 +1,5 @@
-# damaged.sh -- a model that computes NaN or Inf: every command that reads logits, losses or statistics says so; a sample
-# that alone is damaged is left out and counted.
+# damaged.sh -- a model that computes NaN or Inf: every command that reads logits, losses or statistics reports it; a
+# single damaged sample is skipped and counted.
 . tests/commands/common.bash
 
 # damage COPY TENSOR ROW VALUE: a copy of the golden LLaVA (f16) with a row of a matrix, or a number of a vector, replaced.
@@ -47,7 +47,7 @@ for model in nan inf head; do
         "/ask --data $work/data.jsonl --out $work/$model.jsonl"
     [ $model = inf ] || refused "training" "is not finite" "/set train.steps 1" "/set train.validation 0" \
         "/train $work/data.jsonl $work/$model-adapter" /wait
-    [ $model = head ] && continue # what a layer computes is finite
+    [ $model = head ] && continue # its layers compute finite numbers
     refused "statistics" "no sample of '$work/data.jsonl' could be measured: the model computed NaN or Inf in layer 1" \
         "/norms --data $work/data.jsonl --given"
     kinds="ffn norms sinks"
@@ -59,7 +59,7 @@ for model in nan inf head; do
     done
 done
 
-# Only what has the letter z is damaged.
+# Only texts with the letter z are damaged.
 lines "/load $llava" "/tokenize zz"
 id=$(jq -r 'select(.event=="ids").ids[-1]' "$work/events")
 damage one model.embed_tokens.weight "$id" nan

@@ -1,4 +1,4 @@
-# tests/commands/data.sh -- /data: counts, token lengths, and the names of what is wrong; mixed sets.
+# tests/commands/data.sh -- /data: counts, token lengths, names of faulty samples; mixed sets.
 . tests/commands/common.bash
 pictures=$PWD/tests/goldens/pictures
 cp $scene tests/goldens/pictures/tall.jpg "$work"
@@ -38,7 +38,7 @@ same "visual tokens" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[
 check_has "summary" 'select(.event == "notice").text' "3 of 14 samples are usable for training; 6 picture files"
 check_has "summary of kinds" 'select(.event == "notice").text' "2 of 4 samples are usable for training (the rest are of other kinds); 3 picture files, headers only"
 
-# What is counted is what a conversation costs.
+# The counts are the tokens of a conversation.
 cat >"$work/one.jsonl" <<'J'
 {"id": "x", "image": "scene.png", "question": "What is in the picture?", "answer": "It shows a red circle above a blue rectangle."}
 J
@@ -46,12 +46,12 @@ lines "/load $llava" "/data check $work/one.jsonl --images $pictures"
 same "golden's tokens" "$(jq -r 'select(.name == "data tokens").rows[] | "\(.[1]) \(.[2])"' "$work/events" | tr '\n' ' ')" \
     "all 49 text 24 visual 25 trained 12 "
 
-# A sample that would be cut inside its picture; the model that does not see.
+# A sample that would be truncated inside its picture; a model without vision.
 lines "/load $llava" '/set ctx.max 20' "/data check $work/one.jsonl --images $pictures" "/load $llama" "/data check $work/one.jsonl --images $pictures"
 check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, but the context holds 20 and would end inside a picture"
 check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, but the model"
 
-# Why nothing is trained: no text, or an empty one.
+# Nothing to train on: no text, or an empty one.
 cat >"$work/answers.jsonl" <<'J'
 {"id": "number", "question": "q", "answer": 7}
 {"id": "true", "question": "q", "answer": true}
@@ -65,7 +65,7 @@ list: no answer is text
 blank: every answer is empty"
 check_has "nor a loss" '.. | strings' "sample number: no answer is text"
 
-# Turns marked as context, and keys that nothing reads, are said by /data check and by training.
+# /data check and training report turns marked as context and keys that nothing reads.
 cat >"$work/marked.jsonl" <<'J'
 {"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "a green diamond", "weight": 0}, {"role": "user", "content": "No."}, {"role": "assistant", "content": "grey", "weight": 1}]}
 {"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "grey", "thinking": "It is cloudy."}], "tools": [{"type": "function"}], "source": "web"}
@@ -81,12 +81,12 @@ check_has "so does an evaluation" 'select(.event == "table" and .name == "evalua
 check_has "and answering" 'select(.event == "notice").text' "4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "
 check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'
 
-# A question's choices are no part of what is trained.
+# A question's choices are not trained on.
 echo '{"question": "Sky?", "answer": "grey", "choices": ["grey", "blue"]}' >"$work/choices.jsonl"
 lines "/load $llava" "/data check $work/choices.jsonl"
 check_has "choices" 'select(.event == "notice").text' "not used: the choices, which only evaluations read (1 sample)"
 
-# Special tokens in the texts of data are tokens, in training and in evaluation, unless a person says otherwise.
+# Special tokens in data are tokens in training and in evaluation, unless a setting says otherwise.
 cat >"$work/boxes.jsonl" <<'J'
 {"id": "box", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|object_ref_start|>a dog<|object_ref_end|><|box_start|>(12,34),(56,78)<|box_end|>"}
 J
@@ -129,7 +129,7 @@ check "nothing is shown then" 'select(.event == "table").name' ""
 printf '%s\n' "/unload" "/data check $work/one.jsonl" | vlmsh $llava --json >"$work/events"
 check_has "needs a model" 'select(.event == "error").message' "model"
 
-# --- /data mix: shares, repeats, kinds, paths, what is refused ----------------------------------------------------
+# --- /data mix: shares, repeats, kinds, paths, refusals -----------------------------------------------------------
 mkdir -p "$work/lists/pictures"
 cp $scene "$work/lists/pictures/a.png"
 for i in $(seq 10); do echo "{\"id\": \"l$i\", \"kind\": \"list\", \"image\": \"pictures/a.png\", \"question\": \"<image>What?\", \"answer\": \"A scene.\"}"; done >"$work/lists/lists.jsonl"
@@ -153,8 +153,8 @@ mix "$work/tenths.jsonl" "$work/lists/lists.jsonl=0.7" "$work/a=b.json=0.2" "$wo
 check "all of the smallest file" 'select(.name == "data mix").rows[] | .[2]' $'7\n2\n1'
 mix "$work/again.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
 mix "$work/other.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1" --seed 7
-cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed mixes otherwise"
-! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "another seed mixes the same"
+cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed gives another mix"
+! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "another seed gives the same mix"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1"
 check_has "exists" 'select(.event == "error").message' "already exists"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1" --once
@@ -172,7 +172,7 @@ check_has "broken" 'select(.event == "error").message' "is not valid JSON"
 
 # --- text that is not UTF-8 ------------------------------------------------------------------------------------
 
-# Refused in every text input, with place and byte; no file is written that does not decode.
+# Refused in every text input, with position and byte; written files are valid UTF-8.
 printf '[{"id": "good", "question": "q", "answer": "a"},\n {"id": "caf\351", "question": "q", "answer": "a"}]' >"$work/latin.json"
 printf '{"id": "first", "question": "caf\351"}\n' >"$work/latin.jsonl"
 printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16 >"$work/wide.jsonl"
@@ -214,7 +214,7 @@ printf '{"id": "\351", "line": "/version"}\ncaf\351?\n/image %s/caf\351.png\n/se
 check "of standard input" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
 for file in events u.md u.vlmsh; do iconv -f UTF-8 -t UTF-8 "$work/$file" >/dev/null || fail "$file is not UTF-8"; done
 
-# --- pictures that data sets hold or name by URI -----------------------------------------------------------------
+# --- pictures inside data sets, and data: URIs -------------------------------------------------------------------
 
 python3 - "$work" "$scene" <<'P'
 import base64, json, sys
@@ -253,12 +253,12 @@ same "the same picture" "$(jq -c 'select(.error == null).pictures[0]' "$work/uri
 same "errors are short" "$(jq -c 'select(.error).error | length < 300' "$work/uris.out" | sort -u)" true
 [ "$(wc -c <"$work/uris.md")" -lt 4000 ] || fail "a transcript holds a whole data: URI"
 
-# Of an animation only the first frame is read.
+# Only the first frame of an animation is read.
 echo "[{\"image\": \"$PWD/tests/core/picture/pictures/animated.webp\", \"question\": \"What?\", \"answer\": \"A scene.\"}]" >"$work/moving.json"
 lines "/load $llava" "/data check $work/moving.json"
 check_has "an animation" 'select(.event == "notice").text' "1 picture file is animated: only the first frame is read"
 
-# All other commands that read data say the same, once.
+# All other commands that read data give the same notice, once.
 for name in one two; do cp tests/core/picture/pictures/animated.webp "$work/$name.webp"; done
 cat >"$work/odd.jsonl" <<'J'
 {"id": "a", "image": "one.webp", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|box_start|>(1,2)<|box_end|>", "tools": [{}]}

@@ -1,5 +1,5 @@
-# tests/commands/disk.sh -- leaving while the database takes no more: told, the exit status says it, and a
-# script has what is not kept. A limit of the size of files stands for a disk that is full.
+# tests/commands/disk.sh -- leaving while the database cannot be written: a message and the exit status
+# report it, and a script holds the unsaved turns. A file size limit emulates a full disk.
 . tests/commands/common.bash
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
@@ -16,7 +16,7 @@ script_of() { sed -n "s/.*asks the session again: '\([^']*\)'.*/\1/p" "$1"; }
 
 questions 40 | full --plain >"$work/out" 2>"$work/err"
 same "plain: status" $? 1
-grep -q 'not saved yet' "$work/err" || fail "not told while it happened: $(cat "$work/err")"
+grep -q 'not saved yet' "$work/err" || fail "not reported at once: $(cat "$work/err")"
 grep -q 'questions were not saved' "$work/err" || fail "plain says: $(tail -1 "$work/err")"
 script=$(script_of "$work/err")
 [ -f "$script" ] || fail "no script '$script'"
@@ -30,9 +30,9 @@ same "of 40" "$(jq -c 'select(.event == "answer").ids' "$work/again" | wc -l)" 4
 rm "$work"/full.db*
 questions 40 | full --json >"$work/events"
 same "json: status" $? 1
-check_has "json tells it" 'select(.event == "error").message' 'questions were not saved'
+check_has "json reports it" 'select(.event == "error").message' 'questions were not saved'
 
-# A disk with room again: kept, and nothing is left over.
+# Once the disk has room again, all is saved and no script remains.
 rm -r "$TMPDIR"/* "$work"/full.db*
 questions 40 | "$VLMSH" --db "$work/full.db" --json >"$work/events"
 same "room: status" $? 0

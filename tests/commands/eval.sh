@@ -1,4 +1,4 @@
-# eval.sh -- /eval: in a job and in the shell, the same scores; /eval show, CSV; a killed job goes on.
+# eval.sh -- /eval: the same scores in a job and in the shell; /eval show, CSV; resuming a killed job.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
@@ -14,7 +14,7 @@ value() {
 
 tiny "/eval $work/world/yesno.json" "/wait" "/eval show" "/eval $work/world/yesno.json --here"
 check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
-check "/wait tells the score as /eval show does" '[inputs, .] | (map(select(.event=="table" and
+check "/wait shows the score of /eval show" '[inputs, .] | (map(select(.event=="table" and
     .name=="evaluation") | .rows[] | {(.[0]):.[1]}) | add) as $t | map(select(.event=="notice" and
     (.text|startswith("job 1 (evaluate) is done")))) | .[0].text ==
     "job 1 (evaluate) is done: yesno \($t.score) (95%: \($t.low) to \($t.high)), n 36"' true
@@ -26,16 +26,16 @@ check "and the same answers" '[inputs, .] | map(select(.event=="table" and .name
     (.[0] == .[1]) and (.[0] | length) == 20' true
 case $(value rule | head -1) in
 *"first yes or no"*) ;;
-*) fail "the rule is not said" ;;
+*) fail "the rule is not named" ;;
 esac
 
 tiny "/eval show 1 --csv $work/a.csv" "/eval show --csv $work/a.csv" "/eval show 1 --wrong --csv $work/w.csv"
 check "written again" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
     "number,id,kind,score,answer,reference,question 37"
-[ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong chooses"
+[ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong shows correct answers"
 
-# The last evaluation is the one that ended last, whichever way it ran, also in another shell.
+# The last evaluation is the one that ended last, in the shell or as a job, also seen from another shell.
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval $work/world/questions.json --limit 2 --here" \
     "/eval show" "/jobs" "/eval show --csv $work/here.csv" "/eval show 2" "/eval show"
 same "metrics" "$(value metric)" $'exact\nexact\nyesno\nexact'
@@ -68,12 +68,12 @@ for adapter in ln_tuning lora; do
     [ "$(value score | sed -n 1p)" != "$(value score | sed -n 2p)" ] || fail "$adapter changes nothing"
 done
 
-# Nothing is wrong by a loss: 0 would be its best score.
+# --wrong needs a metric other than a loss, whose best score is 0.
 tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
 check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why" 'select(.event=="error").message' "loss does not score"
 
-# Refused, each before there is a job.
+# Refusals, each before a job starts.
 tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bleu" \
     "/eval $work/world/yesno.json --limit 0" "/eval $work/world/yesno.json --limit" \
     "/eval a b" "/eval $work/world/yesno.json --dance 1" "/eval --kind , a" "/eval show 99" \
@@ -102,8 +102,8 @@ for _ in $(seq 3000); do
 done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
-[ "$(wc -l <"$state")" -lt 14 ] || fail "it was done before it was killed"
-# As if a machine that shares passes had scored one.
+[ "$(wc -l <"$state")" -lt 14 ] || fail "the job ended before it was killed"
+# As if a machine that batches questions had scored one.
 sed -i '0,/"score":/s//"batch":3,"score":/' "$state"
 # Not with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
@@ -128,7 +128,7 @@ same "shared passes before it was resumed" "$(value "eval.batch")" 3
 tiny "/set sample.max_tokens 120" "/eval $work/world/odd.json --limit 12 --here"
 same "equal to an uninterrupted run" "$(jq -c 'select(.event=="table").rows | map(select(.[0]!="eval.batch"))' "$work/resumed")" \
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
-# Answers that the end of the context cut off are counted.
+# Answers truncated by the end of the context are counted.
 tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"
 same "cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit the context limit (ctx.max)'
 tiny "/set sample.max_tokens 1" "/eval $work/world/yesno.json --limit 3 --here" "/set eval.batch 1" "/eval $work/world/yesno.json --limit 3 --here" \

@@ -67,13 +67,13 @@ for x, y in corners:
     if got != blue: sys.exit("PNG at %r: %r" % ((x, y), got))
 END
 
-# What cannot be drawn is said before the work: nothing is measured.
+# A figure that cannot be drawn is refused before anything is measured.
 ask=("/load $llava" '/set sample.max_tokens 4' "/image $scene" 'What is this?')
 lines "${ask[@]}" "/norms --figure $work/n.jpg" "/plot $work/t.csv x y --figure $work/none" "/norms --png $work/old.png"
 check "endings" 'select(.event == "error").message' \
     "cannot draw '$work/n.jpg': the name of a figure ends in .png, .svg or .pdf
 cannot draw '$work/none': the name of a figure ends in .png, .svg or .pdf"
-[ -s "$work/old.png" ] || fail "--png is the former name of --figure"
+[ -s "$work/old.png" ] || fail "--png, the old name of --figure, writes nothing"
 
 # No word twice in the names of several.
 lines "${ask[@]}" "/norms --figure $work/norms.svg --csv $work/norms.csv" "/sinks --figure $work/deep_sinks.pdf" \
@@ -98,7 +98,7 @@ done >"$work/two.jsonl"
 lines "/load $llava" "/curvature --data $work/two.jsonl --figure $work/two.svg"
 same "samples without a score" "$(cd "$work" && ls two*.svg)" two.svg
 
-# What cannot be drawn is refused, and what a logarithmic axis leaves out is said.
+# Figures that cannot be drawn are refused, and a notice counts points left out by a logarithmic axis.
 printf 'x,y\n1,0\n2,3\n3,4\n' >"$work/zero.csv"
 printf 'x,y\n1,nan\n2,\n' >"$work/none.csv"
 printf 'x,y\n1,0\n2,-1\n' >"$work/below.csv"

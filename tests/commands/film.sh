@@ -1,5 +1,5 @@
-# tests/commands/film.sh -- --film: an animated GIF of one frame a token. What it says of itself is
-# read from its bytes; its frames are compared with figures of the single tokens, which draw the same
+# tests/commands/film.sh -- --film: an animated GIF with one frame per token. Its header fields are
+# read from its bytes; its frames are compared with the figures of single tokens, which show the same
 # maps.
 set -eu
 work=$(mktemp -d)
@@ -69,8 +69,8 @@ check(len(frames) == 12 and loops, "12 frames that begin again")
 check([d for d, _ in frames] == [50] * 11 + [200], "half a second each, two for the last")
 check(len(gif_read(open(work + "/contribution.gif", "rb").read())[0]) == 12, "the other film")
 
-# Frame 3 beside the figure of token 3: title and map stand at the same place. The figure has a
-# scale of its own: the patches of both are compared by the order of their greens over the same picture.
+# Frame 3 and the figure of token 3 have title and map at the same position. The figure has a scale
+# of its own, so the order of green values of the patches is compared.
 width, height, one = png_read(open(work + "/one.png", "rb").read())
 three = frames[3][1]
 left, side = 24, 320
@@ -87,8 +87,8 @@ check(sum(abs(a - b) for a, b in zip(patch(three, best), back)) > 40, "the stron
 # In the map itself: the word marked below differs in any case.
 def map_of(rows): return [row[left:left + side] for row in rows[top:top + side]]
 for i in (0, 6, 11): check(sum(a != b for p, q in zip(map_of(frames[i][1]), map_of(three)) for a, b in zip(p, q)) > 500, "frame %d differs" % i)
-# On the common scale most frames show something, though one token's largest value is far above the
-# others': a patch that stands out from what it is in most frames.
+# On the common scale most frames show a patch that differs from its usual colour, although one token's
+# maximum is far above the others'.
 patches = [[patch(rows, i) for i in range(144)] for _, rows in frames]
 usual = [[sorted(p[i][k] for p in patches)[6] for k in range(3)] for i in range(144)]
 most = [max(sum(abs(a - b) for a, b in zip(p[i], usual[i])) for i in range(144)) for p in patches]

@@ -17,7 +17,7 @@ P
 same "raw twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
 check "raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
 check_has "unknown tap" 'select(.event == "error").message' "nonsense.tap"
-check_has "no such folder, told at once" 'select(.event == "error").message' "nowhere/x.safetensors': No such file"
+check_has "no such folder, reported at once" 'select(.event == "error").message' "nowhere/x.safetensors': No such file"
 
 # A dump does not change the answer.
 ask=("/load $llava" '/set sample.max_tokens 6' '/set sample.ignore_eos on' "/image $scene")
@@ -27,7 +27,7 @@ lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
 same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
 [ -s "$work/all.safetensors" ] || fail "the dump is written"
 
-# Damaged weights are no answer.
+# Damaged weights give an error, not an answer.
 cp -r tests/goldens/qwen2 "$work/nan"
 python3 - "$work/nan/model.safetensors" <<'P'
 import json, struct, sys

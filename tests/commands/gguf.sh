@@ -10,14 +10,14 @@ for name in llama-3.2 qwen2; do
     answer "$work/$name.gguf" "$work/b.safetensors"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
-# On base, whose short vectors add products with bf16 and with f32 weights in different orders even here.
+# On base, whose short vectors sum products with bf16 and f32 weights in different orders even at this size.
 for how in "" --split-heads; do
     $convert tests/goldens/kimi-text "$work/latent.gguf" $how || fail "kimi-text: convert"
     VLMSH_ISA=base answer tests/goldens/kimi-text "$work/a.safetensors"
     VLMSH_ISA=base answer "$work/latent.gguf" "$work/b.safetensors"
     same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
 done
-# GLM-4 without pictures keeps its rows; those of GLM-4.1V without its encoder are turned, and give the same.
+# GLM-4 keeps its row order; GLM-4.1V without its encoder has permuted rows and gives the same numbers.
 glm_text "$work/glm4"
 answer "$work/glm4" "$work/a.safetensors"
 $convert "$work/glm4" "$work/glm4.gguf" || fail "glm4: convert"
@@ -39,7 +39,7 @@ linear older --set qwen2.rope.scale_linear=4.0
 same_dump "a factor without a type" "$work/typed.safetensors" "$work/untyped.safetensors"
 same_dump "the older spelling" "$work/typed.safetensors" "$work/older.safetensors"
 
-# Positions of three axes that are scaled besides, as Qwen2.5-VL's for long texts.
+# Scaled positions on three axes, as Qwen2.5-VL's for long texts.
 qwen=tests/goldens/qwen2.5-vl
 mkdir "$work/scaled"
 cp $qwen/*.json $qwen/model.safetensors "$work/scaled"
@@ -88,7 +88,7 @@ see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
 
-# An encoder's tensors that nothing reads: those that pictures do not pass are left out, others are refused by name.
+# Unread tensors of an encoder: those off the path of pictures are ignored, others are refused by name.
 # LLaVA-Next's type is LLaVA's.
 encoder() { # NAME OPTION...: files m.gguf and mmproj.gguf in $work/NAME
     mkdir "$work/$1" && $convert tests/goldens/llava-next "$work/$1/m.gguf" --mmproj "$work/$1/mmproj.gguf" "${@:2}" || fail "$1: convert"
@@ -108,13 +108,13 @@ for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmpro
     [[ $messages == *"$part"* ]] || fail "no message says: $part"
 done
 
-# Weights in blocks: the numbers that they hold, multiplied in f32.
+# Quantized weights: the dequantized numbers, multiplied in f32.
 mkdir "$work/blocks"
 $convert $llava "$work/blocks/m.gguf" --mmproj "$work/blocks/mmproj.gguf" --type q8_0 --folder "$work/numbers" || fail "q8_0: convert"
 answer "$work/numbers" "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
 answer "$work/blocks/m.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 2e-4 '*logits' || fail "q8_0"
-vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "the type is not told"
+vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "the type is not shown"
 
 # --- which encoder ---------------------------------------------------------------------------------------------
 mkdir "$work/apart"
@@ -133,11 +133,11 @@ lines "/load $work/see/m.gguf --mmproj $work/qwen2.gguf"
 check_has "a language model as encoder" 'select(.event == "error").message' "does not belong to '$work/see/m.gguf': it is a language model"
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
-# Of several that fit, the one whose name is nearest to the model's; type words of a name do not count.
+# Of several encoders that fit, the one with the name closest to the model's; type words of a name do not count.
 mkdir "$work/choice"
 ln "$work/see/m.gguf" "$work/choice/see-3b-q4_k_m.gguf"
 ln "$work/idle/m.gguf" "$work/choice/alone-7b.gguf"
-# chosen MODEL FILE...: the answer to these encoders beside it, in $work/events
+# chosen MODEL FILE...: loads the model with these encoders beside it; events in $work/events
 chosen() {
     local model=$1
     shift
@@ -163,9 +163,9 @@ chosen see-3b-q4_k_m.gguf mmproj-see-7b.gguf mmproj-see-9b.gguf
 unclear 'mmproj-see-7b.gguf, mmproj-see-9b.gguf'
 chosen see-3b-q4_k_m.gguf mmproj-see-3b.gguf see-3b-mmproj.gguf
 unclear 'mmproj-see-3b.gguf, see-3b-mmproj.gguf'
-chosen see-3b-q4_k_m.gguf mmproj-other.gguf # the only one needs no name
+chosen see-3b-q4_k_m.gguf mmproj-other.gguf # a single encoder may have any name
 check "the only one" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
-# One that does not fit: another's is left alone, with a notice; the model's own is an error.
+# An encoder that does not fit: another model's is ignored with a notice; the model's own is an error.
 python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "another width"
 chosen wide.gguf mmproj-see-3b.gguf
 check_has "another's" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
@@ -186,7 +186,7 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
-# A folder stands for the one model in it, also in the hub's cache, where files are links to others without an ending.
+# A folder means the one model in it, also in the hub's cache, whose files are links to blobs without an extension.
 mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
 ln "$work"/idle/*.gguf "$work/one"
 ln "$work"/split-0000[12]-of-00003.gguf "$work/parts"
@@ -226,7 +226,7 @@ check "tokenizer" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
 same "ids" "$(jq -c 'select(.event == "ids").ids' "$work/events" | uniq | wc -l)" 1
 check_has "no tokenizer" 'select(.event == "error").message' "mmproj.gguf': it has no tokenizer"
 
-# Tokens that end answers: those of the metadata, then known texts of whatever type, unless the list is complete.
+# Tokens that end answers: those of the metadata, then known texts of any type, unless the list is complete.
 types() { # ID=TYPE...: the types of llama's tokens
     python3 -c 'import sys
 types = [1] * 560 + [3] * 9
@@ -247,7 +247,7 @@ ids=$(jq -c 'select(.event == "ids").ids' "$work/events")
 other=(--set tokenizer.ggml.eos_token_id=568)
 texts='<|python_tag|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by text)'
 ends "control tokens" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types)"
-jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "right types are noticed"
+jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "a notice on correct types"
 ends "other types" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 561=1 567=4)"
 check_has "types" 'select(.event == "notice").text' "does not mark <|end_of_text|>, <|eot_id|> as a control token"
 ends "an ordinary token" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 567=1)"
@@ -256,7 +256,7 @@ ends "a list" '<|python_tag|>, <|start_header_id|> (metadata), <|end_of_text|>, 
 ends "a complete list" '<|start_header_id|>, <|python_tag|> (metadata)' "${other[@]}" \
     --set 'tokenizer.ggml.eos_token_ids=[564, 568]' --set tokenizer.ggml.eot_token_id=564
 
-# Words cut in a way that the file does not say.
+# A file that does not name its pre-tokenizer.
 $convert $llama "$work/no-pre.gguf" --set tokenizer.ggml.pre=null
 lines "/load $work/no-pre.gguf" "/tokenizer $work/no-pre.gguf" "/tokenizer $work/llama-3.2.gguf"
 same "no pre" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep -c 'tokenizer.ggml.pre is missing')" 2
@@ -278,7 +278,7 @@ for part in "is file 2 of 3: open the first one" "split-00003-of-00003.gguf" "ar
 done
 same "messages" "$(grep -c . <<<"$messages")" 8
 
-# Metadata that are wrong, or lack what answers depend on: refused, each with its key.
+# Wrong metadata, or missing keys that answers depend on: refused with the key's name.
 wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has no merges'
     'tokenizer.ggml.merges=["nospace"]|merge 0: it is not two tokens' 'tokenizer.ggml.tokens="a"|is not a list of texts'
     'tokenizer.ggml.token_type=[1, 2]|has 2 members for 569 tokens' 'tokenizer.ggml.eos_token_id=999999|is 999999, but there are only 569'
@@ -310,7 +310,7 @@ for adapter in lora ln_tuning; do
     answer "$model" "$work/b.safetensors" -c "/adapter load $llava/adapters/$adapter" -c '/set chat.template plain' -c "/image $scene"
     same_dump "adapter $adapter" "$work/a.safetensors" "$work/b.safetensors" vision.layer.3.0
 done
-# LoRA on all layers of the encoder: the file lacks the last one, whose features nobody reads.
+# LoRA on all layers of the encoder: the file lacks the last one, whose features are not used.
 mkdir "$work/all-layers"
 echo '{"peft_type": "LORA", "r": 1, "lora_alpha": 2, "target_modules": ["q_proj"]}' >"$work/all-layers/adapter_config.json"
 python3 - "$work/all-layers/adapter_model.safetensors" <<'P'
@@ -344,7 +344,7 @@ train() {
     vlmsh "$from" -c '/set compute.matmul f32' -c '/set chat.template plain' -c '/set train.steps 3' -c '/set train.lr 1e-2' \
         "${sets[@]}" -c "/train $work/data.json $work/$name" -c '/wait' >"$work/out" 2>&1 || fail "$name: $(tail -3 "$work/out")"
 }
-# Queries and keys are trained in Hugging Face's order of rows, as LoRA and as whole matrices.
+# Queries and keys are trained in Hugging Face's row order, as LoRA and as full matrices.
 for how in 'train.params lora:q_proj,k_proj,up_proj:4' 'train.method layernorm' 'train.params layers.1.self_attn.[qk]_proj.weight'; do
     rm -rf "$work/folder" "$work/file"
     train folder $llava "$how"
@@ -352,7 +352,7 @@ for how in 'train.params lora:q_proj,k_proj,up_proj:4' 'train.method layernorm' 
     # Gradients are sums over rows in another order.
     near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 1e-3 || fail "trained: $how"
 done
-# Beside weights in blocks, gradients are those of the numbers that the blocks hold; the adapter goes from one to the other.
+# With quantized weights, gradients are those of the dequantized numbers; adapters work with both.
 for how in 'train.params lora:q_proj,k_proj,down_proj:4' 'train.method layernorm'; do
     rm -rf "$work/folder" "$work/file"
     train folder "$work/numbers" "$how"
@@ -365,7 +365,7 @@ done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
 check_has "full" 'select(.event == "error").message' "cannot be trained"
 
-# A job opens both files of a pair again, from any folder, and so does what it leaves.
+# A job reopens both files of a pair from any folder, and so do its results.
 rm -rf "$work/folder"
 mkdir "$work/pair" && ln "$model" "$work/pair/m.gguf" && ln "$work/see/mmproj-m.gguf" "$work/pair/eyes.gguf"
 cd "$work/pair" || exit 1

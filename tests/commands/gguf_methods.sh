@@ -1,11 +1,11 @@
-# tests/commands/gguf_methods.sh -- what changes and what measures a pass, on GGUF files: methods, probes, adapters and
-# training give what they give on the folder that holds the numbers of the file's blocks (core/model/linear.c,
+# tests/commands/gguf_methods.sh -- methods, probes, adapters and training on GGUF files: the
+# results equal those of a folder with the dequantized numbers (core/model/linear.c,
 # core/files/gguf_tokenizer.c, core/adapter/adapter_read.c).
 . tests/commands/common.bash
-export OMP_NUM_THREADS=1 # tiny models: a second thread only waits
+export OMP_NUM_THREADS=1 # tiny models do not use a second thread
 convert="python3 tests/goldens/to_gguf.py"
 
-# As stored, and 4 bits a number. Kimi's rows do not fit blocks. llava-1.5 and its relatives turn rows of queries and keys.
+# As stored, and in 4 bits. Kimi's rows do not fit blocks. llava-1.5 and its relatives permute rows of queries and keys.
 make() { # NAME TYPE [OPTION...]: $work/NAME-TYPE/m.gguf with its encoder, and the folder of its numbers
     local at=$work/$1-$2 type=(--type "$2" "${@:3}")
     [ "$2" != stored ] || type=("${@:3}")
@@ -19,7 +19,7 @@ make qwen2.5-vl q4_0
 vlmsh "$work/llava-1.5-q4_0/m.gguf" -c /info | grep -q '^embedding .* q4_0 ' || fail "the weights are not q4_0"
 
 # --- methods ---------------------------------------------------------------------------------------------------
-python3 - "$work" <<'P' # heads of IRA for heads of 16 numbers
+python3 - "$work" <<'P' # IRA parameters for heads of 16 numbers
 import math, os, struct, json, sys
 os.mkdir(sys.argv[1] + "/ira")
 head, body = {}, b""
@@ -48,7 +48,7 @@ run() {
     check "$1" 'select(.event == "error").message' ""
 }
 for at in llava-1.5-stored qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
-    share=1e-6 # rows of queries and keys stand in another order: sums are the same
+    share=1e-6 # rows of queries and keys are in another order: sums are equal up to rounding
     [[ $at == *-q4_0 ]] && share=2e-4
     names=(all dynamic)
     [ $at != llava-1.5-q4_0 ] || names=("${!method[@]}")
@@ -64,7 +64,7 @@ done
 # --- probes ----------------------------------------------------------------------------------------------------
 probes=(/norms /redundancy /similarity '/attention --layer 1' '/contribution --layer 1' '/sinks --layer 1 --dims 3,5' /curvature /sink-ratio
     '/dice --layer 1 --box 10,10,40,40' /flops "/adapter load $work/ira" '/set ira.layers 1' '/set ira.on on' '/kl --layer 1')
-# Tables and maps of every probe, without the output of the encoder's last block, which a file may not have.
+# Tables and maps of every probe, except the output of the encoder's last block, which a file may lack.
 measured() { # MODEL
     lines "/load $1" '/set compute.matmul f32' '/set kv.dtype f32' '/set chat.template plain' '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
         "/image $scene" 'What is this?' "${probes[@]}"
@@ -95,11 +95,11 @@ for at in qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
     for how in 'train.params lora:*:4' 'train.method layernorm-simple'; do
         train folder "$work/$at/folder" "$how"
         train file "$work/$at/m.gguf" "$how"
-        # AdamW's first steps take small gradients as large as others, so that their rounding shows.
+        # AdamW's first steps scale small gradients up, which magnifies their rounding.
         near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 5e-3 || fail "$at: trained: $how"
     done
 done
-# Trained beside 4 bits, used beside the model's own 16, and the other way round.
+# Trained on 4-bit weights and used with the model's 16-bit ones, and the reverse.
 for name in llava-1.5 qwen2.5-vl; do
     train small "$work/$name-q4_0/m.gguf" 'train.params lora:*:4'
     train large tests/goldens/$name 'train.params lora:*:4'
@@ -114,8 +114,8 @@ for name in llava-1.5 qwen2.5-vl; do
 done
 
 # --- how an answer ends ----------------------------------------------------------------------------------------
-# Where a layout writes nothing behind an answer, what is learned ends with the file's own end token, whatever others
-# it knows: <|eot_id|> where the metadata say so, although <|end_of_text|> has a lower id.
+# If a layout writes nothing after an answer, training ends answers with the file's own end token: <|eot_id|> if the
+# metadata say so, although <|end_of_text|> has a lower id.
 mkdir "$work/ends" && cp $llama/{config.json,tokenizer*.json,*.safetensors*} "$work/ends" 2>/dev/null
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 id_of() { jq -r --arg t "$1" '.added_tokens[] | select(.content == $t).id' $llama/tokenizer.json; }

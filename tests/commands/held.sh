@@ -1,5 +1,5 @@
-# held.sh -- held-out sets with at least 1000 random answers a rule in each of their forms: prompts, scores
-# and totals are those of the suites' own functions (tests/core/sets/held.py).
+# held.sh -- held-out sets in each of their forms, with at least 1000 random answers per rule: prompts, scores
+# and totals equal those of the suites' own functions (tests/core/sets/held.py).
 . tests/commands/common.bash
 python3 tests/core/sets/held.py "$VLMSH" "$work/held" || fail "scores differ"
 finish

@@ -18,12 +18,12 @@ check_has "a group" 'select(.name == "commands").rows[][0]' "/image"
 check "groups" 'select(.name == "groups").rows | map(.[0]) | .[:8] | join(" ")' \
     "model conversation settings sessions training inspection measuring interface"
 
-# A group that a command has the name of follows the command.
+# If a group has a command's name, help shows the command, then the group.
 lines '/help settings' '/help sessions'
 check_has "the command" 'select(.event == "text").text' "/settings"
 check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
 
-# One form of a command: what its details say of it, or all of them.
+# Help on one form of a command: its part of the details, or all of them.
 lines '/help train plan' '/help adapter merge'
 check_has "a form" 'select(.event == "text").text' "plan [DATA]  counts"
 check "the rest" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'

@@ -1,4 +1,4 @@
-# tests/commands/image.sh -- /image, /images, /context: costs before sending, bad pictures, "-".
+# tests/commands/image.sh -- /image, /images, /context: token costs before sending, bad pictures, "-".
 . tests/commands/common.bash
 
 lines "/load $llava" "/image $scene tests/goldens/pictures/tall.jpg" '/images' '/context' \
@@ -17,26 +17,26 @@ check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_toke
 check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 
-# More than the context holds is no negative number of tokens.
+# A prompt beyond the context does not give a negative number of free tokens.
 lines "/load $llava" '/set ctx.max 1' "/image $scene" '/set ctx.max 24' '/image --clear' "/image $scene" '/set ctx.max 25' \
     '/image --clear' "/image $scene"
 check "too much" 'select(.event == "notice").text | capture("tokens; (?<x>.*)").x' \
     $'24 tokens too many for a context of 1\n1 token too many for a context of 24\n0 of 25 tokens left'
 
-# Wildcards: all that match, in order; a file of that very name; none.
+# Wildcards: all matches in order; a file with exactly that name; no match.
 cp $scene "$work/a1.png"; cp $scene "$work/a2.png"; cp $scene "$work/b[1].png"
 lines "/load $llava" "/image $work/a*.png" '/images' '/image --clear' "/image $work/b[1].png" '/images' "/image $work/z*.png"
 check "wildcards" 'select(.name == "images") | [.rows[] | .[5] | split("/") | last] | join(" ")' $'a1.png a2.png\nb[1].png'
 check_has "no match" 'select(.event == "error").message' "no file matches"
 
-# One picture is taken back by its number; not one that a message has.
+# A waiting picture is removed by its number; one of a sent message is not.
 lines "/load $llava" "/image $scene $work/a1.png" '/image --remove 0' '/images' '/image --remove 0' '/image --remove x' \
     'Hi' '/image --remove 1'
 check "the other stays" 'select(.name == "images").rows | map(.[0] | tostring) | join(" ")' 1
 check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\ntrue\nfalse'
 check_has "whose it is" 'select(.event == "error").message' "picture 1 belongs to message 0"
 
-# A size that the family refuses: nowhere "0 visual tokens" and an answer without the picture.
+# A picture size that the family refuses is an error everywhere, never "0 visual tokens" or an answer without the picture.
 python3 - "$work" <<'P'
 import struct, sys, zlib
 def png(name, width, height):
@@ -59,11 +59,11 @@ for model in qwen2.5-vl glm-4.1v; do
     check_has "$model: asked" 'select(.event == "notice").text' "1 answered, 2 with errors"
     same "$model: the answer" "$(jq -c 'select(.error == null).id' "$work/thin-$model.out")" '"okay"'
 done
-# One attached to another model.
+# A picture attached before another model is loaded.
 lines "/load $llava" "/image $work/thin.png" 'Hi' '/load tests/goldens/qwen2.5-vl' 'Hi'
 check_has "after /load" 'select(.event == "error").message' "thin.png': the model's processor refuses"
 
-# The clipboard: of Wayland, of X11, without a picture, without its program, without a desktop.
+# The clipboard: Wayland, X11, no picture in it, a missing program, no desktop.
 mkdir "$work/bin"
 printf '#!/bin/sh\n[ "$3" = image ] && exec cat %s\n' "$PWD/$scene" >"$work/bin/wl-paste"
 printf '#!/bin/sh\nexit 1\n' >"$work/bin/xclip"
@@ -77,7 +77,7 @@ check "from the clipboard" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nclipboard' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
 clipboard DISPLAY=:0 "$work/bin"
 check_has "no picture there" 'select(.event == "error").message' "the clipboard holds no picture"
-# Where both can be asked and Wayland's program is missing, X11 is; the message names the first.
+# With both desktops and Wayland's program missing, X11 is used; if both are missing, the message names the first.
 mkdir "$work/x11"
 for program in jq env cat; do ln -s "$(command -v $program)" "$work/x11/$program"; done
 printf '#!/bin/sh\nexec cat %s\n' "$PWD/$scene" >"$work/x11/xclip"
@@ -92,7 +92,7 @@ rm "$work/x11/xclip"
 both
 check_has "neither program" 'select(.event == "error").message' 'install wl-clipboard'
 
-# Ctrl-C does not wait for a program that hangs.
+# Ctrl-C stops a program that hangs.
 printf '#!/bin/sh\nexec sleep 20\n' >"$work/bin/wl-paste"
 began=$(date +%s%N)
 env WAYLAND_DISPLAY=wayland-0 PATH="$work/bin:$PATH" "$VLMSH" --json --db "$work/db" -c '/image --clipboard' \
@@ -117,8 +117,8 @@ for name in cut.png WebP x.txt none.png text-only; do
     check_has "message on $name" 'select(.event == "error").message' "$name"
 done
 
-# Hostile animations: counts, sizes and places of frames, canvases, files that were cut off. Each is read or refused
-# by name, soon and in little memory, by /image and by the decoder of many pictures.
+# Hostile animations: counts, sizes and positions of frames, canvases, truncated files. /image and the parallel decoder
+# read or refuse each by name, quickly and in little memory.
 mkdir "$work/webp"
 python3 - "$work/webp" <<'P'
 import struct, sys
@@ -197,7 +197,7 @@ vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events
 check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nstandard input' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
 
-# Names with blanks that are files need no quotes; a question that only names a picture file gets a hint.
+# File names with blanks need no quotes; a question that only names a picture file gets a hint.
 cp "$scene" "$work/photo (1).png"
 cp "$scene" "$work/two  blanks   here.png"
 lines "/load $llava" "/image $work/two  blanks   here.png" "/image $work/a1.png $work/two  blanks   here.png $work/photo (1).png" \

@@ -1,4 +1,4 @@
-# tests/commands/info.sh -- /info: parameters and bytes are those of the files.
+# tests/commands/info.sh -- /info: parameters and bytes match the files.
 . tests/commands/common.bash
 
 for folder in tests/goldens/*/config.json; do
@@ -10,7 +10,7 @@ for folder in tests/goldens/*/config.json; do
         'select(.name == "model").rows[] | select(.[0] == "fingerprint")[1] | test("^[0-9a-f]{64}$")' true
     check "$folder: parts add up" \
         'select(.name == "parameters").rows | (map(select(.[0] != "total")[1]) | add) == (.[-1][1])' true
-    # Every element in the files counts once (a tied head is not in them; position ids are buffers).
+    # Every element in the files counts once (files have no tied head; position ids are buffers).
     want=$(python3 - "$folder" <<'P'
 import glob, json, struct, sys
 from math import prod
@@ -27,7 +27,7 @@ P
     check "$folder: resident memory" \
         'select(.name == "memory").rows[] | select(.[0] == "resident")[1] > 1000000' true
 done
-# Large weights are hashed behind the first question; /info waits, and the session gets the fingerprint, too.
+# Large weights are hashed in the background; /info waits, and the session gets the fingerprint, too.
 cp -r $llava "$work/big" && chmod -R u+w "$work/big"
 python3 - "$work/big/model.safetensors" <<'P'
 import json, struct, sys
@@ -49,12 +49,12 @@ for round in first second; do
     grep -q "fingerprint .$(head -c 16 "$work/$round")" "$work/$round.md" || fail "$round: $(cat "$work/$round.md")"
 done
 cmp "$work/first" "$work/second" || fail "the second opening finds another fingerprint"
-# Resuming waits for it, and says which files are others.
+# Resuming waits for it, and names changed files.
 echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
 vlmsh --json --session first -c /undo >"$work/events"
 check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
-# Unloading waits for it, too: the same model then finds its token ids again.
+# Unloading waits for it, too, so that the same model finds its token ids again.
 python3 - "$work/big/model.safetensors" <<'P'
 import sys
 with open(sys.argv[1], "r+b") as f:
@@ -63,8 +63,7 @@ with open(sys.argv[1], "r+b") as f:
 P
 lines "/load $work/big" '/set sample.max_tokens 2' '/raw 5 6 7' /unload "/load $work/big" /undo
 check_has "ids" 'select(.event == "notice").text' "taken back: 3 token ids and its answer"
-# While the weights are hashed, Ctrl-C ends the wait alone; a model that cannot be read any more does not keep another
-# one from being loaded.
+# While weights are hashed, Ctrl-C ends only the wait; a model that is no longer readable does not block loading another.
 python3 - "$work/big/model.safetensors" <<'P'
 import json, struct, sys
 with open(sys.argv[1], "r+b") as f:
@@ -115,7 +114,7 @@ assert any("the conversation loses its token ids" in e["text"] and "truncated" i
 p.stdin.close()
 p.wait()
 P
-# Ends of answers: what generation_config.json does not name ends nothing, which is said.
+# Ends of answers: tokens missing from generation_config.json end nothing, with a notice.
 cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
 lines "/load $work/ends" /info

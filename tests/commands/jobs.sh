@@ -1,5 +1,5 @@
-# jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, and a process
-# that is really started (it fails: its kind is unknown, which only a new process finds out).
+# jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, and a real
+# process (it fails because its kind is unknown, which only the new process finds out).
 . tests/commands/common.bash
 
 rows() {
@@ -12,11 +12,11 @@ db.commit()
 EOF
 }
 
-# A user's spinning threads are the chat's: a job started from it waits asleep.
+# OMP_WAIT_POLICY=active applies to the chat only: threads of a job sleep while they wait.
 policy() {
     OMP_DISPLAY_ENV=true OMP_WAIT_POLICY=active "$VLMSH" "$@" 2>&1 | sed -n "s/.*WAIT_POLICY = //p" | tail -1
 }
-same "a chat spins if told so" "$(policy version)" "'ACTIVE'"
+same "a chat spins on request" "$(policy version)" "'ACTIVE'"
 same "a job does not" "$(policy job run 1 --db "$work/none.db")" "'PASSIVE'"
 
 lines /jobs
@@ -76,7 +76,7 @@ check "empty arguments" 'select(.event=="error").message | contains("is empty: i
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
 same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
 
-# A process of its own: it outlives the shell, and says why it failed.
+# A process of its own outlives the shell and reports why it failed.
 lines "/job 2 resume"
 for _ in $(seq 200); do
     lines "/job 2"
@@ -85,7 +85,7 @@ for _ in $(seq 200); do
 done
 check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
     "this vlmsh has no job kind 'unheard'"
-# Its program is the shell's, whose file may be gone by then (a new one was built).
+# It runs the shell's program, whose file may have been replaced by a new build.
 cp "$VLMSH" "$work/program"
 mkfifo "$work/typed"
 "$work/program" --db "$work/vlmsh.db" --json <"$work/typed" >"$work/events" 2>&1 &
@@ -138,15 +138,15 @@ until "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' &&
 done
 for _ in 1 2 3 4; do
     vlmsh -c "/job 5 pause" 2>"$work/errors" || fail "$(cat "$work/errors")"
-    sleep 0.2 # for what a signal would do
+    sleep 0.2 # time for a signal to take effect
 done
-"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' || fail "it does not run on"
+"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' || fail "the job does not continue"
 vlmsh -c "/job 5 cancel" 2>"$work/errors" || fail "$(cat "$work/errors")"
 vlmsh -c "/wait 5" 2>"$work/errors"
 same "cancelled in its step" "$(cat "$work/errors")" "-c:1: job 5 (train) is cancelled"
-[ -z "$(compgen -G "$work/trained/checkpoint-*")" ] || fail "its step was taken"
+[ -z "$(compgen -G "$work/trained/checkpoint-*")" ] || fail "it completed its step"
 
-# Ctrl-C pauses one that runs by hand, which says just that.
+# Ctrl-C pauses a job that runs in the foreground, and the message says so.
 vlmsh -c "/load $llava" -c "/eval $work/world/questions.json" -c "/job 6 pause" 2>"$work/errors" ||
     fail "$(cat "$work/errors")"
 vlmsh -c "/wait 6" 2>"$work/errors"
@@ -159,7 +159,7 @@ wait $!
 same "interrupted" $? 130
 same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
 
-# The model's file is cut short under a job: the row says what the process said last.
+# The model's file is truncated while a job uses it: the row shows the process's last message.
 cp -r "$llava" "$work/model"
 chmod -R u+w "$work/model"
 vlmsh -c "/load $work/model" -c "/train $work/data.jsonl $work/cut" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"

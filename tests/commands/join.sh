@@ -1,5 +1,5 @@
-# tests/commands/join.sh -- /new --encoder --decoder: encoders and language models of all kinds joined, what is
-# written, and what is refused (core/new/join*.c).
+# tests/commands/join.sh -- /new --encoder --decoder: joins encoders and language models of all kinds; the written files and
+# the refusals (core/new/join*.c).
 . tests/commands/common.bash
 goldens=tests/goldens
 
@@ -8,19 +8,19 @@ join() {
     vlmsh new --encoder "$1" --decoder "$2" "$3" "${@:4}" >"$work/out" 2>&1 || fail "$1 + $2: $(tail -1 "$work/out")"
 }
 
-# refused WORDS OPTION...: wrong options or models give these words.
+# refused WORDS OPTION...: these options fail with these words.
 refused() {
     ! vlmsh new "${@:2}" >"$work/out" 2>&1 || fail "accepted: ${*:2}"
     grep -qF -- "$1" "$work/out" || fail "${*:2}: $(tail -1 "$work/out")"
 }
 
-# sees MODEL: it answers a question about a picture.
+# sees MODEL: answers a question about a picture.
 sees() {
     vlmsh "$1" -c '/set sample.max_tokens 2' -c '/image demo/pictures/scene-1.png' -c 'What is it?' >"$work/out" 2>&1 ||
         fail "$1: $(tail -1 "$work/out")"
 }
 
-# check A B: of two models' files, what Python says.
+# check A B: compares two models' files in Python.
 weights() {
     python3 - "$@" <<'P'
 import json, math, struct, sys
@@ -67,7 +67,7 @@ for layer, factor in (("1", 1), ("2", scale)):
 P
 }
 
-# --- CLIP and SigLIP, Qwen2 and Llama; the placeholder is a new token, or one that is there ---------------------
+# --- CLIP and SigLIP, Qwen2 and Llama; the placeholder is a new or an existing token ----------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/a" --scale 0.5
 weights "$work/a" $goldens/llava-1.5 $goldens/qwen2 0.5 || fail "other weights: CLIP and Qwen2"
 [ "$(jq .image_token_index "$work/a/config.json")" = "$(jq '[.added_tokens[] | select(.content == "<image>")][0].id' "$work/a/tokenizer.json")" ] ||
@@ -79,7 +79,7 @@ sees "$work/b"
 join $goldens/kimi-vl $goldens/llama-3.2 "$work/moon"
 sees "$work/moon"
 
-# What a person types is never the placeholder; the former answers of the decoder stay the same.
+# Typed text never gives the placeholder; the decoder's text answers stay the same.
 vlmsh "$work/b" -c '/tokenize <image>' >"$work/out" 2>&1 || fail "/tokenize: $(tail -1 "$work/out")"
 for model in "$work/b" $goldens/llava-1.5; do
     vlmsh "$model" -c '/set compute.matmul f32' -c '/set sample.max_tokens 12' -c 'Say something.' 2>/dev/null | head -1
@@ -99,7 +99,7 @@ for name in llama-3.2 qwen2; do
 done
 [ "$(jq -r .text_config.rope_scaling.rope_type "$work/llama-3.2-file/config.json")" = llama3 ] || fail "the scaling has no name"
 
-# --- the same again, nothing twice ------------------------------------------------------------------------------
+# --- seeds and --once -------------------------------------------------------------------------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --scale 0.5
 cmp "$work/a/model.safetensors" "$work/again/model.safetensors" || fail "the same seed gives other weights"
 join $goldens/llava-1.5 $goldens/qwen2 "$work/other" --seed 7
@@ -146,7 +146,7 @@ for token in (0, 7, 35):
     y = linear("linear_2", [t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in linear("linear_1", x)])
     assert all(abs(a - b) <= 1e-3 + 1e-3 * abs(b) for a, b in zip(v[token * D:(token + 1) * D], y)), token
 P
-# Pictures are read whole, whatever the encoder's own model did with them.
+# Pictures are not tiled, whatever the encoder's own model did with them.
 for encoder in llava-next llava-onevision; do
     rm -rf "$work/whole"
     vlmsh new --encoder $goldens/$encoder --decoder $goldens/llama-3.2 "$work/whole" >/dev/null 2>&1 || fail "$encoder"
@@ -158,7 +158,7 @@ refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 
 ! vlmsh quantize "$work/merged" "$work/merged.gguf" --type q8_0 >"$work/out" 2>&1 || fail "merged: written as GGUF"
 grep -q "its features are merged" "$work/out" || fail "merged, as GGUF: $(tail -1 "$work/out")"
 
-# --- what is refused ---------------------------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------------------------------------------
 refused "--decoder MODEL, the language model, is missing" --encoder demo/model "$work/x"
 refused "--encoder MODEL, the picture encoder, is missing" --decoder demo/model "$work/x"
 refused "do not go with --encoder" --encoder demo/model --decoder demo/model --like tiny "$work/x"

@@ -1,5 +1,5 @@
-# killed.sh -- a training killed with its shell, then by kill -9 at 20 moments of chance, ends with
-# the bits, the curves and the checkpoints of one that was left alone.
+# killed.sh -- a training killed with its shell, then by kill -9 at 20 random moments, ends with
+# the same bits, curves and checkpoints as an undisturbed one.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in 0 1 2 3 4 5; do
@@ -21,7 +21,7 @@ cat >"$work/settings" <<S
 /set train.eval_every 7
 S
 
-# A word of /job N's table: of the one last asked for, or asked for now.
+# A word of /job N's table: the last one shown, or a new one.
 word() {
     jq -r --arg key "$1" 'select(.event=="table") | .rows[] | select(.[0]==$key)[1]' "$work/events"
 }
@@ -31,13 +31,13 @@ told() {
 }
 
 (cat "$work/settings"; echo "/train $work/data.jsonl $work/straight"; echo /wait) >"$work/script"
-vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "left alone: $(cat "$work/out")"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "undisturbed: $(cat "$work/out")"
 
-# The shell alone, then the job it has left behind.
+# First the shell, then its job.
 (cat "$work/settings"; echo "/train $work/data.jsonl $work/killed"; echo /wait) >"$work/script"
 "$VLMSH" --db "$work/vlmsh.db" -f "$work/script" >"$work/out" 2>&1 &
 shell=$!
-until compgen -G "$work/killed/checkpoint-*" >/dev/null; do # the first may be gone already
+until compgen -G "$work/killed/checkpoint-*" >/dev/null; do # the first may have been removed already
     kill -0 $shell 2>/dev/null || { fail "the shell ended: $(cat "$work/out")"; break; }
     sleep 0.01
 done
@@ -47,7 +47,7 @@ pid=$(told 2 process)
 same "the job outlives its shell" "$(word state)" running
 kill -9 "$pid" || fail "no process '$pid'"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
-same "without a word" "$(told 2 state)" interrupted
+same "no message" "$(told 2 state)" interrupted
 
 RANDOM=12345
 kills=0 status=-1
@@ -72,7 +72,7 @@ if [ $status = 137 ]; then
 fi
 same "the end" "$(told 2 state) $(told 2 steps)" "done 150/150"
 
-[ $failed = 0 ] || finish # what follows would only be longer
+[ $failed = 0 ] || finish # skip the slow checks
 (cd "$work/straight" && find . -type f | sort) >"$work/files"
 same "files" "$(cd "$work/killed" && find . -type f | sort)" "$(cat "$work/files")"
 while read -r file; do

@@ -1,4 +1,4 @@
-# tests/commands/load.sh -- /load, /unload: a folder that cannot be loaded leaves the former model.
+# tests/commands/load.sh -- /load, /unload: a folder that cannot be loaded leaves the current model.
 . tests/commands/common.bash
 
 broken() { # NAME: a copy of the model to break
@@ -153,7 +153,7 @@ adapter_config.json .use_dora = true
 adapter_config.json 3
 E
 
-# A missing companion file is named at load, with what takes its place, and in /info.
+# Loading names a missing companion file and its replacement, and so does /info.
 without() { # FOLDER FILE...: a copy without these files, and without the template of tokenizer_config.json
     local folder=$1
     shift

@@ -2,7 +2,7 @@
 # wrong file appends nothing.
 . tests/commands/common.bash
 
-# Our form of the goldens' chats, pictures beside them under a relative path; all in one run.
+# The goldens' chats in our form, with pictures under a relative path; all in one run.
 mkdir "$work/chats"
 cp tests/goldens/pictures/*.png tests/goldens/pictures/*.jpg "$work/chats"
 export work

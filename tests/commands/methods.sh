@@ -1,8 +1,8 @@
-# methods.sh -- what a model's folder keeps for its methods (methods/): a switch takes it from there,
-# and only a switch; the demo model's, and the script that made it.
+# methods.sh -- files in a model's folder for its methods (methods/): only toggles take them from there;
+# the demo model's, and the script that made it.
 . tests/commands/common.bash
 
-setting() { # KEY: its values as told
+setting() { # KEY: its values in the events
     jq -r --arg key "$1" 'select(.event=="setting" and .key==$key).value' "$work/events" | tr '\n' ' '
 }
 demo=$PWD/demo/model
@@ -15,7 +15,7 @@ same "the adapter" "$(setting adapter)" "$demo/methods/adapter "
 same "the calibration" "$(setting ffn.calibration)" "$demo/methods/ffn.safetensors "
 check_has "an answer" 'select(.event=="answer").text' 'green'
 
-# With the methods off again, the bits are those of the bare model.
+# With the methods off again, the bits equal those of the bare model.
 dump() { jq -r 'select(.event=="answer").ids | tostring' "$work/events" | tail -1; }
 ask=('/image demo/pictures/scene-2.png' '/dump logits,step.logits' 'Describe the picture.')
 lines '/load demo/model' "${ask[@]/logits,step.logits/logits $work/bare.safetensors}"
@@ -25,7 +25,7 @@ same "the adapter stays" "$(setting adapter)" "$demo/methods/adapter $demo/metho
 same "the same answer" "$(dump)" "$bare"
 cmp -s "$work/bare.safetensors" "$work/off.safetensors" || fail "logits differ with the methods off"
 
-# /ira, /align, /capa and presets take it too; what is in use stays.
+# /ira, /align, /capa and presets use them too; loaded files stay.
 lines '/load demo/model' /ira /baseline '/preset load capa' '/get ffn.approx'
 same "by name" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
 cp -r tests/goldens/llava-1.5 "$work/model"
@@ -39,7 +39,7 @@ check "refuses a file of another model" '[inputs, .] | map(select(.event=="done"
 lines '/load demo/model' '/image demo/pictures/scene-1.png' /align 'What is in the picture?' /norms
 check "aligned" 'select(.name=="norms.interface").rows[] | select(.[0]=="visual tokens, aligned")[3] | tonumber | . > 0.8 and . < 1.25' true
 
-# Recipes for training begin with fresh parameters, and nothing else of the folder is in the result.
+# Recipes for training start with fresh parameters, and the result holds nothing from the folder.
 lines '/scenes 8 '"$work/world" '/load demo/model' /align '/preset load norm-alignment-1' '/set train.steps 1' \
     "/train $work/world/captions.json $work/stage1" /wait "/adapter load $work/stage1" '/adapter show'
 check "the target of the text" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows[] | select(.[0]=="norm_align.weight")[2] |

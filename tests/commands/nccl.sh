@@ -1,5 +1,5 @@
-# nccl.sh -- training in ranks with a GPU each: sums go from GPU to GPU where NCCL is. The GPUs and NCCL
-# are played; without NCCL the sums go through host memory, and the weights are the same.
+# nccl.sh -- training in ranks with a GPU each: with NCCL, sums go from GPU to GPU; without it, through
+# host memory, with equal weights. The GPUs and NCCL are emulated.
 case ${VLMSH_CUDA:-} in
 *cuda_host*) ;;
 *) echo "SKIPPED: it needs the played GPU" && exit 77 ;;
@@ -25,7 +25,7 @@ log() {
     vlmsh -c "/job $1 log" >"$work/out" 2>&1
 }
 
-# The machine may have a real one, which finds no GPU.
+# The machine may have a real NCCL, which finds no GPU.
 mkdir "$work/none"
 : >"$work/none/libnccl.so.2"
 LD_LIBRARY_PATH=$work/none train 2 "$work/host" '/set train.method layernorm' || fail "through the host: $(tail -1 "$work/out")"
@@ -44,13 +44,13 @@ reported() { # ranks leave after their job's end
     done
     fail "no report of both ranks"
 }
-# A group a step, of every gradient.
+# One group per step, with every gradient.
 reported
 same "ranks" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 3 groups\nrank 1 of 2: 3 groups'
 same "as many sums" "$(sed 's/^rank [01]//' "$work/report" | sort -u | wc -l)" 1
 grep -q ' 0 sums' "$work/report" && fail "no sums: $(cat "$work/report")"
 
-# Optimizer state shared out: masters go from GPU to GPU, too.
+# Sharded optimizer state: master weights go from GPU to GPU, too.
 rm "$work/report"
 train 2 "$work/shard" '/set train.method layernorm' '/set train.shard on' || fail "shared out: $(tail -1 "$work/out")"
 cmp "$work/gpus/checkpoint-3/state.safetensors" "$work/shard/checkpoint-3/state.safetensors" || fail "other weights, shared out"
@@ -58,13 +58,13 @@ reported
 same "groups" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
 grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
 
-# What NCCL refuses ends the job, with the rank and the reason; so does a GPU too few.
+# An NCCL error ends the job with the rank and the reason; so does a missing GPU.
 NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "NCCL fails, the job does not"
-grep -q "failed: rank 1: NCCL: sum: internal error" "$work/out" || fail "told: $(tail -1 "$work/out")"
+grep -q "failed: rank 1: NCCL: sum: internal error" "$work/out" || fail "message: $(tail -1 "$work/out")"
 train 3 "$work/few" '/set train.method layernorm' && fail "three ranks on two GPUs"
-grep -q "failed: rank 2: no GPU available: no cuda:2: the driver sees 2 GPUs: every rank needs a GPU of its own" "$work/out" || fail "told: $(tail -1 "$work/out")"
+grep -q "failed: rank 2: no GPU available: no cuda:2: the driver sees 2 GPUs: every rank needs a GPU of its own" "$work/out" || fail "message: $(tail -1 "$work/out")"
 
-# Layers over GPUs of two ranks: activations go by way of host memory.
+# Layers split over GPUs of two ranks: activations go through host memory.
 for n in 1 2; do
     printf '%s\n' "/load $llama" '/set job.nice 0' '/set compute.matmul f32' '/set job.split layers' '/set sample.max_tokens 3' \
         "/eval $work/data.jsonl --metric cider --limit 4 --ranks $n" /wait "/eval show --csv $work/scores$n.csv" >"$work/script"

@@ -1,4 +1,4 @@
-# tests/commands/new.sh -- /new and /scenes in the shell: what they write, again with --once, errors.
+# tests/commands/new.sh -- /new and /scenes in the shell: their files, --once, errors.
 . tests/commands/common.bash
 
 lines "/scenes 20 $work/world --seed 3 --objects 2 --kind lessons" \
@@ -25,7 +25,7 @@ check_has "once" 'select(.event == "notice").text' "$work/model already holds a 
 check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 samples"
 [ ! -e "$work/x" ] || fail "a failed line left a folder"
 
-# The first words are the commands, the same bytes come from both.
+# `vlmsh new` and /new write the same bytes.
 vlmsh new --like demo "$work/again" --text "$work/world/lessons.json" >/dev/null
 diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new differ"
 finish

@@ -1,11 +1,11 @@
-# outputs.sh -- files that a person names: data, models, databases and files of others are not replaced.
+# outputs.sh -- output files named by the user: data, models, databases and foreign files are not replaced.
 . tests/commands/common.bash
 printf 'index\timage\tquestion\tA\tB\tanswer\tcategory\n1\t%s\tWhich?\tp\tq\tA\tx\n' \
     "$(base64 -w0 demo/pictures/scene-0.png)" >"$work/mm.tsv"
 cp "$work/mm.tsv" "$work/data.tsv"
 eval="/eval $work/data.tsv --set mmbench"
 
-# The data of an evaluation, here, as a job and as a job whose file is read under another name.
+# The data of an evaluation in the shell, as a job, and as a job that reads it under another name.
 ln -s data.tsv "$work/link.tsv"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/data.tsv"
 check_has "the data" 'select(.event=="error").message' "is read by this command"
@@ -17,7 +17,7 @@ cmp -s "$work/mm.tsv" "$work/data.tsv" || fail "the data was replaced"
 echo mine >"$work/notes"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/answers.tsv" \
     "$eval --submit $work/answers.tsv" /wait "$eval --submit $work/notes"
-check_has "a file of others" 'select(.event=="error").message' "add --force to replace it"
+check_has "a foreign file" 'select(.event=="error").message' "add --force to replace it"
 same "kept" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
 cmp -s "$work/notes" "$work/answers.tsv" || fail "--force of a job"

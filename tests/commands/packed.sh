@@ -1,6 +1,6 @@
-# tests/commands/packed.sh -- methods where queries, keys and values are one weight (InternLM2 in
-# InternVL): values changed by IRA, and visual tokens pruned by each score, are those of the same
-# numbers in three weights (Llama).
+# tests/commands/packed.sh -- methods with queries, keys and values in one weight (InternLM2 in
+# InternVL): IRA's values and tokens pruned by each score equal those of the same numbers in three
+# weights (Llama).
 . tests/commands/common.bash
 packed=tests/goldens/internvl2-internlm2
 apart=$work/apart

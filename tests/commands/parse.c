@@ -17,7 +17,7 @@ static const struct shell shell = { .variables = variables, .variable_count = 2 
 
 typedef int parser(struct words *w, const char *text, const struct shell *s, struct err *err);
 
-// The arguments, each in [], or "error: ..." of what the parser says.
+// The arguments, each in [], or "error: ..." with the parser's message.
 static void check(parser *parse, const char *text, const char *expected)
 {
     struct words w = { 0 };

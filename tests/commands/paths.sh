@@ -1,4 +1,4 @@
-# paths.sh -- files that documents, comments and the program's own texts name are there.
+# paths.sh -- files named by documents, comments and the program's own texts exist.
 set -eu
 folders="core kernels commands sessions tui tests tools"
 wrong=$({ ls ./*.md demo/*.md Makefile vlmsh.1

@@ -1,11 +1,11 @@
-# tests/commands/pipes.sh -- a named pipe where a file of data is expected is a message, not a wait
+# tests/commands/pipes.sh -- a named pipe in place of a data file gives an error instead of hanging
 # (core/base/file_in.h); a script may be a pipe, and Ctrl-C ends waiting for it.
 . tests/commands/common.bash
 mkfifo "$work/pipe" "$work/pipe.json" "$work/pipe.csv" "$work/pipe.md" "$work/pipe.png"
 mkdir "$work/folder"
 python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$work/socket"
 
-# refused NAME PART ARGUMENT...: ends by itself with an error that holds PART and says "a pipe".
+# refused NAME PART ARGUMENT...: ends by itself with an error that contains PART and "a pipe".
 refused() {
     local name=$1 part=$2 status
     shift 2
@@ -15,7 +15,7 @@ refused() {
     grep -q "$part.* a pipe, not a file" "$work/out" || fail "$name: $(tail -1 "$work/out")"
 }
 
-# A file of a model folder. What is absent otherwise may take the place of another.
+# A file of a model folder; also optional ones.
 for file in config.json generation_config.json preprocessor_config.json processor_config.json \
     tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
     model.safetensors model.safetensors.index.json tiktoken.model tokenizer.model \
@@ -44,7 +44,7 @@ python3 tests/goldens/to_gguf.py $llama "$work/model.gguf"
 refused "GGUF file" "pipe.gguf" "$work/pipe.gguf" -c /info
 refused "encoder" "pipe.gguf" "$work/model.gguf" --mmproj "$work/pipe.gguf" -c /info
 
-# Every command that is given a file to read.
+# Every command that reads a file.
 cat >"$work/messages.json" <<J
 [{"role": "user", "content": [{"type": "image", "path": "pipe.png"}, {"type": "text", "text": "?"}]}]
 J
@@ -83,7 +83,7 @@ refused "compared data" "pipe.json" $llava -c "/compare off | now --data $work/p
 refused "objects" "pipe.json" $llava -c "/dice --data $work/good.json --objects $work/pipe.json"
 refused "probed data" "pipe.json" $llava -c "/norms --data $work/pipe.json"
 refused "asked data" "pipe.json" $llava -c "/ask --data $work/pipe.json --out $work/answers.jsonl"
-# The picture of a sample: told where it stands.
+# The picture of a sample: the error names the sample.
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llava \
     -c "/ask --data $work/data.json --out $work/answers.jsonl" </dev/null >"$work/out" 2>&1
 same "asked sample" "$?, $(jq -r .error "$work/answers.jsonl" | grep -c 'pipe.png.* a pipe, not a file')" "1, 1"
@@ -91,14 +91,14 @@ timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llava -c "/eval $
     >"$work/out" 2>&1
 grep -q 'pipe.png.* a pipe, not a file' "$work/out" || fail "evaluated sample: $(cat "$work/out")"
 
-# Other things that are no files.
+# Other things that are not files.
 for pair in "folder:a folder" "socket:a socket"; do
     vlmsh -c "/image $work/${pair%:*}" 2>"$work/errors"
     grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "${pair%:*}: $(cat "$work/errors")"
 done
 vlmsh -c "/image /dev/zero" 2>"$work/errors"
 grep -q "'/dev/zero': it is a device, not a file" "$work/errors" || fail "device: $(cat "$work/errors")"
-# What looks like a file and may wait, as /proc/kmsg does.
+# A special file that may block, as /proc/kmsg.
 for arguments in "-c '/image /proc/self/status'" "-f /proc/self/status" "-c '/run /proc/self/status'" \
     "-c '/render /proc/self/status $work/good.json'" "-c '/image -' </proc/self/status" \
     "</proc/self/status" "--json </proc/self/status"; do
@@ -120,7 +120,7 @@ timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llama -c "Hi" -c 
     </dev/null >"$work/out" 2>&1
 same "report into a pipe" $? 1
 
-# A script may be a pipe, of a writer that comes late and takes its time.
+# A script may be a pipe with a late and slow writer.
 same "substitution" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -f <(echo /version) </dev/null)" \
     "$("$VLMSH" --db "$work/vlmsh.db" -c /version)"
 (
@@ -138,7 +138,7 @@ same "standard input" "$(cat "$work/bytes" | timeout "${PATIENCE:-30}" "$VLMSH" 
 same "empty standard input" "$("$VLMSH" --db "$work/vlmsh.db" -c '/image -' </dev/null 2>&1 | tail -1 |
     grep -c "'standard input' is empty")" 1
 
-# Standard input that is a socket, as other programs give it.
+# Standard input that is a socket, as some programs pass it.
 python3 - "$VLMSH" --db "$work/vlmsh.db" --json -c '/image -' -c /images >"$work/events" <<P || fail "socket: status $?"
 import socket, subprocess, sys
 ours, theirs = socket.socketpair()

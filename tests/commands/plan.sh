@@ -11,7 +11,7 @@ lines "/set train.lora.rank 64" "/train plan --like mm-llama2-7b --method lora" 
 check "shares of shapes" 'select(.event=="table" and .name=="train plan") | .rows[-1][3]' $'5.915%\n97.72%'
 check "weights of a shape" "$memory"' | .["not counted: mapped weights"] > 14000' $'true\ntrue'
 
-# In 4 bits a 7B fits into 7 GB, its weights included.
+# In 4 bits a 7B model fits into 7 GB, including its weights.
 lines "/set weights.dtype q4_k" "/set train.checkpointing on" \
     "/train plan --like llava-1.5-7b --rows 700 --method layernorm-simple" \
     "/set train.params lora:*:32" "/train plan --like llava-1.5-7b --rows 700"
@@ -27,18 +27,18 @@ check "the sum" "$memory"' | (.all - (del(.all, .["not counted: mapped weights"]
 check "all methods" 'select(.event=="table" and .name=="train methods") | .rows | length' 8
 
 lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
-check "a shape has nothing to do with the adapter that is on" 'select(.event=="error").message' ""
+check "a shape ignores the loaded adapter" 'select(.event=="error").message' ""
 
 lines "/train plan --like qwen2.5-vl-3b" "/train plan --like tiny"
 check "the picture that is assumed" 'select(.event=="notice") | .text | select(startswith("assumes")) | .[:50]' \
     "assumes a picture of about 1036 x 756 pixels per s"
 
-# What methods learn is counted with the part it is trained with.
+# Parameters of methods count with the part they are trained with.
 lines "/load $llava" "/set train.params norm_align.*" "/set norm.align on" "/train plan"
 check "a method's parameters" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[1] != 0 and .[1] != "0") | .[0]) | join(" ")' "projector all"
 
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
 check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'
-check "nothing by halves" 'select(.event=="table").name' ""
+check "nothing partial" 'select(.event=="table").name' ""
 finish

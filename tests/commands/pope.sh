@@ -73,7 +73,7 @@ printf '{"images": [{"id": 1, "file_name": "a.png"}], "annotations": [{"image_id
 vlmsh demo/model --json -c "/eval $work/none.json --set chair --here" >"$work/events"
 check_has "an object without a category" 'select(.event=="error").message' '"annotations" 0: its "category_id" is not in "categories"'
 
-# Questions that list objects beside their own answer keep it.
+# Questions that list objects as well as an answer keep the answer.
 printf '{"id":"%d","image":"%s","question":"Is there a circle?","answer":"yes","objects":[%s]}\n' \
     1 a.png '"circle"' 2 a.png '{"name":"circle"}' >"$work/asked.jsonl"
 cp tests/goldens/pictures/scene.png "$work/a.png"

@@ -1,7 +1,7 @@
 # preset.sh -- /preset, /capa, /align, /ira, /baseline: all or nothing, kept in the database.
 . tests/commands/common.bash
 
-setting() { # KEY: its values as told
+setting() { # KEY: its values in the events
     jq -r --arg key "$1" 'select(.event=="setting" and .key==$key).value' "$work/events" | tr '\n' ' '
 }
 
@@ -25,7 +25,7 @@ same "loaded" "$(setting prune.score)$(setting prune.layer)$(setting prune.keep)
 check "listed" 'select(.event=="table" and .name=="presets").rows | map(.[0]) | map(select(.=="mine" or .=="capa")) | join(" ")' 'capa mine'
 check "deleted" '[inputs, .] | map(select(.event=="done").ok) | last' false
 
-# An impossible value: nothing of the preset is set.
+# With an impossible value, no setting of the preset is applied.
 lines "/load $llava" '/set prune.layer 3' '/set prune.keep 0.5' '/preset save bad prune.*' \
     '/preset load baseline' '/reset all' '/preset load capa' '/set' '/preset load ira' '/set'
 check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
@@ -34,16 +34,15 @@ check_has "a calibration is missing" 'select(.event=="error").message' '/calibra
 check "nothing is set" 'select(.event=="text").text' \
     $'every setting has its default; /settings lists them\nevery setting has its default; /settings lists them'
 
-# A recipe after any other one equals the recipe alone, the adapter and calibration that the folder
-# keeps included. (Settings of training, which recipes for the chat leave alone, are compared in
-# core/engine/presets.c's test.)
-shown() { # what every third command after the first one tells: /set, of all that is not at its default
+# A recipe after any other one equals the recipe alone, including the folder's adapter and calibration.
+# (tests/core/engine/presets.c compares settings of training, which recipes for the chat do not touch.)
+shown() { # the output of every third command after the first: /set, all settings not at their default
     jq -rn 'foreach inputs as $e ({n: -1}; .was = .n | if $e.event == "done" then .n += 1 else . end;
         if .was >= 0 and .was % 3 == 2 then $e else empty end) |
         select((.key // .text // "") | test("^(train\\.|ira\\.(beta|warmup)|every setting)") | not) | tostring'
 }
 names=$(vlmsh --json -c '/preset list' | jq -r 'select(.name=="presets").rows[] | select(.[1] != "own")[0]')
-each() { # COMMAND: before each recipe
+each() { # COMMAND: runs it before each recipe
     for name in $names; do printf '%s\n' "$1" "/preset load $name" /set; done
 }
 { echo '/load demo/model'; each '/reset all'; } >"$work/alone"
@@ -52,21 +51,21 @@ vlmsh --json -f "$work/alone" | shown >"$work/one"
 vlmsh --json -f "$work/pairs" | shown >"$work/two"
 for first in $names; do cat "$work/one"; done >"$work/all"
 cmp -s "$work/two" "$work/all" || fail "recipes leak: $(diff "$work/two" "$work/all" | head -5)"
-grep -q '"adapter".*demo/model/methods/adapter' "$work/one" || fail "no recipe takes the folder's adapter"
+grep -q '"adapter".*demo/model/methods/adapter' "$work/one" || fail "no recipe uses the folder's adapter"
 
-# One for the chat resets no settings of training; one for training resets those of the chat.
+# A recipe for the chat resets no settings of training; one for training resets those of the chat.
 lines "/load $llava" '/set train.lr 0.25' '/set ira.beta 0.5' '/preset load fastv' '/get train.lr' '/get ira.beta' \
     '/preset load layernorm-2' '/get train.lr' '/get prune.score'
 same "settings of training" "$(setting train.lr)$(setting ira.beta)$(setting prune.score)" \
     "0.25 0.25 auto auto 0.5 0.5 0.0001 attention off off "
 
-# Those that train take no trained parameters; an adapter of one's own stays.
+# Recipes for training use no trained parameters; the user's adapter stays.
 lines '/load demo/model' /align '/preset load norm-alignment-1' '/get adapter' '/preset load ira-train' '/get ira.on' \
     "/load $llava" "/adapter load $llava/adapters/lora" '/preset load norm-alignment-2' '/get adapter' '/adapter unload' \
     '/preset load ira-train'
 check "all can be loaded" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(setting ira.on)" "none $llava/adapters/lora off "
-# One's own preset, saved whole, sets what recipes set; one for training takes no trained ones either.
+# A user's preset, saved whole, sets the settings of recipes; one for training uses no trained parameters either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
 check "plain again" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
@@ -95,7 +94,7 @@ lines "/load $llava" '/set norm.init default' '/align' '/set' '/align off' '/res
 check "the same settings" '[inputs, .] | map(select(.event=="setting") | .key + "=" + .value) | join(" ")' \
     'norm.init=default norm.align=on norm.init=text norm.align=on norm.align=off norm.init=default norm.align=on norm.init=text norm.align=on'
 
-# In the middle of an answer: what came before stays, a script replays it.
+# In the middle of an answer: the tokens so far stay, and a script replays the change.
 lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
     '/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25' '/later 6 norm.align=on' '/later 7 prune.keep=3' \
     'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
@@ -110,10 +109,10 @@ answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)
 vlmsh --json -f "$work/again.vlmsh" >"$work/events" || fail "the script fails"
 check "replayed" 'select(.event=="answer").ids | tostring' "$answer"
 
-# What was changed in the middle of an answer that is given again holds for all of the new one.
+# Changes made in the middle of an answer apply to the whole regenerated answer.
 lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \
     '/later 2 prune.score=contribution prune.layer=0' 'What is this?' '/regen' "/save $work/regen.vlmsh"
 answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | tail -1)
-vlmsh --json -f "$work/regen.vlmsh" >"$work/events" || fail "the script of what was given again fails"
+vlmsh --json -f "$work/regen.vlmsh" >"$work/events" || fail "the script of the regenerated answer fails"
 check "given again and replayed" 'select(.event=="answer").ids | tostring' "$answer"
 finish

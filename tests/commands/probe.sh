@@ -1,5 +1,5 @@
-# tests/commands/probe.sh -- commands/probe.c and memory.c: what the measurements say, write and
-# keep, and what they refuse.
+# tests/commands/probe.sh -- commands/probe.c and memory.c: output, files, stored results and
+# refusals of measurements.
 . tests/commands/common.bash
 
 ask=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on' "/image $scene" 'What is this?')
@@ -17,7 +17,7 @@ same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").id
 for file in n.png n-norms.cosines.png a.png s.png s-sinks.tokens.png n-norms.layers.csv m-memory.layers.csv; do
     [ -s "$work/$file" ] || fail "$file is not written"
 done
-# Each table is a file that is named, all of whose rows are as wide as its first.
+# Each table has a file, named in a message, whose rows all have as many columns as the first.
 grep -q '^"4",' "$work/n-norms.layers.csv" || fail "the CSV has no last layer: $(head -3 "$work/n-norms.layers.csv")"
 same "a file for each table" "$(cd "$work" && ls n-*.csv | wc -l)" \
     "$(jq -r 'select(.event == "table" and (.name | startswith("norms."))).name' "$work/events" | wc -l)"
@@ -34,7 +34,7 @@ print(len(rows), {r[0] for r in rows}, rows[0][1], rows[-1][1])
 P
 )" "13 {1} norms memory"
 
-# What was kept is shown again as it was.
+# Stored results are shown again unchanged.
 lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
 check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
 check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
@@ -50,13 +50,13 @@ case $out in
 *) fail "what was dropped: $out" ;;
 esac
 
-# --picture is about that picture alone: its 25 tokens come after those of the first.
+# --picture selects one picture: its 25 tokens follow those of the first.
 lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/image $scene" \
     "/image $scene" 'What?' '/attention --picture 1' '/sink-ratio --picture 1'
 same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
 same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
-# The demo's sinks are text of its layout: counted apart, of no type. --data keeps the tokens of all samples.
+# The demo's sinks are layout text: counted separately, without a type. --data keeps the tokens of all samples.
 demo=demo/model scene1=demo/pictures/scene-1.png
 lines "/load $demo" "/image $scene1" 'What is in the picture?' /sinks
 same "text is no visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
@@ -67,7 +67,7 @@ lines "/load $demo" '/set sinks.tau 1' '/set sample.max_tokens 1' "/sinks --data
 check "no error" 'select(.event == "error").message' ""
 same "the tokens of both samples" "$(awk -F, 'NR == 1 { print $NF } $NF ~ /^[01]$/ { n[$NF]++; typed += $7 > 0 } END { print (n[0] == n[1]), (n[0] > 144), (typed > 1) }' "$work/t-sinks.tokens.csv")" $'"sample"\n1 1 1'
 
-# Positions of objects: a box of COCO's is the box of --box, whatever else is in the file.
+# Positions of objects: a COCO box equals --box, whatever else the file holds.
 printf '{"images": [{"id": 1, "file_name": "scene-1.png", "width": 96, "height": 96}], "annotations": [{"id": 1, "image_id": 1, "category_id": 7, "bbox": [8, 16, 40, 24], "segmentation": [[8, 16, 48, 16, 48, 40]]}, {"id": 2, "image_id": 1, "category_id": 8, "bbox": [0, 0, 4, 4], "segmentation": []}], "categories": [{"id": 7, "name": "thing"}, {"id": 8, "name": "kite"}]}' >"$work/coco.json"
 printf '{"image": "%s", "conversations": [{"from": "human", "value": "<image> Where is the thing?"}, {"from": "gpt", "value": "left"}]}\n' "$PWD/$scene1" >"$work/thing.jsonl"
 lines "/load $demo" '/set sample.max_tokens 2' "/dice --data $work/thing.jsonl --box 8,16,40,24" \
@@ -79,7 +79,7 @@ same "the same box, and its half" "$(jq -rs '[.[] | select(.event == "table" and
 same "--pixels is first" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows[0][0]] | join(", ")' "$work/events")" \
     "soft Dice, soft Dice, soft Dice, soft Dice, pixels"
 
-# Checkpoints side by side: each as if it were loaded alone, the correlation over all their layers.
+# Checkpoints side by side: each as if loaded alone, with the correlation over all layers.
 lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
     "/sink-ratio now $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
@@ -143,7 +143,7 @@ refuse '/memory --csv' '--csv'
 lines "/load $llama" /norms /attention 'Hello' /norms /attention
 check "text models" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue\ntrue\nfalse'
 
-# Keys and values take half as much as bf16, and the answer they came to is computed again from them.
+# Keys and values take half the memory in bf16, and the answer is recomputed from them.
 lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 half='function half(a, b) { return b > 0 && a / b > 0.4999 && a / b < 0.5001 }'
@@ -151,9 +151,9 @@ same "half as much" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<
 layers=$(jq -r 'select(.event == "table" and .name == "memory.layers") | .rows[0][2:] | join(" ")' "$work/events" | tr '\n' ' ')
 same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
-check_has "with those there are" 'select(.event == "error").message' "f32, bf16"
+check_has "names the dtypes" 'select(.event == "error").message' "f32, bf16"
 
-# The residual stream of each visual token, against the dump of the same pass; what pruning drops.
+# The residual stream of each visual token, against the dump of the same pass; also with pruning.
 lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
     'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
     '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned

@@ -1,15 +1,15 @@
-# tests/commands/quantize.sh -- GGUF files that vlmsh writes: the numbers of the model, what smaller weights lose, and
-# what is refused (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
+# tests/commands/quantize.sh -- GGUF files that vlmsh writes: the model's numbers, losses of smaller weights, and
+# refusals (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
 . tests/commands/common.bash
 
-# value ROW: the number of that row of the table.
+# value ROW: the number in that row of the table.
 value() {
     sed -n "s/^$1  *//p" "$work/out"
 }
 
 # --- the same numbers ------------------------------------------------------------------------------------------
-# Tiny models are stored in bf16 or f16: the type that loses nothing. Llama's and InternLM2's queries and keys change
-# their order; InternLM2's, Kimi's and Qwen's matrices are divided, experts joined.
+# Tiny models are stored in bf16 or f16, the lossless type. Rows of Llama's and InternLM2's queries and keys are
+# permuted; InternLM2's, Kimi's and Qwen's matrices are split, experts joined.
 written() { # NAME TYPE [TAP [LINE...]]
     local name=$1 file=$work/$1/m.gguf tap=${3:-none} from=tests/goldens/$1
     mkdir -p "$work/$name"
@@ -24,7 +24,7 @@ written() { # NAME TYPE [TAP [LINE...]]
 }
 glm_text "$work/glm4"
 for name in llama-3.2 qwen2 kimi-text glm4; do written $name bf16 none; done
-# With their encoders; of LLaVA's the last block does not count, and is not written.
+# With their encoders; LLaVA's last block is not used and not written.
 for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
@@ -43,7 +43,7 @@ answer "$work/llava-1.5/q8.gguf --mmproj $work/llava-1.5/mmproj-q8.gguf" "$work/
 near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0"
 near "$work/a.safetensors" "$work/b.safetensors" 0 vision.0 2>/dev/null && fail "--encoder q8_0 changes nothing"
 
-# What was written is written again, from a model whose rows are in the other order.
+# A written file is written again, from rows in the permuted order.
 vlmsh "$work/llama-3.2/m.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
 answer "$work/again.gguf" "$work/a.safetensors"
 answer "$work/llama-3.2/m.gguf" "$work/b.safetensors"
@@ -54,11 +54,11 @@ same_dump "written again" "$work/a.safetensors" "$work/b.safetensors"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q8.gguf --type q8_0" >"$work/out" 2>&1 || fail "q8_0: $(tail -1 "$work/out")"
 awk -v kl="$(value 'KL divergence, mean')" 'BEGIN { exit !(kl > 0 && kl < 0.01) }' || fail "q8_0: KL divergence $(value 'KL divergence, mean')"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q4.gguf --type q4_k" >"$work/out" 2>&1 || fail "q4_k: $(tail -1 "$work/out")"
-grep -q 'have another type: their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not say what it did"
+grep -q 'have another type: their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not report the other type"
 grep -q 'q4.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "types of q4_k: $(cat "$work/out")"
 
-# A file ends answers where its folder does: four ends (llama.cpp has keys for three); and no others, whatever the
-# tokenizer calls its end.
+# A file has the end tokens of its folder: four (llama.cpp has keys for three), and no others, whatever the tokenizer
+# calls its end.
 ends() {
     lines "/load $1" /info
     jq -r 'select(.event == "table").rows[] | select(.[0] == "end of answers")[1]' "$work/events" | sed 's/ (.*//'
@@ -71,7 +71,7 @@ for list in '[564, 561, 566, 567]' '[566]' '[568, 564]'; do
     [ $(grep -c '4 tokens end answers; llama.cpp reads three' "$work/out") = $((${#list} > 15)) ] || fail "$list: $(cat "$work/out")"
 done
 
-# A text of one's own.
+# A text given by the user.
 printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
@@ -81,7 +81,7 @@ vlmsh tests/goldens/llama-3.2 -c "/quantize $work/none.gguf --type q8_0 --text $
 grep -q 'fewer than two tokens' "$work/out" || fail "an empty text: $(cat "$work/out")"
 [ -e "$work/none.gguf" ] && fail "an empty text is noticed after writing"
 
-# Interrupted during the comparison: the file is there, and that is said.
+# Interrupted during the comparison: a message says that the file is written.
 for ((i = 0; i < 200000; i++)); do echo "$i is a number"; done >"$work/long"
 VLMSH_FILE=$work/cut.gguf python3 - "$VLMSH" --db "$work/cut.db" quantize tests/goldens/llama-3.2 "$work/cut.gguf" --type q8_0 --text "$work/long" >"$work/out" 2>&1 <<'P'
 import os, signal, subprocess, sys, time
@@ -96,7 +96,7 @@ same "interrupted" "$?" 130
 grep -q "cut.gguf' was written, but not compared: cancelled" "$work/out" || fail "interrupted: $(cat "$work/out")"
 vlmsh "$work/cut.gguf" -c /info >"$work/out" 2>&1 || fail "interrupted: $(tail -1 "$work/out")"
 
-# For programs, both files.
+# JSON events name both files.
 vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 --no-compare" >"$work/events"
 check "files" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf
 model $work/both.gguf"
@@ -114,15 +114,15 @@ if (trap '' XFSZ && ulimit -f 300 && vlmsh quantize $llava "$work/full/m.gguf" -
     fail "a limit of file sizes does not stop the model's file"
 fi
 grep -q 'cannot write' "$work/out" || fail "full: $(cat "$work/out")"
-grep -q 'encoder' "$work/out" && fail "of a file that was not kept: $(cat "$work/out")"
+grep -q 'encoder' "$work/out" && fail "reports a file that was not kept: $(cat "$work/out")"
 same "full" "$(ls "$work/full")" ''
 
-# Progress tells the time left: nothing at the end, a number once a part of the text has been read. (How long each part
-# took is the machine's; core/base/pace.c has tests with times.)
+# Progress shows the time left once a part of the text has been read, and none at the end. (tests/core/base/pace.c
+# checks the times.)
 lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
 check "what takes time" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
 
-# An adapter becomes part of what is written, on rows in another order too.
+# A loaded adapter is merged into the file, also with permuted rows.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
 grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
 mkdir "$work/merged"
@@ -134,7 +134,7 @@ answer $llava "$work/a.safetensors" -c '/set chat.template plain' -c "/image $sc
 near "$work/a.safetensors" "$work/b.safetensors" 1e-2 logits 2>/dev/null && fail "the adapter changes nothing"
 
 # --- killed ----------------------------------------------------------------------------------------------------
-# Killed while it writes: neither file has its name, and the next run leaves nothing else behind.
+# Killed while writing: neither file has its final name, and the next run removes the remains.
 mkdir "$work/killed"
 for try in {1..40}; do
     rm -f "$work/killed"/*.gguf
@@ -145,8 +145,8 @@ for try in {1..40}; do
     compgen -G "$work/killed/*.part-*" >"$work/parts" && break
 done
 [ -s "$work/parts" ] || fail "never killed while it wrote"
-[ ! -e "$work/killed/m.gguf" -a ! -e "$work/killed/mmproj-m.gguf" ] || fail "killed: one has its name"
-# What is locked, of another name or no file of ours stays.
+[ ! -e "$work/killed/m.gguf" -a ! -e "$work/killed/mmproj-m.gguf" ] || fail "killed: a file has its final name"
+# Locked files, and files that are not remains of ours, stay.
 for name in backup part-12345 part-1234567 part-12345- part-locked; do echo mine >"$work/killed/m.gguf.$name"; done
 mkdir "$work/killed/m.gguf.part-folder"
 flock "$work/killed/m.gguf.part-locked" "$VLMSH" quantize demo/model "$work/killed/m.gguf" --type q4_k --no-compare >"$work/out" 2>&1 ||
@@ -174,5 +174,5 @@ refused "MODEL" quantize --type f16
 refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
 refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16
 refused "cannot create" quantize tests/goldens/qwen2 "$work/none/x.gguf" --type f16
-[ ! -e "$work/x.gguf" ] || fail "a refused file is there"
+[ ! -e "$work/x.gguf" ] || fail "a refused file exists"
 finish

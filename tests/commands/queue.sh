@@ -1,6 +1,5 @@
-# queue.sh -- jobs of a Slurm queue: the script, submission, what a shell sees of a job that waits, runs,
-# is started again or ends there. sbatch, squeue and scancel are played here; `make test-cluster` has real
-# ones.
+# queue.sh -- jobs of a Slurm queue: the script, submission, and the states of a job that waits, runs, is
+# restarted or ends there. sbatch, squeue and scancel are emulated; `make test-cluster` uses real ones.
 . tests/commands/common.bash
 . tests/processes.bash
 # A queue of files: JOB.state holds "STATE|REASON", JOB.pid its process.
@@ -29,7 +28,7 @@ echo "CANCELLED|None" >"$QUEUE/$1.state"
 END
 chmod +x "$work"/bin/*
 export QUEUE=$queue PATH=$work/bin:$PATH
-# start N: the queue starts its job N; over N: waits until that has ended.
+# start N: the queue starts its job N; over N: waits for its end.
 start() {
     echo "RUNNING|None" >"$queue/$1.state"
     SLURM_JOB_ID=$1 OMPI_MCA_plm=isolated OMPI_MCA_ras=^slurm sh "$queue/$1.script" >"$queue/$1.out" 2>&1 &
@@ -89,7 +88,7 @@ begun "$work/b"
 vlmsh -c '/job 2 pause' -c '/wait 2' >"$work/out" 2>&1
 grep -q "is paused" "$work/out" || fail "no pause: $(cat "$work/out")"
 over 42
-# Preempted: the queue ends it, and starts it again later.
+# Preempted: the queue ends it and starts it again later.
 lines '/job 2 resume'
 start 43
 for _ in $(seq 300); do grep -q . "$queue/43.out" && break; sleep 0.1; done
@@ -97,7 +96,7 @@ kill -TERM "$(cat "$queue/43.pid")"
 over 43 PENDING
 sed -i 's/.*/PENDING|BeginTime/' "$queue/43.state"
 lines '/job 2'
-check_has "it is to come again" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 43: PENDING: BeginTime"
+check_has "it will be restarted" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 43: PENDING: BeginTime"
 check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "waiting"
 start 43
 for _ in $(seq 600); do
@@ -105,8 +104,8 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 vlmsh -c '/job 2 log 50' >"$work/out"
-grep -q "continu" "$work/out" || fail "it does not go on: $(cat "$work/out")"
-# Killed with its machine: nobody says anything but the queue.
+grep -q "continu" "$work/out" || fail "it does not resume: $(cat "$work/out")"
+# Killed with its machine: only the queue reports it.
 kill -9 "$(cat "$queue/43.pid")"
 over 43 NODE_FAIL 2>"$work/out"
 lines '/job 2'
@@ -135,7 +134,7 @@ touch "$queue/refuse"
 lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" "/train $work/data.jsonl $work/c --sbatch" '/job 1 resume' "/train $work/data.jsonl $work/c --sbatch $work/none/c.sh"
 check_has "refused" 'select(.event == "error").message' "sbatch: sbatch: error: invalid partition"
 check_has "no file" 'select(.event == "error").message' "--sbatch needs a file"
-check_has "a folder that is not there" 'select(.event == "error").message' "cannot write '$work/none/c.sh'"
+check_has "a missing folder" 'select(.event == "error").message' "cannot write '$work/none/c.sh'"
 lines '/jobs'
 check "what was refused is no job" '[select(.name == "jobs").rows[][0]] | join(" ")' "4 3 2 1"
 rm "$queue/refuse"

@@ -1,12 +1,12 @@
-# ranks.bash -- what the scripts of jobs in several processes share. Sourced after common.bash.
+# ranks.bash -- shared by scripts of jobs in several processes. Sourced after common.bash.
 #
-#   run RANKS LINE...    the lines, the last of which starts a job in so many ranks; waits for it
-#   good RANKS LINE...   the same; fails the test where the job does not end well
-#   texts N              N samples without a picture
+#   run RANKS LINE...    runs the lines; the last one starts a job in so many ranks; waits for it
+#   good RANKS LINE...   the same; fails the test if the job fails
+#   texts N              prints N samples without a picture
 common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
 training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'
     '/set train.lr 1e-3' '/set train.keep 1')
-# Whose numbers do not depend on how many ranks add them up.
+# Settings whose results do not depend on the number of ranks.
 exact=("${training[@]}" '/set train.exact_sum on' '/set train.validation 0.2' '/set train.eval_every 3'
     '/set train.score cider')
 

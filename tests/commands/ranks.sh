@@ -1,10 +1,10 @@
-# ranks.sh -- jobs in several processes (job.ranks): the results of one, and what is said when a rank
-# is killed, stands still, cannot write or fails.
+# ranks.sh -- jobs in several processes (job.ranks): the results equal those of one process; refusals and
+# ranks with different files.
 . tests/commands/common.bash
 . tests/commands/ranks.bash
 . tests/processes.bash
 cp $scene "$work/scene.png"
-# Pictures beside text alone; with a broken one and one without a question.
+# Samples with and without pictures, a broken one and one without a question.
 for i in $(seq 0 19); do
     printf '{"id": "%d", %s"question": "What is %d?", "answer": "It is %d."}\n' $i \
         "$([ $((i % 3)) = 0 ] && printf '"image": "scene.png", ')" $i $((i * i))
@@ -27,7 +27,7 @@ for n in 1 2 3 4; do
         cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "another $kind with $n ranks"
     done
 done
-# Answers, sampled ones too, in the order of the samples; a job cut short goes on in other ranks.
+# Answers, sampled ones too, in the order of the samples; an interrupted job resumes with other ranks.
 answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
 for n in 1 2 3 4; do
@@ -48,7 +48,7 @@ check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
 check_has "reports the waiting time" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
 
-# Notices of the data, whichever rank read them: each picture once.
+# Notices about the data, whichever rank read it: each picture once.
 cp tests/core/picture/pictures/animated.webp "$work/moving.webp"
 sed 's/"image": "scene.png"/"image": "moving.webp", "tools": [{}]/' "$work/data.jsonl" >"$work/moving.jsonl"
 for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eval $work/moving.jsonl --metric exact"; do
@@ -57,7 +57,7 @@ for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eva
 done
 
 # Sums in another order: within 1e-6 of each tensor's maximum. (In a full training, parameters whose
-# gradient is zero but for rounding differ by more: Adam makes steps of any gradient.)
+# gradient is zero up to rounding differ by more: Adam normalizes any gradient.)
 for n in 1 2 4; do
     good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
 done
@@ -77,16 +77,16 @@ for n in 2, 4:
         if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
 PY
 
-# Sums that only the rank gets which updates the weight: of two, the same bits.
+# Sums sent only to the rank that updates the weight: with two ranks, the same bits.
 good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
 cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "other weights, shared out"
 
-# Optimizer state is shared out, and the forecast says so.
+# Sharded optimizer state appears in the forecast.
 memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimizer")[1]' "$work/events"; }
 lines "/load $llava" '/set train.method all' '/set train.shard on' '/train plan' '/train plan --ranks 4'
 same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 
-# Where the ranks do not divide the micro-batches they cut them, and the forecast counts what is left of one.
+# If the number of ranks does not divide the micro-batches, these are split, and the forecast counts a split one.
 activations() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="activations")[1]' "$work/events" | tr '\n' ' '; }
 whole=$(lines "${common[@]}" '/set train.batch 4' '/set train.exact_sum on' "/train plan $work/data.jsonl --ranks 2"; activations)
 lines "${common[@]}" '/set train.batch 2' '/set train.accumulate 2' '/train plan --ranks 2'
@@ -100,7 +100,7 @@ lines "/job $(sed -n 's/^job \([0-9]*\): train.*/\1/p' "$work/out")"
 check "the job's forecast is the plan's" 'select(.event=="table") | .rows[] | select(.[0]=="activations")[1] |
     capture("forecast (?<mb>[0-9.]+) MB").mb' "$data"
 
-# Bytes of a step: those of the formula, for each way of adding up.
+# Bytes per step match the formula, for each way of summing.
 for way in 'method all:shard on' 'method layernorm:exact_sum on' 'method lora:shard off'; do
     printf '%s\n' "${training[@]}" '/set train.batch 3' "/set train.${way%:*}" "/set train.${way#*:}" >"$work/way"
     mapfile -t lines_of <"$work/way"
@@ -118,11 +118,11 @@ check_has "no ranks" 'select(.event=="error").message' "job.ranks cannot be '0'"
 check_has "no number" 'select(.event=="error").message' "--ranks needs a number"
 check_has "here" 'select(.event=="error").message' "leave out --ranks"
 (PATH=$work "$VLMSH" --db "$work/vlmsh.db" -c "/load $llava" -c "/train $work/data.jsonl $work/none --ranks 2") \
-    >"$work/out" 2>&1 && fail "there is no mpirun"
+    >"$work/out" 2>&1 && fail "succeeds without mpirun"
 grep -q "install Open MPI" "$work/out" || fail "without mpirun: $(cat "$work/out")"
 "$VLMSH" job rank 1 --db "$work/vlmsh.db" >"$work/out" 2>&1 && fail "a rank alone"
 
-# Ranks with other files: the reason names the rank. Rank 1 has another file 9 and another folder 8.
+# Ranks with different files: the error names the rank. Rank 1 has another file 9 and another folder 8.
 cat >"$work/mpirun" <<'SH'
 #!/bin/bash
 set -- "${@/#$VLMSH_PROGRAM/$VLMSH_WORK/rank}"
@@ -141,14 +141,14 @@ export VLMSH_WORK=$work VLMSH_MPIRUN=$(command -v mpirun) VLMSH_PROGRAM=$(realpa
 differ() { # TEXT LINE...
     local text=$1
     shift
-    PATH=$work:$PATH run 2 "$@" 9<"$work/data.jsonl" 8<"$work/here" && fail "all is well: $*"
+    PATH=$work:$PATH run 2 "$@" 9<"$work/data.jsonl" 8<"$work/here" && fail "no error: $*"
     grep -q "failed: rank 1: .*$text" "$work/out" || fail "not '$text': $(tail -1 "$work/out")"
 }
 differ "/dev/fd/9' differs from rank 0's" '/eval /dev/fd/9'
 differ "/dev/fd/9' differs from rank 0's" "/calibrate norms /dev/fd/9 $work/other.safetensors"
 differ "/dev/fd/9', its pictures, train.validation or the adapter differ from rank 0's" "${training[@]}" "/train /dev/fd/9 $work/other"
 
-# A folder that holds an older state of the same training: it is paused before its end.
+# A folder with an older state of the same training, paused before its end.
 mkdir "$work/there/out"
 long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 999')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/here/out" >"$work/script"

@@ -1,5 +1,5 @@
-# ranks_uneven.sh -- ranks whose samples are unlike: pictures in one and text alone in the other, none at all,
-# a broken one. No rank waits for ever, and the results are those of one rank.
+# ranks_uneven.sh -- ranks with different kinds of samples: pictures in one and only text in the other, no samples,
+# a broken one. No rank hangs, and the results equal those of one rank.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 sample() { # NUMBER [picture]
@@ -8,7 +8,7 @@ sample() { # NUMBER [picture]
 }
 common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set train.method all' '/set train.lr 1e-3' '/set train.keep 1'
     '/set train.exact_sum on' '/set train.batch 1' '/set train.shuffle off')
-# run RANKS LINE...: the last line starts a job; waits for it. Then $work/events has /job of it.
+# run RANKS LINE...: the last line starts a job; waits for it and writes its /job to $work/events.
 run() {
     local n=$1 last=${*: -1}
     shift
@@ -17,7 +17,7 @@ run() {
         fail "$last, $n ranks: $(tail -1 "$work/out")"
     lines "/job $(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")"
 }
-# train DATA RANKS SAMPLES LINE...: the weights of one rank; so many samples in each of the ranks.
+# train DATA RANKS SAMPLES LINE...: the weights equal those of one rank; each rank reads so many samples.
 train() {
     local data=$1 n=$2 samples=$3 k
     shift 3
@@ -30,28 +30,28 @@ train() {
         fail "$data: other weights in $n ranks"
 }
 
-# In each step one of the two has a picture, the other one text: connector and encoder have a gradient in one only.
+# In each step one rank has a picture, the other text: only one has gradients for connector and encoder.
 for i in 0 1 2 3; do
     sample $i scene.png
     sample $((i + 4))
 done >"$work/mixed.jsonl"
 train mixed.jsonl 2 "8 8" '/set train.accumulate 2' '/set train.steps 8'
-# The same, where no sample of a step has a picture.
+# The same with steps without pictures.
 for i in 0 1; do sample $i scene.png; done >"$work/blocks.jsonl"
 for i in 2 3; do sample $i; done >>"$work/blocks.jsonl"
 train blocks.jsonl 2 "4 4" '/set train.accumulate 2' '/set train.steps 4'
 
-# Steps of two samples in three and four ranks: some have none, to the end.
+# Steps of two samples in three and four ranks: some ranks never have any.
 train mixed.jsonl 3 "8 8 0" '/set train.accumulate 2' '/set train.steps 8'
 train blocks.jsonl 4 "4 0 0 0" '/set train.accumulate 1' '/set train.steps 4'
 # Seven samples in steps of two micro-batches of two: the second one of an epoch's last step has one sample.
 for i in $(seq 0 6); do sample $i "$([ $i = 2 ] && echo scene.png)"; done >"$work/seven.jsonl"
 train seven.jsonl 4 "8 6 0 0" '/set train.batch 2' '/set train.accumulate 2' '/set train.epochs 2'
 
-# One of two micro-batches cannot be read: a rank has nothing in this step, and says what it left out.
+# One of two micro-batches cannot be read: its rank has no samples in this step and reports the skipped one.
 { sample 0; sample 1 none.png; sample 2; sample 3 scene.png; } >"$work/broken.jsonl"
 train broken.jsonl 2 "2 1" '/set train.accumulate 2' '/set train.steps 2'
-grep -q "using 3 of 4 samples" <(vlmsh -c "/job $work/run2 log 20") || fail "it does not say what it left out"
+grep -q "using 3 of 4 samples" <(vlmsh -c "/job $work/run2 log 20") || fail "the skipped sample is not reported"
 
 # Two samples for four ranks in a job that has no steps; one of them is broken.
 for what in '/eval DATA --metric cider' '/eval DATA --metric loss' "/calibrate norms DATA $work/OUT" \
@@ -62,7 +62,7 @@ for what in '/eval DATA --metric cider' '/eval DATA --metric loss' "/calibrate n
         [ "${what#/eval}" = "$what" ] || vlmsh -c "/eval show --csv $work/out$n" >"$work/out" || fail "$what: no scores"
         [ "${what#/ask}" = "$what" ] || sed -i 's/"[a-z]*_s":[0-9.e-]*,\?//g' "$work/out$n"
     done
-    [ "${what#/calibrate}" != "$what" ] || # which computes ahead: a sample that cannot be read does not count
+    [ "${what#/calibrate}" != "$what" ] || # it computes ahead: an unreadable sample does not count
         check "$what: ranks with samples" 'select(.name=="ranks") | .rows | map(select(.[3] != 0)) | length <= 2' true
     cmp "$work/out1" "$work/out4" || fail "$what: other results in four ranks"
     rm -f "$work/out1" "$work/out4"

@@ -1,5 +1,5 @@
-// tests/commands/reference.c -- commands/reference.c: every command and setting stands in the
-// manual's lists, as valid roff.
+// tests/commands/reference.c -- commands/reference.c: the manual lists every command and
+// setting, as valid roff.
 #include "commands/reference.h"
 
 #include <setjmp.h>
@@ -39,7 +39,7 @@ static void test_man(void **state)
     buf_release(&b);
 }
 
-// Each line that begins with a dot is a request we wrote; quotes never begin one.
+// Every line that begins with a dot is one of our requests; no line begins with a quote.
 static void test_man_requests(void **state)
 {
     static const char *const requests[] = { ".SH ",  ".TP\n", ".B ",   ".nf\n",

@@ -1,7 +1,6 @@
-// tests/commands/refusals.c -- core/engine/proposal.c, whoever proposes: what is impossible is
-// refused by /set, /toggle, /reset, presets, /compare, /sweep, the panel of settings, changes in
-// the middle of an answer and /session resume with the same sentence, and leaves everything as it
-// was.
+// tests/commands/refusals.c -- core/engine/proposal.c: /set, /toggle, /reset, presets, /compare,
+// /sweep, the panel of settings, changes in the middle of an answer and /session resume refuse
+// impossible values with the same message, and change nothing.
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
@@ -71,7 +70,7 @@ static void end(struct program *p)
     free(p->out);
 }
 
-// --- what must stay ------------------------------------------------------------------------------
+// --- state that must not change ------------------------------------------------------------------
 
 static void add_settings(struct buf *b, const struct engine *e)
 {
@@ -101,7 +100,7 @@ extern const struct panel panel_settings;
 
 // --- the ways ------------------------------------------------------------------------------------
 
-// Each gives what it says of the refusal, err.text or the notices.
+// Each returns its message on the refusal: err.text or the notices.
 typedef int (*propose_fn)(struct program *p, const char *key, const char *value, struct err *err);
 
 static int run_line(struct program *p, char *text, struct err *err)
@@ -121,7 +120,7 @@ static int by_toggle(struct program *p, const char *key, const char *value, stru
     return run_line(p, xasprintf("/toggle %s \"%s\"", key, value), err);
 }
 
-// With others that are possible, before and behind.
+// Between other, possible values.
 static int by_preset(struct program *p, const char *key, const char *value, struct err *err)
 {
     const struct change list[] = { { "norm.align", "on" },
@@ -184,7 +183,7 @@ static const struct {
     { "panel", by_panel },     { "reset", by_reset },
 };
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refused values ------------------------------------------------------------------------------
 
 static const struct {
     const char *key, *value, *says;
@@ -211,12 +210,12 @@ static bool applies(int way, int i)
 {
     const struct setting *row = settings_find(impossible[i].key);
     if (ways[way].propose == by_reset) return !strcmp(row->def, impossible[i].value);
-    // Training makes the parameters that are missing.
+    // Training creates missing parameters.
     if (ways[way].propose == by_sweep) return strcmp(row->key, "ira.on") != 0;
     return true;
 }
 
-// What /set says is said by all.
+// All give the message of /set.
 static void all_refuse_alike(void **state)
 {
     struct program p;
@@ -243,7 +242,7 @@ static void all_refuse_alike(void **state)
     end(&p);
 }
 
-// A session with such a value, and what is set otherwise: that alone comes back.
+// Resuming a session with such a value restores the other settings only.
 static void write_session(const struct engine *e, const char *name, const char *key,
                           const char *value)
 {

@@ -18,7 +18,7 @@ echo '{"role": "user"}' >"$work/object.json"
 echo '[{"role": ]' >"$work/broken.json"
 lines "/render $work/t.jinja $work/m.json" "/render $work/t.jinja $work/m.json --no-generation bos_token=<s>" \
     "/render $work/t.jinja $work/m.json \"tools=[1, 2.0, null]\" bos_token=null"
-# As Python's Jinja2 3.1.6 renders them.
+# Output of Python's Jinja2 3.1.6.
 check "texts" 'select(.event == "rendered").text' '<user>Hé "you"
 <assistant>No.
 <assistant>

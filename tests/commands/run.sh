@@ -1,4 +1,4 @@
-# tests/commands/run.sh -- scripts: where they stop, exit status, variables, long lines, /run.
+# tests/commands/run.sh -- scripts: stopping at errors, exit status, variables, long lines, /run.
 . tests/commands/common.bash
 
 expect() { # NAME STATUS STDERR-PART COMMAND...
@@ -27,7 +27,7 @@ check "variables" 'select(.event == "setting").value' $'1 May "25"\n5'
 check "text of many lines" 'select(.event == "text").text' $'say ${x}, not\n/quit'
 expect "unknown variable" 1 "$work/v.vlmsh:1: unknown variable 'DAY'" vlmsh -f "$work/v.vlmsh"
 
-# Beside -c and -f, standard input is read by those that name it; otherwise a notice says that it was not.
+# With -c or -f, standard input is read only if named; otherwise a notice says that it was not read.
 echo /version | vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" || fail "beside -c"
 grep -q '^standard input was not read: -f -' "$work/err" || fail "beside -c: $(cat "$work/err")"
 vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" <"$work/v.vlmsh"
@@ -35,13 +35,13 @@ grep -q '^standard input was not read' "$work/err" || fail "a file beside -c: $(
 vlmsh -c '/image -' <$scene 2>"$work/err" || fail "a picture beside -c"
 echo /version | vlmsh -c '/get sample.seed' -f - 2>>"$work/err" >"$work/out"
 vlmsh -c /version </dev/null 2>>"$work/err"
-grep 'standard input was not read' "$work/err" && fail "what was read is called unread"
+grep 'standard input was not read' "$work/err" && fail "a notice although standard input was read"
 
 # Standard input is a script unless --json is given: then every line ends with done, whatever happens.
 printf '/version\n/nope\n/version\n' | vlmsh >"$work/out" 2>"$work/err"
 same "standard input: exit status" $? 1
 grep -qF 'stdin:2: unknown command' "$work/err" || fail "standard input: $(cat "$work/err")"
-printf '/version\n/nope\n# x\n/version' | vlmsh --json >"$work/events" || fail "a dialogue goes on"
+printf '/version\n/nope\n# x\n/version' | vlmsh --json >"$work/events" || fail "an error ends a dialogue"
 check "done" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue'
 check "error before its done" 'select(.event | . == "done" or . == "error").event' $'done\nerror\ndone\ndone\ndone'
 vlmsh --json -f "$work/bad.vlmsh" >"$work/events" 2>"$work/err"

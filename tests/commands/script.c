@@ -1,4 +1,4 @@
-// tests/commands/script.c -- commands/script.c: logical lines, scripts and where they stop, /run.
+// tests/commands/script.c -- commands/script.c: logical lines, scripts that stop at errors, /run.
 #include "commands/script.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "commands/command.h"
 #include "kernels/backend.h"
 
-// Logical lines of the physical ones, each in []; "..." when the last goes on.
+// Logical lines of the physical ones, each in []; "..." if the last one continues.
 static void check_lines(const char *const *lines, const char *expected)
 {
     struct line_reader r = { 0 };
@@ -45,7 +45,7 @@ static void test_reader(void **state)
     check_lines(LINES("a\\"), "...");
 }
 
-// What was said, one line per event.
+// The events, one line each.
 static void record(void *self, const struct event *e)
 {
     struct buf *said = self;

@@ -1,4 +1,4 @@
-# tests/commands/session.sh -- /session, /save: kept by itself, resumed, copied, exported, replayed.
+# tests/commands/session.sh -- /session, /save: saved automatically, resumed, copied, exported, replayed.
 . tests/commands/common.bash
 setup=("/load $llava" '/set sample.max_tokens 5' '/set sample.ignore_eos on')
 
@@ -31,7 +31,7 @@ check "errors" 'select(.event == "done").ok' \
 lines '/session resume first' '/context'
 check "new did not clear the old one" 'select(.name == "context").rows[0][1]' 25
 
-# A session that ended with a model that reads text only, and has a picture: it comes back as it was.
+# A session with a picture that ended with a text-only model is restored unchanged.
 lines "${setup[@]}" "/image $scene" 'What is this?' "/load $llama" '/session rename blind'
 lines "${setup[@]}" 'Something else' '/session resume blind' '/session' '/regen' "/load $llava" '/regen'
 check "all but the question to a blind model" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
@@ -52,7 +52,7 @@ check "ids: resumed" 'select(.name == "context").rows[0][0]' "$live"$'\n0'
 printf '/version\n/session list\n/version\n' | "$VLMSH" --db /proc/x.db --json >"$work/events"
 check "without a database" 'select(.event == "done").ok' $'true\nfalse\ntrue'
 
-# Two programs start a session of one name: the second says under which name it goes on.
+# Two programs start a session with the same name: the second reports its new name.
 mkfifo "$work/in"
 "$VLMSH" --db "$work/vlmsh.db" --session twice --json $llava <"$work/in" >"$work/first" &
 other=$!

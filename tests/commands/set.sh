@@ -26,7 +26,7 @@ lines '/set sample.top_k -1' '/set sample.topk 3' '/set nonsense.key 3' '/set sa
 check "refused" 'select(.event == "done").ok' \
     $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
 check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
-check "the former value stays" 'select(.event == "setting").value' 0
+check "the old value stays" 'select(.event == "setting").value' 0
 
 lines '/set sample 1' '/help prune'
 check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them"
@@ -48,12 +48,12 @@ check "the default stays" 'select(.event == "setting").value' 0.25
 # A changed setting applies from the next answer on.
 lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
 check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
-# Two settings that go together: until both are set a notice says what is wanting.
+# Two dependent settings: until both are set, a notice names the missing one.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/set prune.keep 0.25,0.5' \
     '/set prune.keep 0.5,0.25' '/set prune.layer 1'
 check "reports values that do not fit together" 'select(.event=="notice" and (.text|contains("one value per layer"))).text' \
 "prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
-check "never more again" 'select(.event=="error").message' \
+check "no further notice" 'select(.event=="error").message' \
     'prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back'
 finish

@@ -1,5 +1,5 @@
-# sets.sh -- /eval --set: evaluation sets in the forms of the suites, the rule in every result, the same
-# scores in a job, here and resumed; --submit, /help sets, refusals.
+# sets.sh -- /eval --set: evaluation sets in the forms of the suites; every result names the rule; the same
+# scores in a job, in the shell and resumed; --submit, /help sets, refusals.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
@@ -28,7 +28,7 @@ same "set" "$(value set | paste -sd' ')" "pope pope pope"
 same "all rows" "$(value n | paste -sd' ')" "4 4 2"
 same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
 
-# A job gives the same, and a killed one goes on.
+# A job gives the same scores, and a killed one resumes.
 tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
     "/eval $work/sets/MME.tsv --set mme --here --submit $work/here.jsonl"
 check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
@@ -39,7 +39,7 @@ same "submission" "$(wc -l <"$work/mme.jsonl")" 8
 cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "both submissions are the same"
 same "its lines" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
 
-# While a job runs, and when it was stopped on the way, the score so far is shown.
+# A running or stopped job shows the score so far.
 tokens=500 tiny "/eval $work/sets/MMStar.tsv --set mmstar"
 job=$(jq -r 'select(.event=="notice") | .text' "$work/events" | sed -n 's/^job \([0-9]*\): evaluate started.*/\1/p')
 for _ in $(seq 300); do
@@ -52,7 +52,7 @@ jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so
     [ "$(value n)" = 4 ] || fail "no score so far"
 tiny "/job $job cancel" "/wait"
 
-# A file of answers beside the questions that cannot be read is named where they are missing, with the reason.
+# If answers are missing because their file cannot be read, the error names the file and the reason.
 for broken in '{"data": [{"question": "what' '{"data": {}}' '[1]' '{"data": [{"question": "a", "image_id": "b"}]}'; do
     mkdir -p "$work/broken"
     cp "$work/sets/textvqa/llava_textvqa_val_v051_ocr.jsonl" "$work/broken"
@@ -97,7 +97,7 @@ same "table" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr
     "9 0,diversity,0.25 0,uniform,0.5 picture,downsample,0.25"
 same "rule and questions" "$(sed -n 2p "$work/table.csv" | cut -d, -f1,2,6)" "pope,pope-lmms-eval,2"
 
-# A set of pictures asks nothing without one; ScienceQA does. Given answers need none.
+# Sets about pictures skip questions without one; ScienceQA asks them. Given answers need no picture.
 printf 'index\tquestion\tanswer\tA\tB\n0\tIs it?\tyes\tx\ty\n' >"$work/bare.tsv"
 sed 's/yes/A/' "$work/bare.tsv" >"$work/text.tsv"
 echo '{"question_id": 0, "text": "yes"}' >"$work/given.jsonl"

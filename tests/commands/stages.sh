@@ -1,4 +1,4 @@
-# stages.sh -- layers over ranks (job.split layers): the answers of one rank, in less memory each.
+# stages.sh -- layers split over ranks (job.split layers): the answers of one rank, with less memory in each.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in $(seq 0 13); do
@@ -17,7 +17,7 @@ evaluate() {
         "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1
 }
-# alike MODEL RANKS DATA LINE...: the scores and answers of one rank and of that many are the same.
+# alike MODEL RANKS DATA LINE...: one rank and that many give the same scores and answers.
 alike() {
     local model=$1 ranks=$2 data=$3 n
     shift 3
@@ -38,10 +38,9 @@ alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '--metric loss'
 alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
 # A first question before those of the samples; all ranks add its answer to the conversation.
 alike $llava 2 "$work/data.jsonl" '/set eval.first "What is there?"' '--metric exact'
-# Methods that act where they are.
+# Methods that act within a layer.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
-# Pruning, which leaves rows out and lets later layers see some: in the first rank, between two, in the last one;
-# for the prompt or at each step.
+# Pruning drops rows for later layers: in the first rank, between two, in the last one; for the prompt or at each step.
 for kind in contribution attention diversity random; do
     alike $llava 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' "/set prune.score $kind" '--metric cider'
 done
@@ -67,7 +66,7 @@ printf '%s\n' "/load $llava" '/set job.nice 0' '/set train.ira on' '/set ira.lay
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 alike $llava 4 "$work/data.jsonl" "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' '/set prune.layer 1,2' \
     '/set prune.keep 0.6,0.3' '/set prune.score divergence' '--metric loss'
-# It does prune.
+# It really prunes.
 cp "$work/scores4.csv" "$work/pruned.csv"
 evaluate $llava 1 "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' "/eval $work/data.jsonl --metric loss"
 vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
@@ -87,7 +86,7 @@ cmp "$work/lines1" "$work/lines2" || fail "other answers in two ranks"
 
 # --- memory --------------------------------------------------------------------------------------
 
-# A model of 176 MB: each of two ranks has the half of it in memory, beside the program.
+# A model of 176 MB: each of two ranks holds half of it in memory, besides the program.
 python3 - $llama "$work/wide" <<'PY'
 import json, os, shutil, struct, sys
 src, out = sys.argv[1:]
@@ -124,15 +123,15 @@ with open(out + "/model.safetensors", "wb") as f:
     for name, shape in tensors.items():
         f.write(matrix(shape[0] * shape[1]) if len(shape) > 1 else b"\x80\x3f" * shape[0])
 PY
-# The fifth question is the first one of the ranks' second conversation, computed from nothing, where one rank goes on
-# from cached rows: products of bf16, which round few rows otherwise than many, decide near ties in the same way.
+# The fifth question starts the ranks' second conversation and is computed without a cache, while one rank continues
+# from cached rows. bf16 products round few rows differently from many; near ties must still be decided alike.
 alike "$work/wide" 2 "$work/noimage.jsonl" '/set compute.matmul bf16' '/set sample.max_tokens 3' '--metric cider'
 size=$(stat -c %s "$work/wide/model.safetensors")
 lines /job "/job $(vlmsh --json -c /jobs | jq -r 'select(.name=="jobs").rows[0][0]')"
 for k in 0 1; do
     mb=$(jq -r "select(.event==\"table\") | .rows[] | select(.[0]==\"rank $k\")[1]" "$work/events" |
         sed -n 's/^layers .* at most \([0-9]*\) MB in memory$/\1/p')
-    case $VLMSH in */san/*) continue ;; esac # sanitizers take memory of their own
+    case $VLMSH in */san/*) continue ;; esac # sanitizers need extra memory
     [ "${mb:-0}" -gt 20 ] && [ $((mb * 1000000 * 100)) -lt $((size * 85)) ] ||
         fail "rank $k had ${mb:-no} MB of $((size / 1000000)) in memory"
 done

@@ -1,4 +1,4 @@
-# sweep.sh -- /sweep: scores of every value, series and folders of their own, kill -9 and resume.
+# sweep.sh -- /sweep: each value has its scores, series and folder; kill -9 and resume.
 . tests/commands/common.bash
 . tests/processes.bash
 for i in 0 1 2 3 4 5 6 7; do
@@ -26,30 +26,30 @@ sweep="/sweep train.lr 1e-2,1e-4,1e-6 $work/data.jsonl"
 printf '%s\n' "/load $llava" "$settings" "/set train.validation 0.25" "$sweep $work/whole" /wait \
     "$sweep $work/cut" >"$work/s.vlmsh"
 vlmsh -f "$work/s.vlmsh" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
-# Killed as soon as the second value has begun.
+# Killed as soon as the second value starts.
 for i in $(seq 3000); do
     [ -d "$work/cut/1e-4" ] && break
     sleep 0.01
 done
 pid=$(running "job run 2 --db $work/")
-[ -n "$pid" ] && kill -9 $pid || fail "the job was done before it could be killed"
+[ -n "$pid" ] && kill -9 $pid || fail "the job ended before it was killed"
 while kill -0 $pid 2>/dev/null; do sleep 0.01; done
 lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"
 check "goes on" '[select(.event=="error").message] | .[]' ""
 check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \
     $'3\n3'
-check "/wait tells the scores" 'select(.event=="table" and .name=="sweep") | .rows |
+check "/wait shows the scores" 'select(.event=="table" and .name=="sweep") | .rows |
     "\(map(.[0]) | join(" ")) \(map(select(.[1]|startswith("validation loss "))) | length) \(map(select(.[2]=="best")) | length)"' \
     "train.lr 0.01 train.lr 0.0001 train.lr 1e-06 3 1"
 check_has "and the best" 'select(.event=="notice").text' "job 2 (sweep) is done: best: "
 results='select(.event=="table" and .name=="job") | [.rows[] | select(.[0]|startswith("train.lr ") or . == "best")]'
-jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep ends otherwise"
+jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep has other results"
 for v in 1e-2 1e-4 1e-6; do
     cmp -s "$work/whole/$v/adapter_model.safetensors" "$work/cut/$v/adapter_model.safetensors" ||
         fail "weights of $v differ"
 done
-# Seeds are compared by the same samples: with nothing learned their scores are equal.
-# Values are compared, not the names of their folders.
+# Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
+# Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
 lines "/load $llava" "/set train.validation 0.25" "/sweep train.weight_decay 0,-0 $work/data.jsonl $work/no" \
     "/sweep chat.date a|b|a $work/data.jsonl $work/no" '/set train.ira on' "/sweep ira.layers 2-3|2,3 $work/data.jsonl $work/no" \

@@ -16,7 +16,7 @@
 static void check_options(const struct command *c, const struct option_row *rows)
 {
     for (; rows && rows->name; rows++) {
-        const bool before = rows->type == OPTION_CALL && !rows->take; // of every job
+        const bool before = rows->type == OPTION_CALL && !rows->take; // an option of every job
         if (rows->name[0] != '-' || rows->former || before) continue;
         char *option = xasprintf("%s%s", rows->name, rows->argument ? " " : "");
         if (!strstr(c->usage, option)) fail_msg("usage of /%s: no %s", c->name, rows->name);
@@ -54,7 +54,7 @@ static void test_complete(void **state)
     int count = 0;
     for (; (c = command_at(count)); count++) {
         check_complete(c);
-        assert_ptr_equal(command_find(c->name), c); // so no earlier one has this name or alias
+        assert_ptr_equal(command_find(c->name), c); // no earlier command has this name or alias
     }
     assert_true(count >= 25);
     assert_null(command_at(-1));

@@ -13,7 +13,7 @@ prompt_of() { # NAME LINE...
     tail -c +9 "$work/$name.safetensors" | head -c 1000000 | md5sum
 }
 
-# A template like no other.
+# A template unlike any built-in one.
 cat >"$model/chat_template.jinja" <<'J'
 {%- for m in messages %}
     {%- set text = m.content.split('</think>')[-1] %}
@@ -30,7 +30,7 @@ own=$(prompt_of own "/load $model")
 built_in=$(prompt_of built_in "/load $model" '/set chat.template chatml')
 [ "$own" != "$built_in" ] || fail "the folder's template is not used"
 
-# What a person types is text: the ids of special tokens are as many as the template wrote.
+# Typed text stays text: the prompt has only the special tokens that the template wrote.
 special=$(jq '[.added_tokens[] | select(.special).id]' "$model/tokenizer.json")
 check_special() { # NAME COUNT
     python3 - "$work/$1.safetensors" "$special" "$2" <<'P' || fail "$1: special tokens"
@@ -54,7 +54,7 @@ check_has "reports the change" 'select(.event == "notice").text' "changes what y
 [ "$changed" != "$own" ] && [ "$changed" != "$built_in" ] || fail "the changing template is not used"
 check_special changed 0
 
-# Not known: the built-in template that is like it takes over, and the notice names the line.
+# Unsupported: the most similar built-in template replaces it, and the notice names the line.
 original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
 printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
 taken=$(prompt_of taken "/load $model")
@@ -64,16 +64,16 @@ check_has "what is used" 'select(.event == "notice").text' "the built-in templat
 printf %s "$original" >"$model/chat_template.jinja"
 same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
 
-# Like none that is built in: an error until one is chosen.
+# Unlike any built-in template: an error until the user chooses one.
 llava_model=$work/llava
-cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # which would win
+cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # it would take precedence
 echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
 check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
 check_has "error" 'select(.event == "error").message' "the filter 'nonsense' is not known"
 check_has "what to do" 'select(.event == "error").message' "/set chat.template"
 
-# The template's own complaint is the answer's error, and the conversation stays as it was.
+# raise_exception of the template is the answer's error, and the conversation does not change.
 cat >"$model/chat_template.jinja" <<'J'
 {%- for m in messages %}{{ m.content }}{% if m.content == 'bad' %}{{ raise_exception('Not that') }}{% endif %}{% endfor %}
 J
@@ -85,8 +85,8 @@ echo "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') 
 lines "/load $model" '/set sample.max_tokens 1' '/system Be brief.' good '/system ""' good
 check "refused with a system message" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue'
 check_has "what to do without it" 'select(.event == "error").message' 'no system role (it takes no system message; /system "" removes'
-# BOS: a text model's folder has it where its template writes it, as apply_chat_template; a GGUF file, whose
-# tokenizer adds it, always. A model that sees always (its processor adds it).
+# BOS: for a folder of a text model only the template writes it, as apply_chat_template does; a GGUF file's tokenizer
+# and a vision model's processor always add it.
 begins() { # NAME LINE...: the first id of a prompt
     local name=$1
     shift
@@ -109,7 +109,7 @@ same "a layout's" "$(begins layout "/load $work/bare" '/set chat.template vicuna
 same "a file's" "$(begins file "/load $work/bare.gguf")" "$bos"
 same "a processor's" "$(begins processor "/load $llava")" 1
 
-# A token that the model does not have is named before anything is computed.
+# A token that the model lacks is reported before anything is computed.
 cp -r $llama "$work/more"
 jq '.added_tokens += [.added_tokens[0] | .id = 5000 | .content = "<big>"]' $llama/tokenizer.json >"$work/more/tokenizer.json"
 jq '.chat_template = "<big>" + .chat_template' $llama/tokenizer_config.json >"$work/more/tokenizer_config.json"

@@ -1,5 +1,5 @@
 // tests/commands/tested.c -- every command, probe and method has a test: one that runs the command,
-// one that measures with the probe, one of the method's name. The commands of probes take the
+// one that measures with the probe, one with the method's name. The commands of probes accept the
 // options of their maps.
 #include <ctype.h>
 #include <glob.h>
@@ -19,7 +19,7 @@
 #include "core/probes/probe.h"
 #include "core/probes/results.h"
 
-// The text of all files of these patterns but this one.
+// The text of all files that match these patterns, except this one.
 static char *read_tests(const char *const *patterns)
 {
     struct buf all = { 0 };
@@ -45,7 +45,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '/';
 }
 
-// Does the word stand in the text by itself, not as part of a longer one or of a path?
+// True if the text contains the word by itself, not as part of a longer word or of a path.
 static bool names(const char *text, const char *word)
 {
     const size_t n = strlen(word);
@@ -54,7 +54,7 @@ static bool names(const char *text, const char *word)
     return false;
 }
 
-// All that is missing is said at once.
+// Lists all missing tests at once.
 static void finish(struct buf *missing)
 {
     if (missing->length) fail_msg("missing:\n%s", missing->data);
@@ -74,7 +74,7 @@ static void test_commands(void **state)
             buf_printf(&missing, "%s: write tests/commands/%s.sh, which runs it\n", line, c->name);
         free(line);
     }
-    assert_false(names(text, "/toy")); // of tests/toys/: none is in these files
+    assert_false(names(text, "/toy")); // of tests/toys/: not in these files
     free(text);
     finish(&missing);
 }
@@ -110,7 +110,7 @@ static void test_methods(void **state)
     finish(&missing);
 }
 
-// The screen asks for a map with the options that its kind names.
+// The screen requests a map with the options that its kind names.
 static void test_maps(void **state)
 {
     static const struct {

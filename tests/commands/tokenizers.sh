@@ -1,10 +1,10 @@
-# tests/commands/tokenizers.sh -- model folders without a tokenizer.json: with SentencePiece's tokenizer.model, or
-# tiktoken.model, in its place, made from the folder's own, everything stays as it was: ids, chats, data, adapters.
-# (Texts of bytes that are no characters differ: SentencePiece looks at each byte for itself.)
+# tests/commands/tokenizers.sh -- model folders without a tokenizer.json: a SentencePiece tokenizer.model or a tiktoken.model
+# converted from it gives the same ids, chats, data and adapters. (Invalid UTF-8 differs: SentencePiece handles each
+# byte separately.)
 . tests/commands/common.bash
 
-# The folder's vocabulary in the other formats. A merge's score is its place; SentencePiece tries all splits of a piece,
-# tokenizer.json one, so that few texts come out otherwise.
+# The folder's vocabulary in the other formats. A merge's score is its position; SentencePiece tries all splits of a
+# piece, tokenizer.json one, so few texts differ.
 cat >"$work/convert.py" <<'P'
 import base64, json, struct, sys
 kind, source, target = sys.argv[1:]
@@ -65,20 +65,20 @@ setup=('/set sample.max_tokens 12' '/set sample.ignore_eos on' '/tokenize Hello 
 same_all llava $llava "${setup[@]}" "/image $scene" 'What is this?' "/data check $work/data.json" "/adapter load $llava/adapters/lora" 'Again.'
 same_all qwen2 tests/goldens/qwen2 "${setup[@]}"
 
-# Typed special tokens stay text; the rest of the folder goes into a trained model.
+# Typed special tokens stay text; a trained model gets the folder's other files.
 lines "/load $work/llava" '/set train.method layernorm-simple' '/set train.epochs 1' '/set job.nice 0' "/train $work/data.json $work/norms" /wait \
     "/adapter load $work/norms" "/adapter merge $work/merged" "/load $work/merged" '/tokenize a'
 check "training" 'select(.event == "error").message' ""
 cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the merged model's tokenizer"
 
-# Alone; tokenizer.json wins.
+# Alone; tokenizer.json takes precedence.
 lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.model" '/tokenize a' "/tokenizer $llava" '/tokenize a'
 same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
 lines "/tokenizer $work/qwen2"
 check_has "tokenizer.json wins" 'select(.event == "notice").text' "lacks tokens that those beside it name"
 
-# What is wrong is named, with the file.
+# Errors name the file.
 rm "$work/llava/tokenizer.model"
 cp -r "$work/llava" "$work/cut"
 head -c 3000 "$work/merged/tokenizer.model" >"$work/cut/tokenizer.model"
@@ -158,7 +158,7 @@ lines "/tokenizer $work/pad" '/tokenize <pp>'
 check_has "pad" 'select(.event == "notice").text' "added as transformers adds them: <pp> (903)"
 check "pad" 'select(.event == "ids").ids | join(" ")' "1 903"
 
-# Special tokens of a chat template: transformers reads the map only where the config lists no added tokens.
+# Special tokens of a chat template: transformers reads the map only if the config lists no added tokens.
 named() { # NAME CONFIG MAP TOKENS: prompt tokens
     rm -rf "$work/named" && mkdir "$work/named" && cp -L $llama/{config,tokenizer}.json $llama/model.safetensors "$work/named"
     jq "$2" $llama/tokenizer_config.json >"$work/named/tokenizer_config.json"

@@ -44,9 +44,9 @@ cat >"$work/norms.vlmsh" <<S
 S
 vlmsh -f "$work/norms.vlmsh" >"$work/out" 2>&1 || fail "norms.vlmsh: $(cat "$work/out")"
 grep -Eqx "job 1 \(train\) is done: loss [0-9.]+ after 6 steps; adapter in '$work/norms'" "$work/out" ||
-    fail "/wait tells no result: $(cat "$work/out")"
+    fail "/wait shows no result: $(cat "$work/out")"
 grep -Eqx "job 2 \(train\) is done: loss [0-9.]+ after 6 steps; model in '$work/all'" "$work/out" ||
-    fail "/wait tells no model: $(cat "$work/out")"
+    fail "/wait shows no model: $(cat "$work/out")"
 [ -f "$work/norms/adapter_model.safetensors" ] || fail "no adapter"
 [ -f "$work/all/model.safetensors" ] || fail "no model"
 [ -d "$work"/norms/checkpoint-* ] && fail "a checkpoint was left"
@@ -59,14 +59,14 @@ check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
-# A job by the folder it writes into; a look at a finished run (--resume) tells nothing new.
+# A job named by its output folder; resuming a finished run (--resume) reports nothing new.
 lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
 check_has "made with other settings" 'select(.event=="error").message' \
     "holds a finished training: the run started with train.method=layernorm-simple, but now it is"
 lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
     "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
 check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
-check "the run that told something" \
+check "the run with points" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
 check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result was already there"
 same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
@@ -82,18 +82,18 @@ last() { awk -F, -v name="\"$2\"" '$2 == name { last = $4 } END { print last }' 
 same "the gate weights kl_weighted alone" \
     "$(awk -v a="$(last "$work/kl.csv" kl)" -v b="$(last "$work/kl.csv" kl_weighted)" 'BEGIN { print (a > b && b > 0) }')" 1
 
-# Validation by the metric that the data names; train.score loss looks at the loss alone.
+# Validation with the metric that the data names; train.score loss uses only the loss.
 sed 's/{"id"/{"metric": "contains", "id"/' "$work/data.jsonl" >"$work/named.jsonl"
 lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 2" \
     "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
     "/train $work/named.jsonl $work/unnamed" /wait "/job $work/named" "/job $work/unnamed"
-check "/wait tells both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]* .best, at step [12].; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
+check "/wait shows both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]* .best, at step [12].; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
 check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
     $'validation score\nvalidation loss'
 
-# Checkpoints that are kept are used as any adapter and any model.
+# Kept checkpoints load as adapters and as models.
 lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4" \
     "/set train.save_every 2" "/set train.keep 2" "/set train.method lora" \
     "/train $work/data.jsonl $work/kept" /wait "/set train.method all" \
@@ -106,7 +106,7 @@ no job 99 (/jobs lists them)
 job 12 (calibrate) has recorded no metrics: it is done"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
-# What PEFT will not read is said before the first step.
+# A notice before the first step names parts that PEFT cannot read.
 tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
 told() { # RULES
     lines "/load tests/goldens/kimi-text" "/set train.params $1" "/train $work/said.jsonl $work/peft.$1" /wait
@@ -161,7 +161,7 @@ check_has "what it begins from" 'select(.event=="notice").text' "begins from the
 check_has "parameters that are not there are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
 
-# How many samples were skipped is said at the end; an adapter without tensors for some of its targets says which.
+# The end of a training reports the number of skipped samples; an adapter without tensors for some targets names them.
 printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
 lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
 check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "

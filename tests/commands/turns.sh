@@ -26,14 +26,14 @@ check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntr
 check_has "too long" 'select(.event == "error").message' "ctx.max"
 check "nothing was added" 'select(.name == "context").rows[0][0]' 0
 
-# What is printed plainly begins with a word; the text of --json is that of its tokens.
+# Plain output has no leading blank; the text of --json is exactly that of its tokens.
 lines "/load demo/model" "/image demo/pictures/scene-1.png" "What colour is the background?"
 check "text of tokens" 'select(.event == "answer").text' " grey"
 same "plain text" "$(vlmsh demo/model -c '/image demo/pictures/scene-1.png' -c 'What colour is the background?' 2>/dev/null)" grey
 lines "/image demo/pictures/scene-1.png"
 check "tokens of the model that a question would open" 'select(.event == "attached").visual_tokens' 144
 
-# A line that begins with // is text that begins with /.
+# A line that begins with // is sent as text that begins with /.
 lines "${setup[@]}" '//load x' '/undo' '/ask "/load x"'
 same "slash text" "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 2p)"

@@ -1,10 +1,10 @@
 # tests/commands/unread.sh -- tensors that nothing reads, quantised folders, keys of config.json that change the result,
-# and types of encoders and language models that a family does not have (core/model/unread.c, quantised.c, config_keys.c).
+# and types of encoders and language models that a family lacks (core/model/unread.c, quantised.c, config_keys.c).
 . tests/commands/common.bash
 qwen=tests/goldens/qwen2.5-vl
 
-# more MODEL FOLDER NAME[=DTYPE:VALUE]...: a copy with tensors of 16 numbers (a head's width) more; NAME may be a pattern of
-# NAME=COPY: "layers.*.o_proj.bias" takes the place of what "*" is in "layers.*.o_proj.weight".
+# more MODEL FOLDER NAME[=DTYPE:VALUE]...: a copy with additional tensors of 16 numbers (a head's width); NAME may be a
+# pattern: "layers.*.o_proj.bias" adds one per layer. NAME=copy:OTHER adds a copy of that tensor.
 more() {
     cp -rL "$1" "$2" && chmod -R u+w "$2" && python3 - "$@" <<'P'
 import fnmatch, json, pathlib, re, struct, sys
@@ -32,7 +32,7 @@ text = json.dumps(head).encode()
 P
 }
 
-# says NAME MODEL TEXT: it is refused with that text. opens NAME MODEL [TEXT]: it opens, with that notice or none.
+# says NAME MODEL TEXT: the model is refused with that text. opens NAME MODEL [TEXT]: it opens, with that notice or none.
 says() {
     local got
     got=$(vlmsh "$2" -c /info 2>&1) && fail "$1: opens"
@@ -62,7 +62,7 @@ check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::
 vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
-# A GGUF file has no place for them.
+# A GGUF file cannot hold them.
 more tests/goldens/llama-3.2 "$work/llama" 'model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/llama --ignore-weights" "/quantize $work/llama.gguf --type f16"
 check_has "what is not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
@@ -108,14 +108,14 @@ quantised quantization_config '{"quant_method": "compressed-tensors", "config_gr
     model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
 quantised quantization_config '{"quant_method": "hqq"}' model.layers.0.mlp.up_proj.W_q "quantised (HQQ)"
 quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4 (MLX)"
-# A copy in plain numbers that kept the key.
+# A dequantized copy that kept the key.
 more tests/goldens/llama-3.2 "$work/plain"
 jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
 opens "plain numbers" "$work/plain" ""
 grep -q 'says that the weights are FP8, but they are plain' "$work/out" || fail "plain numbers: $(cat "$work/out")"
 
 # --- config.json ------------------------------------------------------------------------------------------------
-keys() { # MODEL TEXT EDIT...: each edit is refused with that text
+keys() { # MODEL TEXT EDIT...: each edited config is refused with that text
     local model=$1 want=$2 edit
     shift 2
     for edit in "$@"; do
@@ -144,8 +144,8 @@ keys tests/goldens/kimi-vl "$odd" '.vision_config.model_type = "siglip_vision_mo
 keys tests/goldens/llava-onevision "$odd" '.vision_config.model_type = "siglip2_vision_model"' '.text_config.model_type = "phi3"'
 keys $qwen opens '.vision_config.model_type = "qwen2_5_vl"' '.vision_config.model_type = ""'
 
-# --- what other files ask for, and nothing does (core/model/unused.c) --------------------------------------------
-# unused NAME NOTICE: the copy of a model in $work/u gives this one notice; "": none.
+# --- requests of other files that are not implemented (core/model/unused.c) --------------------------------------
+# unused NAME NOTICE: the copy of a model in $work/u gives exactly this notice; "": none.
 unused() {
     vlmsh "$work/u" -c /info >"$work/out" 2>"$work/said" || fail "$1: $(cat "$work/said")"
     same "$1" "$(grep -v '^loaded' "$work/said")" "$2"
@@ -186,7 +186,7 @@ unused "a crop that the processor does not have" "not used of preprocessor_confi
 lines "/load $work/u" '/image tests/goldens/pictures/big.png'
 check "read as ever" 'select(.event == "attached").visual_tokens' 12
 
-# Keys that only another family reads, or none, by name; but not where they say what is done anyway.
+# A notice names keys that only another family or nobody reads, unless they ask for the default behaviour.
 steps() { # FOLDER EDIT KEYS: the notice names these keys
     copy "$1"
     change generation_config.json 'del(.repetition_penalty)'
@@ -238,7 +238,7 @@ gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp
 grep -q "the file's metadata ask for repetition_penalty 1.5, which is not used (llama.cpp" "$work/out" || fail "no notice of sampling"
 grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
-# Metadata that nothing reads: known as harmless, unknown, or of what is computed.
+# Unread metadata: known to be harmless, unknown, or relevant to the result.
 gguf "" --set 'llama.vocab_size=569' --set 'llama.attention.value_length=16' --set 'llama.rope.scaling.finetuned=true' \
     --set 'llama.rope.scaling.original_context_length=32' --set 'llama.expert_count=0' --set 'llama.expert_used_count=0' \
     --set 'llama.tensor_data_layout="Meta AI original pth"' --set 'llama.logit_scale=1.0' --set 'qwen2.block_count=9' --set 'llama.attention.scale=0.0' \
@@ -263,7 +263,7 @@ vlmsh "$work/m.gguf" --mmproj none -c /info >"$work/out" 2>&1
 grep -qF "the file has no 'tokenizer.chat_template': 'tokenizer.chat_template.rag' is used" "$work/out" || fail "a named template: $(cat "$work/out")"
 gguf "'llama.attention.value_length' is 8, but heads of keys have 16 numbers" --set llama.attention.value_length=8
 # Of encoders.
-eyes() { # FOLDER TEXT SET...: refused with that text, or with "TEXT" of a notice, or ""
+eyes() { # FOLDER TEXT SET...: refused with that text; "TEXT": opens with that notice; "": opens
     local folder=tests/goldens/$1 text=$2 sets=()
     shift 2
     for set; do sets+=(--set "$set"); done

@@ -1,6 +1,6 @@
-# tests/commands/walk.sh -- a walk of 300 random commands through a session: after every 30, a new process that
-# resumes the session has the same state and computes the same numbers, bit by bit, as the one that ends.
-# WALK_SEED=N walks elsewhere.
+# tests/commands/walk.sh -- 300 random commands in a session: after every 30, a new process that
+# resumes the session has the same state and computes the same numbers, bit by bit, as the old one.
+# WALK_SEED=N draws other commands.
 . tests/commands/common.bash
 cp -r $llava "$work/moved"
 python3 - "$work" "${WALK_SEED:-45}" <<'P'
@@ -57,14 +57,14 @@ for part in range(10):
         line = draw.choices(steps, [w for w, _ in steps])[0][1]()
         count += len(line)
         lines += line
-    # What no session keeps: pictures that wait, and that there is no model. A session must have begun.
+    # No session keeps waiting pictures or a missing model. A session must have begun.
     lines += ["/image --clear"] + ([] if state["loaded"] else load(state["model"])) + ["so?"]
     lines += ["/version", *look, f"/dump layer.*.in logits {work}/end.safetensors", "/forward and?", "/version"]
     open(f"{work}/part.{part}", "w").write("\n".join(lines) + "\n")
 P
 
-# state FIRST|LAST: what the lines between the first two, or the last two, /version show, but for what differs
-# rightly: the numbers of pictures (never given again), what is cached, and the line of an error.
+# state FIRST|LAST: the output between the first two, or the last two, /version, without legitimate differences:
+# the numbers of pictures (never reused), the cache, and the line of an error.
 state() {
     jq -c 'if .event == "text" and (.text | startswith("vlmsh ")) then "mark" else . end
            | select(. == "mark" or (.event | IN("session", "setting", "table", "error", "done")))
@@ -74,7 +74,7 @@ state() {
             END { printf "%s", part[first == "first" ? 1 : at - 1] }'
 }
 
-# A conversation with pictures may end with a model that sees none: then neither computes anything.
+# A conversation with pictures may end with a text-only model: then neither computes anything.
 ended=
 computed=0
 for part in {0..9}; do

@@ -1,5 +1,5 @@
-# tests/commands/weights.sh -- folders with smaller weights (weights.dtype): the numbers of the same GGUF file, what is
-# kept and for how long, sessions and jobs, a full disk (core/model/small.c, core/files/weight_cache.c).
+# tests/commands/weights.sh -- folders with smaller weights (weights.dtype): the numbers equal those of the
+# GGUF file; cache lifetime, sessions and jobs, a full disk (core/model/small.c, core/files/weight_cache.c).
 . tests/commands/common.bash
 export XDG_CACHE_HOME=$work/cache
 kept=$work/cache/vlmsh/weights
@@ -20,7 +20,7 @@ same_dump "as the GGUF file" "$work/a.safetensors" "$work/b.safetensors"
 same "kept" "$(files)" 1
 file=$(echo "$kept"/*-q8_0.gguf)
 written=$(stat -c %i "$file")
-# With everything else of the folder, encoder included; only matrices of the language model are smaller.
+# The rest of the folder, including the encoder, is unchanged; only matrices of the language model are smaller.
 for name in llava-1.5 kimi-vl glm-4.1v internvl2-internlm2; do
     lines "/set weights.dtype q8_0" "/load tests/goldens/$name" "/image $scene" '/set sample.max_tokens 2' 'Hello' '/info'
     check "$name" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue'
@@ -30,7 +30,7 @@ grep -q '^embedding .* q8_0 ' "$work/out" || fail "embedding: $(cat "$work/out")
 grep -q '^vision encoder .* f16 ' "$work/out" || fail "encoder: $(cat "$work/out")"
 grep -q '^decoder .* q8_0 ' "$work/out" || fail "the type of most parameters: $(cat "$work/out")"
 
-# A GGUF file keeps its weights, in a folder too.
+# A GGUF file keeps its own weights, also inside a folder.
 mkdir "$work/only" && vlmsh quantize $llama "$work/only/m.gguf" --type f16 >"$work/out" 2>&1 || fail "quantize: $(tail -1 "$work/out")"
 vlmsh -c '/set weights.dtype q8_0' -c "/load $work/only" -c /info >"$work/out" 2>&1
 grep -q '^embedding .* f16 ' "$work/out" || fail "a folder with a GGUF file: $(cat "$work/out")"
@@ -49,9 +49,9 @@ echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 small q8_0 '/set train.steps 2' '/set train.params lora:q_proj:4' "/train $work/data.json $work/lora" /wait "/adapter load $work/lora" "/adapter merge $work/merged"
 check_has "merge" 'select(.event == "error").message' "load it with weights.dtype auto"
 same "errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
-answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained beside q8_0, used beside bf16
+answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained with q8_0, used with bf16
 
-# A file that was damaged afterwards is written anew, which is said.
+# A damaged cache file is rewritten, with a notice.
 cp "$file" "$work/good"
 dd if=/dev/zero of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) count=4096 conv=notrunc status=none
 small q8_0
@@ -60,7 +60,7 @@ cmp "$file" "$work/good" || fail "the damaged file is used"
 small q8_0
 check "once" 'select(.event == "notice").text | select(test("damaged"))' ""
 
-# Other weights, changed away from both ends of a tensor: their own file, not the former's.
+# Weights changed in the middle of a tensor get their own file, not the old one.
 rm -r "$kept"
 cp -r $llama "$work/edited" && chmod -R u+w "$work/edited"
 lines '/set weights.dtype q8_0' "/load $work/edited" # the same content as $llama
@@ -77,7 +77,7 @@ P
 small q8_0 "/load $work/edited"
 same "of both" "$(files)" 2
 
-# --- what is kept ----------------------------------------------------------------------------------------------
+# --- the cache -------------------------------------------------------------------------------------------------
 rm -r "$kept"
 small q8_0
 small q4_k
@@ -90,7 +90,7 @@ same "the one used last" "$(ls "$kept")" "$(basename "$file")"
 lines '/set weights.cache 0' '/set weights.dtype q8_0' "/load $llama" '/set sample.max_tokens 2' 'Hello'
 check "nothing kept" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 same "nothing is left" "$(files)" 0
-# What killed programs left: removed once nobody can be writing it. Files of other names stay.
+# Remains of killed programs are removed once nobody can be writing them. Files with other names stay.
 name=$(basename "$file" -q8_0.gguf)
 for i in "$name-q4_k.gguf.part-abcdef" "$name-q4_k.gguf.part-abcdefg" "$name-q4_k.gguf.backup" llama-13b.gguf "${name%?}-q8_0.gguf" "$name-mine.gguf" "$name-q8_0.gguf.gguf"; do
     echo 'my only copy' >"$kept/$i" && touch -d '2 hours ago' "$kept/$i"
@@ -99,14 +99,14 @@ echo >"$kept/$name-q4_k.gguf.part-ghijkl"
 small q8_0 '/set weights.cache 0' "/load $llama"
 same "left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort | paste -sd' ')" \
     'M-q8_0.gguf N-mine.gguf N-q4_k.gguf.backup N-q4_k.gguf.part-abcdefg N-q4_k.gguf.part-ghijkl N-q8_0.gguf.gguf llama-13b.gguf'
-# In a folder that a link leads to, nothing is removed: said.
+# In a folder behind a link nothing is removed, with a notice.
 mv "$kept" "$work/linked" && ln -s "$work/linked" "$kept"
 small q8_0 '/set weights.cache 0' "/load $llama"
 same "through a link" "$(ls "$kept" | wc -l)" 8
 check_has "through a link: said" 'select(.event == "notice").text' 'nothing is removed: it is a link'
 rm -r "$kept" "$work/linked"
 small q8_0
-# Of several models those used longest ago go first, whenever they were written.
+# The least recently used models are removed first, whenever they were written.
 small f16
 for name in internvl2-internlm2 glm-4.1v; do vlmsh "tests/goldens/$name::f16" -c /info >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"; done
 small q8_0
@@ -116,7 +116,7 @@ room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
 small q8_0 "/set weights.cache $room" "/load $llama"
 same "three of four" "$(ls -t "$kept"/*.gguf)" "$used"
 rm "$kept"/*-f16.gguf
-# Programs that have no room remove what others are about to open.
+# Programs without room remove files that others are about to open.
 for i in 1 2 3; do
     for j in 1 2 3 4 5 6 7 8 9 10; do echo "/load $llama::q8_0" && echo '/load tests/goldens/qwen2'; done >"$work/loads"
     "$VLMSH" --db "$work/$i.db" --json -c '/set weights.cache 0' -f "$work/loads" >"$work/out.$i" 2>&1 &
@@ -124,11 +124,11 @@ for i in 1 2 3; do
 done
 for i in 1 2 3; do wait ${pids[i]} || fail "removed by others: $(grep -m1 '"error"' "$work/out.$i")"; done
 small q8_0
-# A file that is not whole is written again; several programs write at once.
+# A truncated file is rewritten; several programs write at once.
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
 same "a byte short" "$(stat -c %s "$file")" "$bytes"
-# So is one from a program that packed in another way.
+# So is a file with another packing.
 sed -i 's/packing [0-9]/packing 1/' "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed in another way: $(tail -1 "$work/out")"
 grep -aq 'packing 1' "$file" && fail "packed in another way, and kept"
@@ -153,7 +153,7 @@ XDG_CACHE_HOME=/proc/none small q8_0
 check_has "no place" 'select(.event == "error").message' "cannot create the folder"
 check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME to a folder"
 
-# Rows that do not fit: said, whether others do or none.
+# A notice reports rows that do not fit, some or all.
 small q4_k
 check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 became q8_0 or f16, 0 stay"
 lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
@@ -161,7 +161,7 @@ check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_
 small q8_0
 check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 
-# A file whose tensors have another shape is not the one that was written: it is written again.
+# A file whose tensors have another shape is rewritten.
 python3 - "$kept"/*-q8_0.gguf <<'P' || fail "no matrix to turn"
 import struct, sys
 raw = bytearray(open(sys.argv[1], "rb").read())
