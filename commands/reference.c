@@ -40,11 +40,11 @@ char *setting_allowed(const struct setting *row)
     case SETTING_INTEGER:
     case SETTING_REAL: add_range(&b, row); break;
     case SETTING_LIST:
-        buf_puts(&b, "layers as 3 or 2-5,22-29 or 60%-80%");
+        buf_puts(&b, "layers such as 3, 2-5,22-29 or 60%-80%");
         add_choices(&b, row->choices, " | ");
         break;
     case SETTING_REALS:
-        buf_puts(&b, "numbers as 0.5,0.25: ");
+        buf_puts(&b, "numbers such as 0.5,0.25: ");
         add_range(&b, row);
         break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;

@@ -15,8 +15,9 @@ const struct setting first_settings[] = {
       .def = "none",
       .choices = words,
       .stale = STALE_SCORED,
-      .help = "A question that evaluations ask about a sample's pictures before its own, such as "
-              "\"Describe the picture.\"; its answer stays in the conversation. Not for losses." },
+      .help = "First question that evaluations ask about a sample's pictures, such as \"Describe "
+              "the picture.\"; the sample's own question follows in the same conversation. Not for "
+              "losses." },
     { 0 },
 };
 

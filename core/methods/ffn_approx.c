@@ -42,7 +42,7 @@ static const struct setting ffn_settings[] = {
       .choices = forms,
       .stale = STALE_SEEN,
       .help = "FFN approximation for visual tokens: off, hadamard (multiply by alpha) or skip "
-              "(leave the FFN out).",
+              "(omit the FFN).",
       .also = "skip approximation" },
     { 0 },
 };

@@ -20,9 +20,9 @@ const struct setting prune_settings[] = {
       .def = "off",
       .choices = scores,
       .stale = STALE_SEEN,
-      .help = "Visual token pruning: how tokens are ranked (contribution is CAPA, attention is "
-              "FastV, diversity is DivPrune, cls is the encoder's attention, from the class token "
-              "if it has one, divergence is IRA's KL divergence), or off.",
+      .help = "Visual token pruning: score that ranks the tokens (contribution: CAPA; attention: "
+              "FastV; diversity: DivPrune; cls: the encoder's attention, from its class token if "
+              "it has one; divergence: IRA), or off.",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,
@@ -43,8 +43,8 @@ const struct setting prune_settings[] = {
       .def = "prefill",
       .choices = modes,
       .stale = STALE_SEEN,
-      .help = "prefill prunes once for the whole answer; dynamic selects tokens again for each "
-              "generated token." },
+      .help = "When to prune: prefill prunes once per answer, dynamic selects tokens again for "
+              "each generated token." },
     { .key = "prune.seed",
       .type = SETTING_INTEGER,
       .max = 9007199254740991,

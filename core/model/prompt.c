@@ -86,8 +86,8 @@ const struct setting chat_settings[] = {
       .def = "today",
       .choices = word_today,
       .stale = STALE_PROMPT,
-      .help = "Date given to chat templates that have one (Llama-3.2): today, or a text such as "
-              "\"26 Jul 2024\".",
+      .help = "Date for chat templates that print one (Llama-3.2): today, or a text such as \"26 "
+              "Jul 2024\".",
       .effective = effective_date,
       .replay = replay_date },
     { 0 },

@@ -26,16 +26,17 @@ const struct setting weights_settings[] = {
       .def = "auto",
       .choices = dtypes,
       .stale = STALE_MODELS,
-      .help = "Weights of the language model of a folder, from the next /load on: quantised to "
-              "q8_0 or q4_k, or f16 or bf16; auto: as stored. They are written once and kept in "
-              "the cache folder (XDG_CACHE_HOME)." },
+      .help = "Quantises the language model when /load opens a model folder: q8_0, q4_k, f16 or "
+              "bf16; auto keeps the stored weights. Converted weights are written once to the "
+              "cache folder (XDG_CACHE_HOME)." },
     { .key = "weights.cache",
       .type = SETTING_REAL,
       .max = 1e6,
       .def = "20",
       .unit = "GB",
       .stale = STALE_MODELS,
-      .help = "Disk space for these weights; the least recently used ones are removed first." },
+      .help = "Cache size for converted weights (weights.dtype); the least recently used are "
+              "removed first." },
     { 0 },
 };
 

@@ -32,7 +32,7 @@ const struct setting sinks_settings[] = {
       .choices = word_auto,
       .stale = STALE_MEASURED,
       .help = "Attention sink threshold on a token's largest normalised sink dimension; auto is "
-              "20, less in narrow models." },
+              "20, lower for narrow models." },
     { .key = "sinks.calibration",
       .type = SETTING_PATH,
       .def = "none",

@@ -158,7 +158,7 @@ const struct setting image_settings[] = {
       .unit = "tokens",
       .stale = STALE_VISUAL,
       .help = "Maximum number of visual tokens per picture: larger pictures are shrunk or cut into "
-              "fewer tiles; 0: the limit of the model's folder.",
+              "fewer tiles; 0 uses the model's own limit.",
       .check = check_max_tokens,
       .apply = apply_limit },
     { .key = "image.downsample",
@@ -167,9 +167,9 @@ const struct setting image_settings[] = {
       .max = 1,
       .def = "1",
       .stale = STALE_VISUAL,
-      .help = "Fraction of a picture's visual tokens to keep by downsampling: encoders of native "
-              "resolution read a smaller picture; for other encoders, tokens are averaged over "
-              "grid cells.",
+      .help = "Visual token downsampling: fraction of a picture's tokens to keep. "
+              "Native-resolution encoders read a smaller picture; for other encoders, tokens are "
+              "averaged over grid cells.",
       .apply = apply_limit },
     { 0 },
 };

@@ -25,9 +25,9 @@ const struct setting lookahead_settings[] = {
       .def = "auto",
       .choices = words,
       .stale = STALE_NOTHING,
-      .help = "Speculative decoding by n-gram lookup: tokens drafted from repetitions in the "
-              "conversation and verified in one pass. Faster, the same answer. auto adapts to how "
-              "many are accepted.",
+      .help = "Speculative decoding by n-gram lookup: drafts tokens from repetitions in the "
+              "conversation and verifies them in one pass. Faster, same answer. auto adapts to the "
+              "acceptance rate.",
       .also = "speculative drafts" },
     { 0 },
 };

@@ -13,10 +13,8 @@ const struct setting data_settings[] = {
       .def = "tokens",
       .choices = special_tokens,
       .stale = STALE_PROMPT,
-      .help =
-          "Special tokens spelled in the texts of a data set (<|box_start|>, <ref>): tokens, as "
-          "in transformers, or text, for data you do not trust. In a chat they are always "
-          "text.",
+      .help = "How to read special tokens spelled in a data set (<|box_start|>, <ref>): as tokens, "
+              "like transformers, or as text, for untrusted data. Chat input is always text.",
       .also = "added tokens injection" },
     { 0 },
 };

@@ -34,12 +34,11 @@ const struct setting train_settings[] = {
       .choices = words_none,
       .stale = STALE_TRAINING,
       .help =
-          "Weights to train by name, instead of train.method's: rules separated by semicolons. "
-          "*layernorm* selects every weight whose name matches, @projector every weight of a part "
-          "(@decoder, @embedding, @head, @projector, @vision, @all), @vision:*norm* the weights of "
-          "a part whose names match. lora:q_proj,v_proj:8 puts a LoRA of rank 8 on linear layers "
-          "of the decoder, lora:*:8 on all of them, lora:@vision:8 on those of a part; the default "
-          "rank is train.lora.rank." },
+          "Weights to train, by name, instead of train.method: rules separated by ;. *layernorm* "
+          "selects weights by name, @projector all weights of a part (@decoder, @embedding, @head, "
+          "@projector, @vision, @all), @vision:*norm* matching weights of a part. "
+          "lora:q_proj,v_proj:8 adds a LoRA of rank 8 to linear layers of the decoder, lora:*:8 to "
+          "all of them, lora:@vision:8 to those of a part; the default rank is train.lora.rank." },
     { .key = "train.lr",
       .type = SETTING_REAL,
       .max = 10,
@@ -128,19 +127,15 @@ const struct setting train_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_TRAINING,
-      .help =
-          "Adds the gradients of micro-batches one by one in their order: results are "
-          "bit-identical "
-          "for any number of ranks (job.ranks), at the cost of one more gradient copy and slower "
-          "sums." },
+      .help = "Bit-identical gradients for any number of ranks (job.ranks): adds micro-batches one "
+              "by one in order. Needs one more copy of the gradients and sums more slowly." },
     { .key = "train.shard",
       .type = SETTING_CHOICE,
       .def = "auto",
       .choices = shards,
       .stale = STALE_RUNS,
-      .help =
-          "Shards the optimizer state over the ranks of a job; auto does so if it takes 64 MB or "
-          "more." },
+      .help = "Shards the optimizer state over the ranks of a job; auto shards a state of 64 MB or "
+              "more." },
     { .key = "train.epochs",
       .type = SETTING_REAL,
       .min = 0.001,
@@ -182,8 +177,8 @@ const struct setting train_settings[] = {
       .max = 1e9,
       .def = "64",
       .stale = STALE_TRAINING,
-      .help = "LoRA alpha: scales the LoRA product by alpha / rank. A rank named in train.params "
-              "keeps that ratio." },
+      .help = "LoRA alpha: scales the LoRA update by alpha / rank. Ranks in train.params keep this "
+              "ratio." },
     { .key = "train.checkpointing",
       .type = SETTING_CHOICE,
       .def = "auto",
@@ -243,6 +238,6 @@ const struct setting train_settings[] = {
       .def = "0",
       .stale = STALE_RUNS,
       .help = "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the "
-              "newest while the run lasts, to resume from." },
+              "newest, to resume from, until the run ends." },
     { 0 },
 };
