@@ -188,8 +188,8 @@ static const struct option_row merge_options[] = {
 
 static const struct option_row save_options[] = {
     { "FOLDER", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct output, folder) },
-    { "--type", "TYPE", "type of its numbers: f32, bf16 (half the size) or f16; f32 if not given",
-      OPTION_TEXT, .at = offsetof(struct output, type) },
+    { "--type", "TYPE", "precision: f32 (default), bf16 or f16 (half the size)", OPTION_TEXT,
+      .at = offsetof(struct output, type) },
     { "--once", NULL, "does nothing if FOLDER already holds an adapter", OPTION_FLAG,
       .at = offsetof(struct output, once) },
     { 0 },
@@ -237,20 +237,20 @@ static int save(struct shell *shell, int argc, char **argv, struct err *err)
 // --- the command ---------------------------------------------------------------------------------
 
 static const struct command_action actions[] = {
-    { "list", NULL, "the loaded adapters; shown if no action is given", 0, 0, .run = list },
+    { "list", NULL, "lists the loaded adapters; the default action", 0, 0, .run = list },
     { "load", "FOLDER",
-      "reads the folder and applies the adapter; the setting adapter.when says whether it is used "
-      "in conversations without a picture",
+      "reads the folder and applies the adapter; adapter.when decides whether conversations "
+      "without a picture use it",
       1, 1, .run = load },
     { "unload", "[NAME]", "removes the adapter; unload NAME also forgets a loaded one", 0, 1,
       .run = unload },
-    { "show", "[NAME]", "ranks, tensor counts and norms", 0, 1, .run = show },
+    { "show", "[NAME]", "shows ranks, tensor counts and norms", 0, 1, .run = show },
     { "scale", "X",
       "multiplies the LoRA scale (the setting adapter.scale); weights that the adapter replaces "
       "are not scaled",
       1, 1, .run = scale },
     { "save", "FOLDER [--type TYPE] [--once]",
-      "writes the adapter in use again, its LoRA at the scale it has now", 1, -1, .run = save,
+      "writes a copy of the adapter in use, with its LoRA at the current scale", 1, -1, .run = save,
       .options = save_options },
     { "merge", "FOLDER [--once]",
       "writes a merged model with the original tensor names and types, and compares logits before "

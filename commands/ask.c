@@ -97,7 +97,7 @@ const struct command command_ask = {
     .name = "ask",
     .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
              "[--system TEXT] [--again] [--job [--ranks N]]",
-    .help = "Asks the model: TEXT, or every question of a data file.",
+    .help = "Asks the model a question, or every question of a data file.",
     .details = "Each sample is a separate conversation, with the current system message and\n"
                "settings. Your own conversation is restored afterwards.",
     .options = ask_rows,

@@ -154,9 +154,9 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "list", NULL, "the calibrations that were used", 0, 0, .needs = NEEDS_STORE, .run = list },
+    { "list", NULL, "lists all calibrations used so far", 0, 0, .needs = NEEDS_STORE, .run = list },
     { "load", "FILE", "uses a file", 1, 1, .run = load },
-    { "show", "[FILE]", "what a file holds; without FILE, the calibrations in use", 0, 1,
+    { "show", "[FILE]", "shows a file's contents; without FILE, the calibrations in use", 0, 1,
       .run = show },
     { 0 },
 };
@@ -164,11 +164,10 @@ static const struct command_action actions[] = {
 const struct command command_calibration = {
     .name = "calibration",
     .usage = "/calibration load FILE|list|show [FILE]",
-    .help = "Loads a calibration file, lists the ones in use, or shows what a file holds.",
+    .help = "Loads, lists or shows calibration files.",
     .details =
-        "A file that /calibrate made with other weights is rejected; a file without metadata\n"
-        "loads with a notice. The setting KIND.calibration holds the path: /set ffn.calibration\n"
-        "none stops using it.",
+        "Rejects a file made with other weights; loads a file without metadata, with a notice. The "
+        "setting KIND.calibration holds the path: /set ffn.calibration none stops using it.",
     .complete = COMPLETE_WORDS,
     .actions = actions,
     .action_at = 1,

@@ -216,7 +216,7 @@ static const struct option_row options[] = {
       .optional = true },
     { "--worse", NULL, "only those that B answers worse", .take = take_worse },
     { "--better", NULL, "only those that B answers better", .take = take_better },
-    { "--job", "JOB", "those of a job (/compare --job), also while it runs", .take = take_job },
+    { "--job", "JOB", "questions of a job (/compare --job), even while it runs", .take = take_job },
     { 0 },
 };
 
@@ -246,9 +246,8 @@ const struct command command_changed = {
     .also = "samples sides right wrong",
     .usage = "/changed [N] [--worse|--better] [--job JOB]",
     .help = "Shows a question that changed sides in the last comparison, with its picture.",
-    .details =
-        "Questions of the last /compare --data that one side answers better than the other;\n"
-        "N is its number, from 1. In the full screen, arrow keys step through them (Alt-s).",
+    .details = "N counts, from 1, the questions of the last /compare --data that one side answers "
+               "better. In the full screen, arrow keys step through them (Alt-s).",
     .options = options,
     .run = changed_run,
 };

@@ -60,8 +60,7 @@ static const struct option_row options[] = {
       "interval over questions (2000 resamples, fixed seed), for shares also McNemar's exact test; "
       "/changed shows questions that changed sides",
       OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
-    { "--set", "NAME",
-      "FILE is an evaluation set, asked and scored as --as SUITE does (/help sets)",
+    { "--set", "NAME", "FILE is an evaluation set; asks and scores as --as SUITE does (/help sets)",
       .take = take_set },
     { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
     { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct asking, data.limit), 1, INT64_MAX },
@@ -365,8 +364,7 @@ const struct command command_compare = {
         "Each side computes prompt and pictures from scratch. Then B is fed A's tokens (teacher\n"
         "forcing): the Hellinger distance at step t is between the next-token distributions of\n"
         "A and B after the same t tokens, over the whole vocabulary (0 identical, 1 disjoint).\n"
-        "GFLOP: 2 per multiply-add, counted in the language model's passes; norms, softmax and\n"
-        "the vision encoder are not counted.",
+        "GFLOP: 2 per multiply-add, in the language model only, without norms and softmax.",
     .options = options,
     .writes = true,
     .min = 1,

@@ -271,12 +271,12 @@ static const struct option_row mix_options[] = {
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct mix_request, out) },
     { "FILE=SHARE", NULL, NULL, .take = take_source, .optional = true, .many = true },
     { "--count", "N",
-      "samples of OUT (default: as many as the files give without repeating one). More than a "
-      "file's share has: its samples repeat",
+      "number of samples in OUT (default: as many as possible without repeating one). A file with "
+      "fewer samples than its share repeats them",
       OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
     { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
       .at = offsetof(struct mix_request, kinds) },
-    { "--seed", "N", "of choice and order (default 42)", OPTION_WHOLE,
+    { "--seed", "N", "random seed of choice and order (default 42)", OPTION_WHOLE,
       .at = offsetof(struct mix_request, seed), 0, INT64_MAX },
     { "--once", NULL, "does nothing if OUT already exists", OPTION_FLAG,
       .at = offsetof(struct mix_request, once) },
@@ -335,9 +335,9 @@ static const struct command_action actions[] = {
     { "check", "FILE", "counts the samples of a data set and lists errors", 0, -1, .run = check,
       .options = check_options },
     { "mix", "OUT.jsonl FILE=SHARE...",
-      "writes one data set of several, in random order, with the given share of samples of each: "
-      "text.jsonl=0.2 lessons.json=0.8. Pictures' paths become absolute. Ids begin with the number "
-      "of their file. OUT must not exist",
+      "mixes data sets in random order, with the given share of samples from each: text.jsonl=0.2 "
+      "lessons.json=0.8. Picture paths become absolute; each id begins with the number of its "
+      "file. OUT must not exist",
       0, -1, .run = mix, .options = mix_options },
     { 0 },
 };
@@ -351,14 +351,14 @@ const struct command command_data = {
     .details =
         "/data check: FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or "
         "messages.\n"
-        "Tokens are counted with the loaded model's tokenizer, chat template and picture size;\n"
-        "no weights are used. Trained tokens: those the template puts after the generation\n"
-        "prompt of each answer, including the end-of-turn token.\n"
-        "Reported samples: unreadable, \"<image>\" marks that do not match the pictures,\n"
-        "missing or broken pictures, longer than ctx.max (samples are never truncated), no\n"
-        "answer, duplicate ids. Answers marked as not to be trained (\"weight\": 0, \"loss\",\n"
-        "\"train\" or \"training\": false) are context; keys that nothing reads are named.\n"
-        "Samples without an id are called #INDEX, counted from 0.",
+        "Counts tokens with the loaded model's tokenizer, chat template and picture size, without "
+        "its weights. Trained tokens are those that the template puts after the generation prompt "
+        "of each answer, including the end-of-turn token. Reports samples that are unreadable, "
+        "have no answer, a duplicate id, missing or broken pictures or \"<image>\" marks that do "
+        "not match them, or are longer than ctx.max (samples are never truncated). Answers "
+        "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) are "
+        "context. Lists keys that vlmsh does not read. Samples without an id are called #INDEX, "
+        "counted from 0.",
     .writes = true,
     .min = 1,
     .needs = NEEDS_MODEL,

@@ -296,11 +296,11 @@ const struct command command_eval = {
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is in a format of /data check. Every question that has an answer in the data is\n"
-        "asked after the reference answers of its earlier turns and decoded greedily, one\n"
-        "sample at a time, with the current settings, including methods. References:\n"
-        "\"answer\", \"answers\", \"references\", \"captions\" or \"label\" of the sample for\n"
-        "its last question, otherwise the answers of its turns. `/eval show` prints totals and\n"
+        "DATA is in a format of /data check. Asks every question that has a reference answer, "
+        "after the reference answers of its earlier turns, and decodes greedily, one sample at a "
+        "time, with the current settings, including methods. The reference is \"answer\", "
+        "\"answers\", \"references\", \"captions\" or \"label\" of the sample for its last "
+        "question, otherwise the answer of the turn. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.",
     .options = evaluate_rows,
     .min = 1,

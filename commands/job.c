@@ -313,20 +313,20 @@ static int delete_job(struct shell *shell, int argc, char **argv, struct err *er
 }
 
 static const struct command_action actions[] = {
-    { "show", NULL, "kind, state, progress, results and loss; shown if no action is given", 1, 1,
+    { "show", NULL, "shows kind, state, progress, results and loss; the default action", 1, 1,
       .run = show },
-    { "log", "[LINES]", "the log (default: its last 20 lines)", 1, 2, .run = show_log },
+    { "log", "[LINES]", "shows the log (default: its last 20 lines)", 1, 2, .run = show_log },
     { "pause", NULL, "writes a checkpoint and ends the process", 1, 1, .run = pause_job },
     { "resume", "[--ranks M]",
-      "continues a paused, interrupted, failed or cancelled job; --ranks M: in so many processes "
+      "continues a paused, interrupted, failed or cancelled job; --ranks M: in M processes "
       "(job.ranks)",
       1, 3, .run = resume_job },
     { "cancel", NULL, "ends it; the last checkpoint stays", 1, 1, .run = cancel_job },
     { "delete", NULL, "deletes the job and its curves; files in OUT stay", 1, 1,
       .run = delete_job },
     { "submit", NULL,
-      "hands the script of a job that has one (--sbatch) to Slurm. Such a job is followed, paused, "
-      "resumed and cancelled there like any other",
+      "submits the job's script (--sbatch) to Slurm; /job then shows, pauses, resumes and cancels "
+      "it like any other",
       1, 1, .run = submit_job },
     { 0 },
 };
@@ -336,9 +336,8 @@ const struct command command_job = {
     .also = "cancel pause resume log",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
-    .details =
-        "In scripts, the output folder OUT (or another path of the job's arguments) can replace\n"
-        "N.",
+    .details = "Instead of N, scripts can give the output folder OUT, or another path in the job's "
+               "arguments.",
     .min = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

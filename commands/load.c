@@ -51,14 +51,13 @@ const struct command command_load = {
     .details =
         "MODEL is a folder with config.json and *.safetensors; or a GGUF file, the first one of\n"
         "a split model; or a folder with one such model; or org/name, which is looked up in the\n"
-        "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). Where there are\n"
-        "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. The picture encoder\n"
-        "of a GGUF file is the mmproj*.gguf beside it that fits, of several the one whose name is\n"
-        "nearest to the model's, or the one named; \"none\" loads the text model alone.\n"
-        "A model with weights that its family does not know is refused where they lie inside a\n"
-        "layer that is computed; --ignore-weights opens it without them, and answers are wrong.\n"
-        "Other weights, and keys of a GGUF file, that nothing reads are named in a notice and in\n"
-        "/info.\n"
+        "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). If a folder holds "
+        "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF model takes "
+        "its picture encoder from --mmproj FILE, or else from the matching mmproj*.gguf beside it "
+        "(of several, the one with the most similar name); --mmproj none loads the text model "
+        "alone. Weights that the family does not know are an error inside a computed layer; "
+        "--ignore-weights opens the model without them, and its answers are wrong. A notice and "
+        "/info list all other weights and GGUF keys that vlmsh does not read.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .options = options,

@@ -169,12 +169,11 @@ const struct command command_new = {
              "[--scale S] [--merge N] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder: random weights, or an encoder joined to a language model.",
     .details =
-        "SHAPE is that of a published model (/new --like lists them) or `demo`, a small model\n"
-        "for training. DIR must be new or empty. `vlmsh new` does the same.\n"
-        "--encoder MODEL --decoder MODEL  joins the picture encoder of one (CLIP, SigLIP, MoonViT) "
-        "and the language\n"
-        "              model of the other by a new projector, in the layout of LLaVA; folders,\n"
-        "              GGUF files or names in the hub cache. <image> becomes one more token",
+        "SHAPE names the shape of a published model (/new --like lists them), or `demo`, a small "
+        "model for training. DIR must be new or empty. `vlmsh new` does the same.\n"
+        "--encoder MODEL --decoder MODEL  joins the picture encoder of one model (CLIP, SigLIP, "
+        "MoonViT) to the language model of another through a new projector, in LLaVA's layout, and "
+        "adds the token <image>. MODEL is a folder, a GGUF file or a name in the hub cache",
     .options = options,
     .complete = COMPLETE_PATH,
     .check = new_check,

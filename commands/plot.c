@@ -72,17 +72,18 @@ static int take_word(void *self, const char *value, struct err *err)
 static const struct option_row options[] = {
     { "JOB", NULL, "a job, series or column", .take = take_word, .optional = true, .many = true },
     { "--figure", "FILE",
-      "writes a PNG, SVG or PDF, by its ending; its looks: /help plot.theme, plot.font, plot.scale",
+      "writes a PNG, SVG or PDF, by extension; plot.theme, plot.font and plot.scale set its style",
       OPTION_TEXT, AT(figure), .check = figure_check },
     { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
     { "--title", "TEXT", "title of the figure", OPTION_TEXT, AT(title) },
     { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
-    { "--smooth", "N", "means over N points", OPTION_INT, AT(smooth), 1, 1000000 },
+    { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
     { "--log", "x|y|xy", "logarithmic axes", .take = take_log },
     { "--points", NULL, "points without lines", OPTION_FLAG, AT(points) },
     { "--csv", "FILE", "writes the series of jobs as a table", OPTION_TEXT, AT(csv),
       .check = file_out_check },
-    { "--by", "COLUMN[,COLUMN]", "of a CSV file: a line or bar for each value", .take = take_by },
+    { "--by", "COLUMN[,COLUMN]", "draws a line or bar for each value in these CSV columns",
+      .take = take_by },
     { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
       .take = take_where },
     { "--interval", "LOW,HIGH",
@@ -391,13 +392,13 @@ const struct command command_plot = {
              "TEXT] [--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"
-               "/plot 3 --figure loss.png   writes a figure; without a series, of the loss\n"
+               "/plot 3 --figure loss.png   writes a figure; default series: loss\n"
                "/plot 3 loss lr       plots two of them\n"
                "/plot 3 4 loss        compares two jobs\n"
                "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
                "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
                "/plot keep.csv keep score --by method    one line per method\n"
-               "A text column X of a CSV file gives bars.",
+               "A CSV column X of text gives a bar chart.",
     .options = options,
     .writes = true,
     .min = 1,

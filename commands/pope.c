@@ -22,7 +22,7 @@ static const struct option_row options[] = {
       .at = offsetof(struct pope_options, seed), 0, INT64_MAX },
     { "--pictures", "N", "number of pictures to sample (default 500)", OPTION_WHOLE,
       .at = offsetof(struct pope_options, pictures), 1, 1000000 },
-    { "--each", "N", "present and absent objects asked per picture, N of each (default 3)",
+    { "--each", "N", "asks about N present and N absent objects per picture (default 3)",
       OPTION_WHOLE, .at = offsetof(struct pope_options, each), 1, 100 },
     { 0 },
 };

@@ -190,14 +190,14 @@ static int delete (struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "list", NULL, "lists all presets; shown if no action is given", 0, 0, .run = list },
-    { "show", "NAME", "lists all values that it sets", 1, 1, .run = show },
+    { "list", NULL, "lists all presets; the default action", 0, 0, .run = list },
+    { "show", "NAME", "lists the values of a preset", 1, 1, .run = show },
     { "load", "NAME", "sets all values, or none if one is invalid", 1, 1, .run = load },
     { "save", "NAME [KEY...]",
-      "saves the settings of methods, those that recipes set, and all other non-default ones; or "
-      "the named ones only: prune.*",
+      "saves the settings of methods and recipes, and all other non-default settings; with KEY "
+      "only those settings: prune.*",
       1, -1, .needs = NEEDS_STORE, .run = save },
-    { "delete", "NAME", "deletes one of your own", 1, 1, .needs = NEEDS_STORE, .run = delete },
+    { "delete", "NAME", "deletes one of your presets", 1, 1, .needs = NEEDS_STORE, .run = delete },
     { 0 },
 };
 
@@ -207,16 +207,15 @@ const struct command command_preset = {
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details =
-        "A recipe sets every setting that any recipe sets, to its own value (/preset list) or\n"
-        "the default, so that nothing of an earlier recipe remains; a recipe without training\n"
-        "settings leaves those alone. To combine methods, add /capa, /align, /ira or settings\n"
-        "after it. A recipe that switches a method on also uses the adapter or calibration that\n"
-        "the model's folder keeps (methods/adapter, methods/ffn.safetensors), unless one of\n"
-        "yours is in use; recipes for training never do.\n"
-        "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: those\n"
-        "of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B, else 1/8, 3/8 and\n"
-        "5/8 of the depth, and auto.\n"
-        "/compare takes presets as @NAME.",
+        "A recipe first resets every setting that any recipe sets, so that nothing of an earlier "
+        "recipe remains, then sets its own (/preset list). A recipe without training settings "
+        "leaves those unchanged. To combine methods, add /capa, /align, /ira or settings\n"
+        "after it. A recipe that enables a method also loads its adapter or calibration from the "
+        "model's folder (methods/adapter, methods/ffn.safetensors), unless one of yours is in use; "
+        "training recipes never do. {early}, {transition}, {late} and {ffn} are layers of the "
+        "loaded model: those of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B; "
+        "otherwise 1/8, 3/8 and 5/8 of the depth, and {ffn} is auto. In /compare, write @NAME for "
+        "a preset.",
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

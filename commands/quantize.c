@@ -182,16 +182,15 @@ const struct command command_quantize = {
     .name = "quantize",
     .also = "gguf compress q4 q8",
     .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
-    .help = "Writes the model as a GGUF file with smaller weights and says how much that costs.",
+    .help = "Quantises the model to a GGUF file and measures the loss in quality.",
     .details =
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k the embedding table and the head are q6_k;\n"
-        "matrices whose rows are no multiple of 256 numbers are q8_0. Norms and biases stay f32.\n"
-        "The picture encoder and the projector go to mmproj-OUT.gguf beside it, in 16 bits.\n"
-        "An applied adapter is part of what is written. Then the file is read again, and both\n"
-        "forms predict each token of a text: the divergence of their distributions, how often\n"
-        "they agree on the likeliest token, and the perplexity of the text.\n"
-        "A process that was killed leaves OUT.gguf.part-XXXXXX; the next one that writes OUT.gguf\n"
-        "removes it.\n"
+        "matrices whose row length is not a multiple of 256 become q8_0. Norms and biases stay "
+        "f32. The picture encoder and the projector go to mmproj-OUT.gguf beside it, in 16 bits. "
+        "An applied adapter is included. Then both models predict each token of a text, and "
+        "/quantize reports the KL divergence of their distributions, how often their likeliest "
+        "tokens agree, and both perplexities. A killed process leaves OUT.gguf.part-XXXXXX; the "
+        "next one that writes OUT.gguf removes it.\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .options = options,
     .needs = NEEDS_MODEL,

@@ -52,7 +52,7 @@ static const struct option_row options[] = {
     { "MESSAGES.json", NULL, "the messages", OPTION_TEXT,
       .at = offsetof(struct rendering, messages) },
     { "NAME=VALUE", NULL, NULL, .take = take_variable, .optional = true, .many = true },
-    { "--no-generation", NULL, "add_generation_prompt is false", OPTION_FLAG,
+    { "--no-generation", NULL, "sets add_generation_prompt to false", OPTION_FLAG,
       .at = offsetof(struct rendering, answered) },
     { 0 },
 };
@@ -87,11 +87,10 @@ const struct command command_render = {
     .name = "render",
     .usage = "/render FILE.jinja MESSAGES.json [--no-generation] [NAME=VALUE...]",
     .help = "Renders a chat template with a list of messages and shows the text.",
-    .details =
-        "MESSAGES.json holds a list of messages, in whatever form the template expects. The\n"
-        "template is rendered as Hugging Face transformers does, with messages,\n"
-        "add_generation_prompt and the variables given by NAME=VALUE,\n"
-        "such as bos_token=<s> or tools=null. A VALUE that is JSON is read as JSON.",
+    .details = "MESSAGES.json holds a list of messages, in whatever form the template expects. "
+               "Renders the template as Hugging Face transformers does, with messages,\n"
+               "add_generation_prompt and the variables given by NAME=VALUE,\n"
+               "such as bos_token=<s> or tools=null. A VALUE that is JSON is read as JSON.",
     .options = options,
     .complete = COMPLETE_PATH,
     .run = render_run,

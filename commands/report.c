@@ -325,17 +325,16 @@ const struct command command_report = {
     .also = "summary tables",
     .usage = "/report FILE.md [OUT.md]",
     .help = "Fills the tables of a Markdown file from CSV files.",
-    .details =
-        "Between a line\n"
-        "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
-        "and the next\n"
-        "    <!-- end -->\n"
-        "the rows of FILE.csv are inserted: the named columns or all, the matching rows or all.\n"
-        "`across C V` turns each value of C into a column that shows V:\n"
-        "    <!-- table keep.csv keep across score hellinger -->\n"
-        "Other text is unchanged. With OUT.md, FILE.md is unchanged. FILE.csv is searched in\n"
-        "the folder of the output, then in that of FILE.md; pictures (PNG) found only in the\n"
-        "latter are copied. Put names with blanks in double quotes.",
+    .details = "Replaces the text between a line\n"
+               "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
+               "and the next line\n"
+               "    <!-- end -->\n"
+               "with rows of FILE.csv: the named columns or all, the matching rows or all.\n"
+               "`across C V` turns each value of C into a column that shows V:\n"
+               "    <!-- table keep.csv keep across score hellinger -->\n"
+               "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
+               "beside the output, then beside FILE.md, and copies PNG pictures that are only "
+               "beside FILE.md. Put names with spaces in double quotes.",
     .writes = true,
     .min = 1,
     .max = 2,

@@ -77,9 +77,8 @@ const struct command command_results = {
     .name = "results",
     .usage = "/results [NAME | N [--csv FILE]]",
     .help = "Shows saved measurements, newest first.",
-    .details =
-        "Every measuring command stores its results in the session database. NAME is that of a\n"
-        "command: /results norms.",
+    .details = "Every measuring command stores its results in the session database. NAME is a "
+               "command: /results norms.",
     .options = options,
     .writes = true,
     .needs = NEEDS_STORE,

@@ -48,7 +48,7 @@ static const struct option_row options[] = {
       "random seed (default 42); seeds that differ modulo 16 share no scene: train on one, test on "
       "another",
       OPTION_WHOLE, .at = offsetof(struct scenes_options, seed), 0, INT64_MAX },
-    { "--size", "PIXELS", "side of a picture (default 96)", OPTION_INT,
+    { "--size", "PIXELS", "width and height of a picture (default 96)", OPTION_INT,
       .at = offsetof(struct scenes_options, size), SCENES_SIZE_MIN, SCENES_SIZE_MAX },
     { "--objects", "N", "maximum number of objects in a picture (1 to 7, default 7)", OPTION_INT,
       .at = offsetof(struct scenes_options, most), 1, SCENES_OBJECTS_MAX },
@@ -121,7 +121,7 @@ const struct command command_scenes = {
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
         "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in\n"
-        "LLaVA format to DIR, which must be new or empty and gets its name when it is complete.\n"
+        "LLaVA format to DIR, which must be new or empty and appears only when complete.\n"
         "`vlmsh scenes` does the same.",
     .options = options,
     .complete = COMPLETE_PATH,

@@ -197,9 +197,9 @@ const struct command command_toggle = {
     .help = "Toggles a setting on and off, or through the given values.",
     .details = "    /toggle ira.on\n"
                "    /toggle prune.score off contribution\n"
-               "Switching a method on takes the adapter or calibration that the model's folder\n"
-               "keeps for it (methods/adapter, methods/ffn.safetensors), unless one is in use.\n"
-               "Useful for keys: /bind F5 /toggle ira.on",
+               "Enabling a method also loads its adapter or calibration from the model's folder "
+               "(methods/adapter, methods/ffn.safetensors), unless one is in use. Useful for keys: "
+               "/bind F5 /toggle ira.on",
     .min = 1,
     .max = -1,
     .live = "",

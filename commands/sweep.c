@@ -23,15 +23,16 @@ const struct command command_sweep = {
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] [--resume] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
-        "KEY is any setting but train.validation, train.score and train.filter, by which values\n"
-        "are compared, and those of methods that never act in training (/help train). Separate\n"
+        "KEY is any setting except train.validation, train.score and train.filter, by which values "
+        "are compared, and settings of methods that training never applies (/help train). "
+        "Separate\n"
         "values with commas, or with | if they contain commas:\n"
         "    /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
-        "lr-grid is train.lr with 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, 1e-5, 6e-6, 1e-6\n"
-        "and 1e-7. Otherwise as /train, with a folder OUT/VALUE for each run.\n"
-        "Runs are compared by validation (train.validation, train.score), each at its best\n"
-        "checkpoint. A run that fails, for instance because the learning rate is too high, is\n"
-        "reported, and the sweep continues. /job N shows the scores and the best, /plot N\n"
+        "lr-grid sweeps the learning rate (train.lr): 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, "
+        "1e-5, 6e-6, 1e-6 and 1e-7. Each run trains like /train, in a folder OUT/VALUE. Runs are "
+        "compared by validation (train.validation, train.score), each at its best checkpoint. If a "
+        "run fails, for instance because the learning rate is too high, the sweep reports it and "
+        "continues. /job N shows the scores and the best, /plot N\n"
         "loss@1e-3 loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume\n"
         "continues the unfinished run.",
     .min = 1,

@@ -84,14 +84,14 @@ static const char *const words[] = { "on", "off", NULL };
         .run = alias_run,                 \
     };
 ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-      "Sets what the preset capa-auto sets of these methods; others stay as they are.\n"
+      "Applies the preset capa-auto to these methods only; others stay unchanged.\n"
       "Without a calibration the FFN approximation stays off, with a notice. /preset load\n"
       "capa loads the paper's recipe.")
 ALIAS(align, "Enables norm alignment with its defaults.",
-      "Sets what the preset norm-alignment sets of it; other methods stay as they are.")
+      "Applies the preset norm-alignment to this method only; others stay unchanged.")
 ALIAS(ira, "Enables IRA (information-regularized attention) with its defaults.",
-      "Sets what the preset ira sets of it; other methods stay as they are. Needs an adapter\n"
-      "that was trained with train.ira.")
+      "Applies the preset ira to this method only; others stay unchanged. Needs an adapter trained "
+      "with train.ira.")
 #undef ALIAS
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)

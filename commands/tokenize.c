@@ -18,13 +18,12 @@ const struct command command_tokenizer = {
     .name = "tokenizer",
     .usage = "/tokenizer FILE",
     .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
-    .details =
-        "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
-        "vocab.json\n"
-        "with its merges.txt, a GGUF file, or a model folder. tokenizer_config.json,\n"
-        "special_tokens_map.json and added_tokens.json beside it name added tokens, and what\n"
-        "its class puts around texts, as in transformers 4; a notice says where the files, or\n"
-        "transformers 5, differ.",
+    .details = "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
+               "vocab.json\n"
+               "with its merges.txt, a GGUF file, or a model folder. tokenizer_config.json, "
+               "special_tokens_map.json and added_tokens.json beside it define added tokens, and "
+               "the special tokens that its class puts around a text, as in transformers 4; a "
+               "notice reports where the files, or transformers 5, differ.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

@@ -128,7 +128,7 @@ const struct command command_tour = {
     .help = "Guided tour, step by step: from a question to an adapter.",
     .details =
         "The full screen writes each step into the input line: Enter runs it, Esc ends the tour.\n"
-        "Without the full screen, lists the steps. Training writes to a folder in /tmp. A model\n"
-        "that sees no pictures has a shorter tour.",
+        "Without the full screen, lists the steps. Training writes to a folder in /tmp. Text-only "
+        "models have a shorter tour.",
     .run = run,
 };

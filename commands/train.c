@@ -24,8 +24,8 @@ static const struct option_row plan_rows[] = {
     { "DATA", NULL, NULL, OPTION_TEXT, .at = offsetof(struct plan_options, data),
       .optional = true },
     { "--like", "SHAPE",
-      "plans for a published shape instead of the loaded model, without weights (/new); they are "
-      "counted as weights.dtype says",
+      "plans for a published shape (/new) instead of the loaded model, without weights; "
+      "weights.dtype sets their size",
       OPTION_TEXT, .at = offsetof(struct plan_options, shape) },
     { "--method", "M", "plans for another train.method", OPTION_TEXT,
       .at = offsetof(struct plan_options, method) },
@@ -33,7 +33,7 @@ static const struct option_row plan_rows[] = {
       .at = offsetof(struct plan_options, all) },
     { "--rows", "N", "plans for samples of N rows", OPTION_WHOLE,
       .at = offsetof(struct plan_options, rows), 2, 1000000 },
-    { "--ranks", "N", "memory of each of N processes (of the one with the most)", OPTION_WHOLE,
+    { "--ranks", "N", "memory per process with N processes (the largest)", OPTION_WHOLE,
       .at = offsetof(struct plan_options, ranks), 1, 4096 },
     { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct plan_options, images) },
     { 0 },
@@ -186,8 +186,8 @@ static const struct command_action actions[] = {
     { "plan", "[DATA]",
       "counts the trained parameters and forecasts memory with a dry run of the largest step, for "
       "the longest samples of DATA (default: a picture and 256 more rows each). Frozen weights "
-      "stay memory-mapped and are listed separately (--all: the column MB is without them, the "
-      "last one with them). /job N shows the forecast next to the memory that a run used",
+      "stay memory-mapped and are listed separately (with --all, the column MB excludes them, the "
+      "last column includes them). /job N shows the forecast next to the memory used",
       0, -1, .run = plan_run, .options = plan_rows },
     { 0 },
 };
@@ -199,8 +199,8 @@ const struct command command_train = {
              "plan [DATA] [--like SHAPE] [--method M] [--all] [--rows N] [--ranks N]",
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
-        "DATA is a file that /data check accepts. It is checked first: invalid samples are\n"
-        "listed in the job's log and skipped. OUT is a new folder for the result: a model\n"
+        "DATA is a file that /data check accepts. The job checks it first, lists invalid samples "
+        "in its log and skips them. OUT is a new folder for the result: a model\n"
         "folder in Hugging Face format if the whole language model was trained (train.method\n"
         "all, full), otherwise an adapter. During the run OUT holds checkpoints\n"
         "(train.save_every). After a pause, a crash or kill -9, /job N resume continues from\n"
@@ -208,14 +208,14 @@ const struct command command_train = {
         "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
         "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
         "of each step, and mean and variance of the gradient of each norm's gain.\n"
-        "Norm alignment acts in training while norm.align is on, and trains with the projector\n"
-        "or by train.params norm_align.*; IRA acts and trains with train.ira. Pruning and FFN\n"
-        "approximation never act. The plan, the log and OUT/training.json name what acts; a\n"
-        "method that is on and will not act, or not train, is reported.\n"
+        "Methods in training: norm.align on applies norm alignment, which trains with the "
+        "projector or by train.params norm_align.*; train.ira on applies and trains IRA. Pruning "
+        "and FFN approximation are never applied. The plan, the log and OUT/training.json list the "
+        "applied methods; a notice names a method that is on but will not be applied or trained.\n"
         "--ranks N      trains in N processes (job.ranks)\n"
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
-        "--submit       hands the script to Slurm. All jobs take these three options",
+        "--submit       submits the script to Slurm. All jobs take these three options",
     .options = sft_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

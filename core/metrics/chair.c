@@ -161,9 +161,9 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 
 const struct metric metric_chair = {
     .name = "chair",
-    .help = "CHAIRs: captions that name an object which is not in the picture.",
+    .help = "CHAIRs: share of captions that name an object not in the picture.",
     .rule = "objects are found in the answer by a fixed table of plurals and synonyms, the longest "
-            "name first; 1 if any is not there",
+            "name first; 1 if the picture lacks one of them",
     .smaller = true,
     .none = true,
     .score = score,

@@ -206,9 +206,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_vqa_official = {
     .name = "vqa-official",
     .help = "Short answers as the official VQA evaluation scores them.",
-    .rule =
-        "mean over the people of min(1, others who gave the answer / 3), after the evaluation's "
-        "clean-up, which is left out where all people agree",
+    .rule = "mean over annotators of min(1, others who gave the answer / 3), after the "
+            "evaluation's clean-up, which is skipped if all annotators agree",
     .suite = SUITE_LLAVA,
     .graded = true,
     .clean = clean_official,
@@ -218,7 +217,7 @@ const struct metric metric_vqa_official = {
 const struct metric metric_vqa_evalai = {
     .name = "vqa-evalai",
     .help = "Short answers as LLaVA and lmms-eval score TextVQA.",
-    .rule = "mean over the people of min(1, others who gave the answer / 3), after EvalAI's "
+    .rule = "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
             "clean-up (lower case, no commas and question marks, 's apart, digits, no articles)",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
@@ -229,9 +228,8 @@ const struct metric metric_vqa_evalai = {
 const struct metric metric_vqa_lmms_eval = {
     .name = "vqa-lmms-eval",
     .help = "Short answers as lmms-eval scores VQAv2.",
-    .rule =
-        "mean over the people of min(1, others who gave the answer / 3), after EvalAI's clean-up "
-        "of punctuation, digits and articles",
+    .rule = "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
+            "clean-up of punctuation, digits and articles",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
     .clean = clean_lmms_eval,
@@ -241,7 +239,7 @@ const struct metric metric_vqa_lmms_eval = {
 const struct metric metric_vqa_vlmevalkit = {
     .name = "vqa-vlmevalkit",
     .help = "Short answers as VLMEvalKit scores TextVQA.",
-    .rule = "mean over the people of min(1, others who gave the answer / 3), after a clean-up that "
+    .rule = "mean over annotators of min(1, others who gave the answer / 3), after a clean-up that "
             "keeps full stops beside digits",
     .suite = SUITE_VLMEVALKIT,
     .graded = true,
