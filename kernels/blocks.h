@@ -92,7 +92,7 @@ static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -1
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
 // Quantises to q8_0, q4_k and q6_k with the least error. BLOCKS_PACKING is the version of the
-// algorithm: a change of its bits needs another number.
+// algorithm: increase it when the bits change.
 enum { BLOCKS_PACKING = 2 };
 bool blocks_can_pack(enum dtype dtype);
 void blocks_pack(void *blocks, enum dtype dtype, const float *from, int64_t n);

@@ -211,7 +211,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // Read all before the first store: as far as the compiler knows, a store could change the run.
+    // Reads all before the first store: for the compiler, a store could change the run.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8
     for (int i = 0; i < RUN / 32; i++) {

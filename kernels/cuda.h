@@ -8,9 +8,9 @@
 // device memory only by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
-// one. Both read the same text: kernels are launched by LAUNCH, dynamic shared memory comes from
-// SHARED_MEMORY, blocks have whole warps, and no thread leaves before the last barrier or shuffle.
-// Sums have a fixed order: the same input gives the same bits on the same GPU.
+// one. Both compile the same source: LAUNCH launches kernels, SHARED_MEMORY declares dynamic shared
+// memory, blocks have whole warps, and no thread returns before the last barrier or shuffle. Sums
+// have a fixed order: the same input gives the same bits on the same GPU.
 #ifndef KERNELS_CUDA_H
 #define KERNELS_CUDA_H
 

@@ -54,7 +54,7 @@ struct few_rows_part {
 // queries, keys and values of tokens.
 enum few_rows_end { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_PLACE };
 
-// Queries and keys are rotated (struct fused_qkv says which numbers are pairs); keys and values of
+// Queries and keys are rotated (pairs as in struct fused_qkv); keys and values of
 // row i become row row[i] of y.
 struct few_rows_place {
     const float *cos, *sin; // [n,half]

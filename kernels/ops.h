@@ -19,7 +19,7 @@
 // y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights in their stored dtype.
 OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
             const struct tensor *bias, enum matmul_mode mode))
-// y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller to lie in 0..V-1).
+// y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller: in 0..V-1).
 OP(embedding, (struct tensor *y, const struct tensor *table, const struct tensor *ids))
 // y = x / sqrt(mean(x^2) + eps) * gain, per row of x[N,D]; in place allowed.
 OP(rmsnorm, (struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps))

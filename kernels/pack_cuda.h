@@ -1,4 +1,4 @@
-// kernels/pack_cuda.h -- numbers of two bytes, and those of any dtype.
+// kernels/pack_cuda.h -- loads and stores two-byte numbers, and numbers of any dtype.
 #ifndef KERNELS_PACK_CUDA_H
 #define KERNELS_PACK_CUDA_H
 

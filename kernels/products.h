@@ -1,5 +1,5 @@
-// kernels/products.h -- products whose rows stay packed between them, and what follows a product in
-// the same pass, which a device may offer besides its ops.
+// kernels/products.h -- products whose rows stay packed between them, with the following op in the
+// same pass; a device may offer them besides its ops.
 //
 //   const struct packed_ops *d = backend->products;         // NULL: none
 //   if (d && d->takes(n, mode)) {

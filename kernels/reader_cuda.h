@@ -58,8 +58,8 @@ template <bool HALF> struct reader<shorts<HALF>> {
     }
 };
 
-// a b; sum + a b; and sum + x[0..3] times v. In this order whatever is compiled around it: a row
-// has the same bits however many rows are computed with it.
+// a b; sum + a b; and sum + x[0..3] times v. The order of operations is fixed: a row has the same
+// bits however many rows are computed with it.
 static __device__ inline float times(float a, float b)
 {
 #ifdef __CUDA_ARCH__

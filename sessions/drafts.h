@@ -10,7 +10,7 @@
 // it.
 //
 // A shell has one draft. While it runs, it locks its own byte of a file beside the database, so
-// that the draft of a killed shell is detected at once.
+// that other shells notice at once that it was killed.
 #ifndef SESSIONS_DRAFTS_H
 #define SESSIONS_DRAFTS_H
 
@@ -34,7 +34,7 @@ void draft_owner_end(struct draft_owner *o);
 // With session NULL, or one without messages, the draft belongs to no session.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err);
-// The newest draft without a live owner, of the session (NULL: of any): 1, 0 if there is none, -1.
+// Finds the newest draft without a live owner, of the session (NULL: any). Returns 1; 0: none; -1.
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                      struct draft *d, struct err *err);
 

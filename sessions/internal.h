@@ -93,7 +93,7 @@ int store_unlock(struct store *s, int status, struct err *err);
 
 // --- schema.c ------------------------------------------------------------------------------------
 
-// Checks that our tables and indexes are those of the file's version, without additions.
+// Checks that our tables and indexes match the schema of the file's version, without additions.
 int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 
 // --- turns.c -------------------------------------------------------------------------------------
@@ -165,7 +165,8 @@ struct saved {
     size_t picture_count;
 };
 
-// All current entries of a session, in order. The database may be damaged: everything is checked.
+// Reads all current entries of a session, in order, and checks all values: the database may be
+// damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
 // The file's bytes: from the database, else from the file if it is unchanged.
@@ -181,10 +182,11 @@ struct exporting {
     struct buf text;
 };
 
-// Writes the picture beside the export; its absolute path, or NULL on error. A picture that is not
-// stored is referenced by its original path.
+// Writes the picture beside the export; returns its absolute path, NULL on error. For a picture
+// that is not stored, returns its original path.
 char *export_picture(struct exporting *x, int picture, struct err *err);
-// Writes a file beside the export, named by its hash and `name`; its absolute path, or NULL.
+// Writes a file beside the export, named by its hash and `name`; returns its absolute path, or
+// NULL.
 char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
                     struct err *err);
 int script_write(struct exporting *x, struct err *err);

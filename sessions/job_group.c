@@ -52,7 +52,7 @@ struct group {
 
 // Allows more ranks than cores, unless a queue has assigned the cores. Ranks are not bound to
 // cores: all threads of a rank would share one.
-static void become(const struct group *g, char *program, int errors)
+static void exec_mpirun(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
     const char *argv[16];
@@ -88,7 +88,7 @@ static int start(struct group *g, struct err *err)
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, "cannot create a pipe: %s", strerror(errno));
     g->pid = fork();
-    if (g->pid == 0) become(g, program, ends[1]);
+    if (g->pid == 0) exec_mpirun(g, program, ends[1]);
     close(ends[1]);
     free(program);
     g->errors = ends[0];

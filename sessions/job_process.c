@@ -45,7 +45,7 @@ static int folder_make(const char *path, struct err *err)
 
 static const char made_prefix[] = "vlmsh-job-";
 
-// Makes a folder of its own among those of other databases and users.
+// Makes the job's folder in `shared`, beside those of other databases and users.
 static int make_shared(const char *shared, const char *link, struct err *err)
 {
     char *made = xasprintf("%s/%sXXXXXX", shared, made_prefix);
@@ -248,7 +248,7 @@ char *job_last_words(const char *folder, int rank)
 int job_last_words_open(const char *folder, int rank)
 {
     const int fd = open_words(words_path(folder, rank));
-    // Its blocks are allocated now: a full disk may be why the job ends.
+    // Allocates its blocks now: the job may end because the disk is full.
     if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0) errno = 0;
     return fd;
 }
@@ -285,7 +285,7 @@ struct launch {
 };
 
 // With autogroup the kernel weighs sessions, not processes: lowers the priority of the group too.
-static void stand_back(const struct launch *l)
+static void lower_priority(const struct launch *l)
 {
     if (!l->nice) return;
     setpriority(PRIO_PROCESS, 0, l->nice);
@@ -304,7 +304,7 @@ _Noreturn static void give_up(int tell)
 
 // In the grandchild, where only system calls are safe: executes the job, or sends errno through
 // `tell`. /proc/self/exe is this program even if its file was replaced or removed.
-_Noreturn static void become(const struct launch *l, int tell)
+_Noreturn static void exec_job(const struct launch *l, int tell)
 {
     char name[] = "vlmsh", word[] = "job", run[] = "run",
          option[] = "--db", *const argv[] = { name, word, run, (char *)l->id, option, l->db, NULL };
@@ -318,7 +318,7 @@ _Noreturn static void become(const struct launch *l, int tell)
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
         for (int fd = 3; fd < 1024; fd++)
             if (fd != tell) close(fd);
-        stand_back(l);
+        lower_priority(l);
         execve("/proc/self/exe", argv, l->environment);
     }
     give_up(tell);
@@ -336,7 +336,7 @@ static int launch(const struct launch *l, struct err *err)
         setsid();
         const pid_t job = fork();
         if (job < 0) give_up(tell[1]);
-        if (job == 0) become(l, tell[1]);
+        if (job == 0) exec_job(l, tell[1]);
         _exit(0);
     }
     if (child < 0) why = errno;

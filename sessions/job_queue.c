@@ -251,7 +251,7 @@ static void note(struct store *s, int64_t id, const char *queued)
               queued);
 }
 
-// "12|PENDING|Resources": the reason is "None" where there is none.
+// "12|PENDING|Resources": a reason of "None" means none.
 static void read_lines(struct store *s, char *text, struct asked *list, size_t count)
 {
     char *rest = NULL;

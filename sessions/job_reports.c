@@ -2,8 +2,8 @@
 // the database.
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
-//  Unknown values are null. The table job_reads holds how far each file was read, and changes in
-// the transaction that adds the rows.
+//  Unknown values are null. The table job_reads holds each file's read position; the transaction
+//  that adds the rows updates it.
 #include "sessions/job_reports.h"
 
 #include <dirent.h>
@@ -272,7 +272,7 @@ int report_write(struct report_writer *w, const struct report_list *l, struct er
     if (!w->store) return write_lines(w, l, err);
     int status = store_lock(w->store, err);
     if (status == 0) status = store_unlock(w->store, write_rows(w, l, err), err);
-    // Series made in a transaction that was rolled back are gone with it.
+    // The rollback also removed the series that the transaction made.
     for (size_t i = 0; i < w->series_count && status < 0; i++) w->series[i].id = 0;
     return status;
 }

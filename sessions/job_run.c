@@ -19,7 +19,8 @@
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 
-// How long writes of reports may fail; those of ranks go to a file, which no other program locks.
+// Seconds for which writes of reports may fail; ranks write to a file, which no other program
+// locks.
 enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
 static const double look_s = 0.3; // interval between looks at the request
 

@@ -372,7 +372,7 @@ int store_job_keep(struct store *s, const struct job_order *order, enum job_stat
     return store_unlock(s, status, err);
 }
 
-// --- asking --------------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 // Sets the job to waiting; *row is as it was before.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,

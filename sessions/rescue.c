@@ -154,7 +154,7 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
 }
 
 // "3 questions and 1 measurement are not kept". A script asks the questions; it does not measure.
-static char *what_waits(const struct store *s)
+static char *name_unsaved(const struct store *s)
 {
     const size_t questions = store_questions(s), measured = store_measurements(s);
     struct buf b = { 0 };
@@ -177,7 +177,7 @@ int store_finish(struct store *s, struct err *err)
     if (!s) return 0;
     const bool lost = s->begun && store_check_file(s, &why) < 0; // including what was saved
     if (!lost && store_flush(s, &why) == 0) return 0;
-    char *what = lost ? xstrdup("the session was not saved") : what_waits(s);
+    char *what = lost ? xstrdup("the session was not saved") : name_unsaved(s);
     if (!lost && store_measurements(s) == s->pending_count)
         err_set(err, "%s (%s): measure again", what, why.text);
     else if (rescue(s, &paths, &other) == 0)

@@ -146,7 +146,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
     remember_arithmetic(s, e);
-    // Changes all values that differ at once: their order has no meaning.
+    // Changes all differing values together, since their order has no meaning.
     struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
     const struct setting *row;
     size_t count = 0;

@@ -242,7 +242,7 @@ static size_t find_answer(const struct saved *saved, size_t i)
     return 0;
 }
 
-// A question and its answer; the changes between them come first. *i moves to the answer.
+// Writes the changes between a question and its answer, then both. *i moves to the answer.
 static int write_question(struct script *r, size_t *i, size_t answer, struct err *err)
 {
     const struct saved *saved = r->x->saved;

@@ -8,7 +8,7 @@
 //
 // A session starts automatically with the first message; nobody has to save and nothing is
 // overwritten: undo and clear mark rows instead of deleting them. Several programs may use the file
-// at once; if two continue the same session, the second to write continues in a copy of its own.
+// at once; if two continue the same session, the second to write continues in a copy.
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 
@@ -23,9 +23,9 @@ struct store *store_open(const char *path, struct err *err);
 // Checks that the folder of a user-given file exists and that the file is no pipe, device or
 // folder.
 int store_check_place(const char *path, struct err *err);
-// At exit: tries once more to write pending events. What cannot be written goes into scripts in a
-// new folder elsewhere ($TMPDIR, /tmp, the home folder or this one), which replay the sessions. 0:
-// all is saved; -1: the message says why not, and where the scripts are. NULL is allowed.
+// At exit: tries once more to write pending events. If that fails, writes scripts that replay the
+// sessions into a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one). 0: all is
+// saved; -1: the message says why not, and where the scripts are. NULL is allowed.
 int store_finish(struct store *s, struct err *err);
 // Also tries once more. NULL is allowed.
 void store_close(struct store *s);

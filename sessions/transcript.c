@@ -88,7 +88,7 @@ int transcript_write(struct exporting *x, struct err *err)
         } else {
             char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
             if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))
-                buf_printf(&x->text, "- model `%s` (left before it was hashed)\n", key);
+                buf_printf(&x->text, "- model `%s` (weights not hashed)\n", key);
             else if (e->kind == SAVED_MODEL)
                 buf_printf(&x->text, "- model `%s` (fingerprint `%.16s`)\n", key, value);
             else

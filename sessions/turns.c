@@ -479,7 +479,7 @@ static bool track_model(struct store *s, const struct event *e)
     return !same;
 }
 
-// The model's identity has become known: it replaces the stand-in.
+// Replaces the stand-in with the model's identity, which is now known.
 static void take_identity(struct store *s, const char *stand_in, const char *identity)
 {
     struct err err;

@@ -120,7 +120,7 @@ void calibration_rows(struct calibration_sums *s, int64_t rows);
 void calibration_add(struct calibration_sums *s, const struct calibration_sums *other);
 int calibration_write(const struct calibration_sums *s, const struct calibration_source *source,
                       const char *path, struct err *err);
-// The sums that a file was made from. NULL with a message if the file lacks them.
+// Reads the sums behind a file's results. NULL with a message if the file lacks them.
 struct calibration_sums *calibration_read(const struct calibration *c, struct err *err);
 // Emits the results by layer as a table.
 void calibration_show(const struct calibration *c, const struct sinks *sinks);

@@ -278,13 +278,13 @@ static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t coun
 
     struct tensor q = *a->q, k = *a->k; // without their gradients
     q.grad = k.grad = NULL;
-    struct tensor *asking = op_gather_rows(g, &q, text, queries);    // [T, H, d]
-    struct tensor *asked = op_gather_floats(g, &k, keys, key_count); // [S', Hkv, d]
+    struct tensor *text_queries = op_gather_rows(g, &q, text, queries);    // [T, H, d]
+    struct tensor *visual_keys = op_gather_floats(g, &k, keys, key_count); // [S', Hkv, d]
     struct tensor *t = graph_new2(g, DTYPE_F32, key_count, p->heads);
     free(text);
     free(keys);
-    if (!asking || !asked || !t) return -1;
-    if (g->backend->ira_gate(t, asking, asked, attend_scale(asking)) < 0) {
+    if (!text_queries || !visual_keys || !t) return -1;
+    if (g->backend->ira_gate(t, text_queries, visual_keys, attend_scale(text_queries)) < 0) {
         graph_fail(g, "gate of ira: %s", g->backend->failure());
         return -1;
     }

@@ -188,7 +188,7 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     if (p->blind) return 0;
-    // The visual tokens that are left: rows of `from`, of the sequence, and their numbers.
+    // The remaining visual tokens: their rows in `from` and in the sequence, and their numbers.
     const bool all = stage == 0 && args->kv;
     struct tensor *from = all ? &p->residual : args->x; // h behind the layer
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];

@@ -263,7 +263,7 @@ float *probe_blanks(int64_t count)
 // --- attention of single rows --------------------------------------------------------------------
 
 // Is the row among the queries?
-static bool asked(const int32_t *list, int64_t count, int64_t row)
+static bool is_query(const int32_t *list, int64_t count, int64_t row)
 {
     int64_t low = 0, high = count;
     if (!list) return row < count;
@@ -320,7 +320,7 @@ int probe_look_queries(struct graph *g, const struct site_args *args, const int3
                        int64_t count, look_fn take, void *self)
 {
     for (int64_t i = 0; i < args->q->shape[0] && !graph_stop(g); i++)
-        if (asked(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
+        if (is_query(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
             return -1;
     return graph_ok(g) ? 0 : -1;
 }
@@ -333,7 +333,7 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     float *probs = xreallocarray(NULL, (size_t)(heads * all), sizeof *probs);
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
-        if (!asked(query, count, site_row(args, i))) continue;
+        if (!is_query(query, count, site_row(args, i))) continue;
         // Row i's probabilities at their places among all P keys, 0 elsewhere.
         struct arena_mark scratch = graph_scratch_begin(g);
         int64_t seen;

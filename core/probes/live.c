@@ -62,7 +62,7 @@ void live_free(struct live *l)
 }
 
 // Emits the pending maps of the answer's first `tokens` tokens.
-static void emit_waiting(struct live *l, int64_t tokens)
+static void emit_pending(struct live *l, int64_t tokens)
 {
     for (; l->shown < l->maps.map_count && l->maps.maps[l->shown].token < tokens; l->shown++) {
         const struct result_map *m = &l->maps.maps[l->shown];
@@ -74,7 +74,7 @@ static void emit_waiting(struct live *l, int64_t tokens)
 
 void live_show(struct live *l, int64_t tokens)
 {
-    emit_waiting(l, tokens);
+    emit_pending(l, tokens);
     // Decides between passes: all layers of a pass must get the same reply.
     if (l->pause > 0) l->due = clock_seconds() >= l->next;
 }
@@ -99,7 +99,7 @@ static int take_row(void *self, const struct site *site, const struct site_args 
     if (visual)
         probe_maps(&l->env, &l->maps, l->name, l->layer, l->head,
                    (int)(site_row(args, 0) - site_sequence(args)->prompt), values);
-    emit_waiting(l, l->newest + 1);
+    emit_pending(l, l->newest + 1);
     free(values);
     free(number);
     return 0;

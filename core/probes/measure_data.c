@@ -21,7 +21,7 @@ struct series { // of the samples used
     size_t count;
 };
 
-struct going {
+struct data_pass {
     const struct measure_request *request;
     struct measuring m; // with options of our own
     struct probe_options options;
@@ -36,7 +36,7 @@ struct going {
     struct err why; // of the first skipped sample
 };
 
-static int answer(struct going *w, struct err *err)
+static int answer(struct data_pass *w, struct err *err)
 {
     struct hooks hooks;
     const struct sinks nobody = { 0 };
@@ -47,7 +47,7 @@ static int answer(struct going *w, struct err *err)
 }
 
 // Scores the generated answer by the sample's metric, or "contains"; NaN without references.
-static double score_of(const struct going *w, const struct sample *s, size_t question)
+static double score_of(const struct data_pass *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
     const struct message *said = conversation_last(&w->c);
@@ -82,7 +82,7 @@ static double score_of(const struct going *w, const struct sample *s, size_t que
 }
 
 // Makes the mask of the objects that the sample's texts name.
-static int find_objects(struct going *w, const struct sample *s, struct image *mask,
+static int find_objects(struct data_pass *w, const struct sample *s, struct image *mask,
                         struct err *err)
 {
     struct buf text = { 0 };
@@ -109,7 +109,7 @@ static bool generates(const struct measure_request *r)
     return !r->given && (r->probe->answer || r->probe->answered);
 }
 
-static int measure_sample(struct going *w, const struct sample *s, struct err *err)
+static int measure_sample(struct data_pass *w, const struct sample *s, struct err *err)
 {
     const struct probe *probe = w->request->probe;
     const size_t question = dialogue_question(&s->dialogue);
@@ -142,7 +142,7 @@ static int measure_sample(struct going *w, const struct sample *s, struct err *e
     return status;
 }
 
-static int go_through(struct going *w, const struct sinks *sinks, struct err *err)
+static int measure_samples(struct data_pass *w, const struct sinks *sinks, struct err *err)
 {
     const int64_t limit = w->request->limit, all = w->data.count < limit ? w->data.count : limit;
     struct pace pace = pace_from(0);
@@ -167,19 +167,19 @@ static int go_through(struct going *w, const struct sinks *sinks, struct err *er
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err)
 {
-    struct going w = { .request = request,
-                       .m = *m,
-                       .options = request->options,
-                       .data = { .file = -1 },
-                       .notices = data_notices_new(m->settings),
-                       .masks = { .lines.file = -1 } };
+    struct data_pass w = { .request = request,
+                           .m = *m,
+                           .options = request->options,
+                           .data = { .file = -1 },
+                           .notices = data_notices_new(m->settings),
+                           .masks = { .lines.file = -1 } };
     w.m.options = &w.options;
     conversation_init(&w.c, m->backend);
     int status = dataset_open(&w.data, request->data, request->images, err);
     if (status == 0 && request->objects) status = masks_open(&w.masks, request->objects, err);
     if (status == 0) {
         conversation_set_model(&w.c, m->model);
-        status = go_through(&w, sinks, err);
+        status = measure_samples(&w, sinks, err);
     }
     const int64_t samples = w.mean.samples;
     results_mean_take(&w.mean, r);

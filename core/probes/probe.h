@@ -91,7 +91,7 @@ struct probe {
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
-    const struct result_kind *results; // what its tables and maps hold, ended by a row without name
+    const struct result_kind *results; // describes its tables and maps; ended by a row without name
     // Measures the folder given as an argument instead of the conversation. NULL: takes no
     // argument.
     int (*folder)(const char *folder, const struct backend *backend,

@@ -134,7 +134,7 @@ void results_mean_take(struct results_mean *m, struct results *mean);
 // table too long to read, emits only a notice.
 void results_show(const struct results *r, const struct sinks *sinks);
 // The file of one of several parts: "n.csv" and "norms.layers" give n-norms.layers.csv, "norms.csv"
-// gives norms.layers.csv. number > 1: a later one with that name. The caller frees it.
+// gives norms.layers.csv. number > 1: for a later part of that name. The caller frees it.
 char *results_path(const char *path, const char *ending, const char *name, int number);
 // Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
 // each, the maps together to PATH-maps.csv. All or none, and only if PATH is a regular file.
