@@ -107,7 +107,7 @@ static void show_roles(const struct plan *p, const struct forecast *f)
     char *acting = roles_text(f->role);
     const char *adapter = settings_text(p->settings, "adapter");
     if (strcmp(adapter, "none") != 0)
-        sinks_notice(p->shell->sinks, "begins from the adapter '%s'", adapter);
+        sinks_notice(p->shell->sinks, "continues from the adapter '%s'", adapter);
     sinks_notice(p->shell->sinks, "methods in training: %s", acting ? acting : "none");
     free(acting);
     if (!p->o->shape) roles_say(f->role, engine_model(p->shell->engine), p->shell->sinks);

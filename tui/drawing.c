@@ -55,7 +55,7 @@ void drawing_fit(struct drawing *d, int width, int height, double aspect)
     if (d->height < 1) d->height = 1;
 }
 
-// --- what is at a place --------------------------------------------------------------------------
+// --- colours and values at a position ------------------------------------------------------------
 
 static double map_value(const struct map *m, int row, int col)
 {

@@ -112,7 +112,7 @@ static void encode_iterm(const struct graphics_picture *p, bool tmux, struct buf
     buf_release(&text);
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- the table of ways ---------------------------------------------------------------------------
 
 static const struct graphics_way ways[] = {
     [GRAPHICS_BLOCKS] = { "blocks", NULL, NULL },

@@ -148,8 +148,7 @@ static void replace(Keymap map, rl_command_func_t *old, rl_command_func_t *now)
 
 static void replace_all(rl_command_func_t *old, rl_command_func_t *now)
 {
-    static const char *const names[] = { "emacs", "vi-move",
-                                         "vi-insert" }; // with all their submaps
+    static const char *const names[] = { "emacs", "vi-move", "vi-insert" }; // and their submaps
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         Keymap map = rl_get_keymap_by_name(names[i]);
         if (map) replace(map, old, now);
@@ -220,7 +219,7 @@ static int yank_pop(int count, int key)
     return rl_yank_pop(count, key);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- setup ---------------------------------------------------------------------------------------
 
 static int read_init_file(int count, int key)
 {

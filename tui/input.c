@@ -33,7 +33,7 @@ struct input {
     double interrupted; // time of the last Ctrl-C; 0 = none since the last line
 };
 
-// Readline's callbacks have no argument of ours; there is one readline.
+// Readline's callbacks take no user argument, and readline is global.
 static struct input *current;
 
 // Keys typed while a command read the terminal's replies. Readline's rl_stuff_char() does not

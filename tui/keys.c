@@ -367,7 +367,7 @@ int keys_bind(struct keys *k, const char *key, const char *command, struct err *
             "(/keys lists them)",
             key);
     if (!strchr(name, '-') && !name[1])
-        return err_set(err, "'%s' would be typed: bind Alt-%c or a function key", name, name[0]);
+        return err_set(err, "'%s' types a character: bind Alt-%c or a function key", name, name[0]);
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         if (!strcmp(name, fixed[i].key))
             return err_set(err, "%s %s: bind another key", name, fixed[i].does);

@@ -20,7 +20,7 @@
 #include "tui/picker.h"
 #include "tui/text.h"
 
-// Readline's callbacks have no argument of ours; there is one readline.
+// Readline's callbacks take no user argument, and readline is global.
 static const struct shell *current;
 
 // --- completion ----------------------------------------------------------------------------------

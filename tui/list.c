@@ -250,7 +250,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         l->top = l->selected - (size_t)l->height + 1;
     if (!l->shown_count && l->count)
         canvas_printf(c, rows, 1, 0, STYLE_DIM, "no match for '%s'", filter_of(l));
-    if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "there is nothing to choose from");
+    if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "nothing to choose from");
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];
         const bool note = *item->note != 0;

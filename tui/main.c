@@ -268,8 +268,8 @@ static int load_tiny(struct engine *e, struct err *err)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "tiny");
     if (!folder)
-        return err_set(err, "MODEL is missing, and without HOME there is no place for the default "
-                            "model: set HOME, or name a model");
+        return err_set(err, "MODEL is missing, and HOME is unset, so the default model cannot be "
+                            "stored: set HOME, or name a model");
     int status = is_model(folder) ? 0 : write_tiny(folder, err);
     if (status == 0 && engine_load(e, folder, err) < 0)
         status = err_in(err, "the small default model (delete '%s' to create it again)", folder);

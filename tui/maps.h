@@ -18,12 +18,12 @@ void maps_go(struct view *v, int token); // to that token of the answer
 void maps_kind(struct view *v);          // the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
-bool maps_steps(const struct map *m);      // is it of a kind that can be stepped?
+bool maps_steps(const struct map *m);      // do the step keys apply to its kind?
 void maps_last(struct view *v, int token); // shows its map if live maps ended before it
 void maps_forget(struct view *v); // the answer, or something that it depends on, has changed
 // Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
 void maps_look(struct view *v, const double box[4]);
-// How much a token attends to the box, 0..1; below 0: there is no box, or it is not known yet.
+// How much a token attends to the box, 0..1; below 0: no box, or not known yet.
 double maps_looks(const struct view *v, size_t token);
 // One step of playing; false: it has ended.
 bool maps_play(struct view *v);

@@ -506,7 +506,7 @@ void markdown_release(struct markdown *m)
     *m = (struct markdown){ 0 };
 }
 
-// The first shown byte for a source byte or a later one (both are in the same order).
+// The first shown byte of a source byte, or of the next one shown (both have the same order).
 static size_t place_of(const struct markdown *m, size_t source)
 {
     size_t low = 0, high = m->text.length;

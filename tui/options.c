@@ -146,9 +146,8 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     const int read = options_parse(rows, o, argc - 1, argv + 1, err);
     if (read < 0) return -1;
     o->rest = read + 1;
-    if (o->mmproj && !o->model)
-        return err_set(err, "--mmproj goes with a MODEL that is a GGUF file");
-    if (o->ignore && !o->model) return err_set(err, "--ignore-weights goes with a MODEL");
+    if (o->mmproj && !o->model) return err_set(err, "--mmproj needs a MODEL that is a GGUF file");
+    if (o->ignore && !o->model) return err_set(err, "--ignore-weights needs a MODEL");
     if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
     if (!o->ignore) return 0;
     char *joined = engine_ignoring(o->model);

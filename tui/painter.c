@@ -93,8 +93,7 @@ struct painter *painter_start(struct news_queue *queue)
 {
     struct painter *p = xcalloc(1, sizeof *p);
     p->queue = queue;
-    p->last_id = (uint32_t)getpid() %
-                 NAMES; // so that ids differ from those of other programs in this window
+    p->last_id = (uint32_t)getpid() % NAMES; // other programs in this window start elsewhere
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->wake, NULL);
     threads_start(&p->thread, "painter", work, p);

@@ -22,7 +22,7 @@ struct prompt {
     char *menu_line; // the line for which they were offered
 };
 
-// Readline's callbacks have no argument of ours; there is one readline.
+// Readline's callbacks take no user argument, and readline is global.
 static struct prompt *current;
 
 // --- what readline calls -------------------------------------------------------------------------
@@ -89,8 +89,7 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_completion_display_matches_hook = show_matches;
     rl_initialize(); // a ~/.inputrc does not change what follows
     rl_variable_bind("show-all-if-ambiguous", "on");
-    rl_variable_bind("completion-query-items",
-                     "0"); // the menu shows how many more candidates exist
+    rl_variable_bind("completion-query-items", "0"); // the menu counts those that do not fit
     rl_variable_bind("bell-style", "none");
     rl_callback_handler_install("", take_line);
     return p;

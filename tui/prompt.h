@@ -29,8 +29,7 @@ bool prompt_plain(const struct prompt *p); // no special mode is active (a searc
 size_t prompt_offers(const struct prompt *p, char *const **list);
 void prompt_close_menu(struct prompt *p);
 
-int prompt_lines(const struct prompt *p, int width,
-                 const char *label); // lines that the prompt needs
+int prompt_lines(const struct prompt *p, int width, const char *label); // needed height
 void prompt_draw(const struct prompt *p, struct canvas *c, struct area area, const char *label,
                  bool focused);
 

@@ -55,7 +55,7 @@ void screen_draft_announce(struct screen *s, const struct draft *d)
     if (moved || other)
         view_add(s->view, ENTRY_NOTICE, text);
     else
-        view_hint(s->view, "the unsent line of last time is back; Ctrl-C drops it");
+        view_hint(s->view, "your unsent line is restored; Ctrl-C drops it");
     free(text);
     free(here);
 }

@@ -29,7 +29,7 @@ enum {
 
 struct terminal {
     struct placed placed;
-    struct canvas shown; // what is on the terminal now
+    struct canvas shown; // the terminal's current content
     const struct theme *theme;
     struct terminfo info;
     struct termios before; // the shell's modes
@@ -165,8 +165,7 @@ void terminal_redraw(struct terminal *t)
 void terminal_enter(struct terminal *t)
 {
     struct buf b = { 0 };
-    struct termios raw =
-        t->before; // delivers keys as they are typed, and does not translate output
+    struct termios raw = t->before; // single keys, untranslated output
     signals_set_farewell(t->farewell, STDOUT_FILENO);
     raw.c_lflag &= ~(tcflag_t)(ICANON | ISIG | IEXTEN | ECHO | ECHONL);
     raw.c_iflag &= ~(tcflag_t)(IXON | BRKINT | PARMRK | ICRNL | INLCR | IGNCR);
@@ -412,8 +411,7 @@ static void put_cell(struct written *w, const struct terminal *t, const struct c
     for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
         if (wcwidth((wchar_t)cell->marks[i]) == 0)
             add_character(&w->bytes, (wchar_t)cell->marks[i]);
-    w->x = x + cell->width < t->shown.columns ? x + cell->width
-                                              : -1; // the cursor may wrap at the edge
+    w->x = x + cell->width < t->shown.columns ? x + cell->width : -1; // may wrap at the edge
     w->y = y;
 }
 

@@ -30,7 +30,7 @@ int text_wrap_columns(FILE *out);
 size_t text_fit(const char *text, int columns);
 // The last part of a path, without trailing slashes. free() it.
 char *text_last_part(const char *path);
-// The end of the text, as much of it as fits.
+// The longest end of the text that fits.
 const char *text_tail(const char *text, int columns);
 
 #endif

@@ -201,7 +201,7 @@ struct pager {
     int found; // line of the last match; -1: none
 };
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the view ------------------------------------------------------------------------------------
 
 struct view {
     struct snapshot *snapshot; // NULL until the first
@@ -220,7 +220,7 @@ struct view {
     bool busy, answering;
     bool attached;             // a picture was attached, and no entry was added since
     bool by_key;               // a panel's key submitted the running line
-    bool told;                 // the status line shows a message of it
+    bool told;                 // it has put a message on the status line
     int keys_waiting;          // number of queued lines of panels' keys
     char *line;                // the running line
     int waiting;               // number of queued lines

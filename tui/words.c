@@ -216,7 +216,7 @@ static int run_job_word(const struct word *w, int argc, char **argv, struct err 
     return status;
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- the table -----------------------------------------------------------------------------------
 
 static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",

@@ -47,7 +47,7 @@ bool ask_is_option(const char *word);
 
 struct ask_report {
     int64_t answered, failed; // new lines
-    int64_t cut[CUTS];        // of them, by the limit that ended them
+    int64_t cut[CUTS];        // answers ended by each limit
     int64_t there;            // samples answered earlier
     size_t errors;            // of their lines
     struct err why;           // of the first new line with an error

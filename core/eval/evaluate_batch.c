@@ -1,6 +1,6 @@
 // core/eval/evaluate_batch.c -- eval.batch: answers several questions about the same pictures
 // together (core/talk/batch.h), and keeps the answers until their samples are evaluated. Scores,
-// reports and resumption are those of single questions.
+// reports and resumption work as for single questions.
 #include <stdlib.h>
 #include <string.h>
 

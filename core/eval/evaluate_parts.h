@@ -56,8 +56,8 @@ struct evaluating {
     bool alone;                 // a batch has failed: questions are asked one by one
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
-    int64_t at;     // samples looked at
-    int64_t passed; // of them done before
+    int64_t at;     // samples visited
+    int64_t passed; // of these, evaluated earlier
     bool stopped;
     // Its number in the team (ranks, or a rank's flights) that shares the samples. Packs its scores
     // for the other members; all members have the scores of the first `shared` samples.
@@ -118,8 +118,8 @@ int evaluate_batch_most(const struct conversation *c, const struct settings *s,
 void evaluate_read(struct evaluating *v, int64_t i, struct ahead_sample *a);
 // Takes the first of the samples read for a batch; false: none.
 bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a);
-// Answers the only question of s, whose pictures are shown, together with those of the samples that
-// follow. False: it must be asked alone.
+// Answers the only question of s, whose pictures are shown, together with the questions of the
+// following samples. False: it must be asked alone.
 bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct metric *m,
                     const struct hooks *hooks, struct ready_answer *to);
 void evaluate_batch_release(struct evaluating *v);
@@ -160,7 +160,7 @@ void evaluate_totals(struct evaluation *e);
 
 // evaluate_share.c. Does this member of the team evaluate chosen sample `number`, from 0?
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
-// Ends a sample; `bad`: some question of it could not be scored.
+// Ends a sample; `bad`: a question could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports a scored question.
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome);

@@ -87,14 +87,14 @@ static int check_metric(const struct evaluate_request *r, const struct sample *s
     if (m->way != METRIC_LOSS || !evaluate_is_chosen(r, s)) return 0;
     if (r->metric)
         return err_set(err,
-                       "--answers needs a metric of answers, and --metric %s is none: --metric "
-                       "exact, or another of /help metrics",
+                       "--answers needs a metric that scores answers, and --metric %s does not: "
+                       "use --metric exact, or another of /help metrics",
                        m->name);
     char *id = evaluate_name(s);
     err_set(
         err,
-        "--answers needs a metric of answers, and sample %s has none (\"metric\"): add --metric "
-        "exact, or another of /help metrics",
+        "--answers needs a metric that scores answers, and sample %s names none (\"metric\"): add "
+        "--metric exact, or another of /help metrics",
         id);
     free(id);
     return -1;

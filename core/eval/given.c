@@ -249,8 +249,8 @@ const char *given_answer(const struct given *g, int64_t sample, size_t message, 
     if (q && q->line != none) return g->lines[q->line].text;
     if (of && of->lines && (of->questions > 1 || of->lines > 1))
         err_set(err,
-                "the file of --answers has %zu line%s for the %zu question%s with its id, and not "
-                "one for the question \"%.*s\" alone",
+                "the file of --answers has %zu line%s for the %zu question%s with its id, and no "
+                "unique match for the question \"%.*s\"",
                 of->lines, of->lines == 1 ? "" : "s", of->questions, of->questions == 1 ? "" : "s",
                 utf8_head(q->prompt, SHOWN < first ? SHOWN : (int)first), q->prompt);
     else

@@ -1,5 +1,5 @@
-// core/eval/given.h -- answers of a file, scored in place of the model's: those of another
-// program, or of an earlier run.
+// core/eval/given.h -- answers of a file, scored instead of the model's: from another program, or
+// from an earlier run.
 //
 //   struct given *g = given_read("answers.jsonl", &err);
 //   given_add_question(g, "q17", "What is it?", 17, 0);      // every question of the data

@@ -125,8 +125,8 @@ int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
 // Adds a line to it, and frees the line.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
-// Reports progress within the cell as that of all cells; in the shell under the name `doing`, a few
-// times a second.
+// Reports progress over all cells, given that of this cell; in the shell under the name `doing`, a
+// few times a second.
 void grid_progress(struct grid *g, const char *doing, double done, double all);
 void grid_report(struct grid *g, struct event_progress p);
 bool grid_stopped(const struct grid *g);

@@ -20,10 +20,10 @@
 #include "core/data/labels.h"
 #include "core/graph/hooks.h"
 
-// With a tape, adds `share` times the gradient to those of the weights that have one; the tape is
-// empty afterwards. Pictures with precomputed visual tokens are not encoded again (no gradient:
-// encoder and projector are frozen). The step arena is restored. 0 or -1 (g->err, or cancelled);
-// after -1, gradients may include part of the sample.
+// With a tape, adds `share` times the gradient to every weight's `grad` that is set, and empties
+// the tape. Pictures with precomputed visual tokens are not encoded again (no gradient: encoder and
+// projector are frozen). The step arena is restored. 0 or -1 (g->err, or cancelled); after -1,
+// gradients may include part of the sample.
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss);
 

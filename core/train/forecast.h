@@ -41,7 +41,7 @@ struct forecast {
 };
 
 // For a loaded model (only read), with micro-batches of samples of `rows` rows each, with one
-// picture if the model has a vision encoder. rows 0: those of the picture and FORECAST_TEXT_ROWS
+// picture if the model has a vision encoder. rows 0: the picture's rows and FORECAST_TEXT_ROWS
 // more, half of them trained.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,

@@ -26,7 +26,7 @@ cJSON *out_read(const char *folder, struct err *err)
     return record;
 }
 
-// "running", "done"; NULL if there is no record. The caller frees it. *keep: train.keep of the run;
+// "running", "done"; NULL: no record. The caller frees it. *keep: train.keep of the run;
 // -1: unknown.
 static char *read_state(const char *path, int64_t *keep)
 {

@@ -233,7 +233,7 @@ int params_sum_to(const struct params *p, const struct param *one)
     return p->shared_out && one->tensor->rank > 1 ? one->owner : -1;
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- all parameters ------------------------------------------------------------------------------
 
 static int add_weights(struct params *p, const struct selection *s, uint64_t seed, struct err *err)
 {

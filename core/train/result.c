@@ -81,7 +81,7 @@ static int move_up(const char *from, const char *out, struct err *err)
     int status = 0;
     for (struct dirent *e; status == 0 && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        // The model's own training record; that of this run still says "running".
+        // Skips the model's own training record: OUT has this run's, which says "running".
         if (!strcmp(e->d_name, "training.json")) continue;
         char *source = xasprintf("%s/%s", from, e->d_name);
         char *target = xasprintf("%s/%s", out, e->d_name);

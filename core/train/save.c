@@ -363,7 +363,7 @@ static struct safetensors *open_newest(const char *out, bool whole, struct err *
         const struct err why = *err;
         err_set(err, "%s; without the folder '%s' the run %s",
                 empty ? "the newest checkpoint is empty" : why.text, folder,
-                count > 1 ? "continues from the checkpoint before it" : "begins anew");
+                count > 1 ? "continues from the checkpoint before it" : "starts again");
     }
     free(steps);
     free(path);

@@ -89,7 +89,7 @@ static void report_plan(struct sft *t)
 
     char *acting = roles_text(t->plan.forecast.role);
     const char *adapter = settings_text(j->settings, "adapter");
-    if (strcmp(adapter, "none") != 0) job_log(j, "begins from the adapter '%s'", adapter);
+    if (strcmp(adapter, "none") != 0) job_log(j, "continues from the adapter '%s'", adapter);
     job_log(j, "methods in training: %s", acting ? acting : "none");
     free(acting);
     roles_say(t->plan.forecast.role, j->model, j->sinks);
@@ -539,7 +539,7 @@ static char *outcome(const struct job_end *end)
     const char *step = job_end_value(end, "best step");
     const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
     struct buf b = { 0 };
-    if (!model && !adapter) return xstrdup("the result was already there");
+    if (!model && !adapter) return xstrdup("the result already existed");
     if (!isnan(end->loss))
         buf_printf(&b, "loss %.4f after %.0f step%s", end->loss, end->steps,
                    end->steps == 1 ? "" : "s");

@@ -78,7 +78,7 @@ struct sft_state {
     struct save_point point; // its steps, losses and best validation
     int64_t epoch;           // of `order`; -1: no order yet
     int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
-    int32_t *rows;           // [train.count] of them
+    int32_t *rows;           // [train.count] rows of each
     double loss;             // of the last step
     struct graph_kl kl;      // of the last step
     bool torn;               // a step without its validation: a run cannot resume from it
@@ -183,7 +183,7 @@ int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count,
                      struct sft_work *work);
 // Are a step's micro-batches dealt whole?
 bool sft_deals_whole(const struct sft *t, int64_t count);
-// The ranks that share a step: the job's, or before it runs those of job.ranks.
+// Number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
 // Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
 // trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
@@ -192,7 +192,7 @@ int sft_ranks(const struct sft *t);
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
-// Sums the losses over the ranks; those of other ranks' samples are 0 before.
+// Sums the losses over the ranks; each rank passes 0 for other ranks' samples.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // train.exact_sum: adds the gradients of micro-batches one by one in their order, in float32: the
 // same bits in all ranks, and with any number of ranks.

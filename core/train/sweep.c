@@ -488,11 +488,11 @@ out:
     return status;
 }
 
-// The scores come before "best", each under its setting and value.
+// The results list the scores, each under its setting and value, before "best".
 static char *outcome(const struct job_end *end)
 {
     const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
-    if (!best || !folder) return xstrdup("the result was already there");
+    if (!best || !folder) return xstrdup("the result already existed");
     return xasprintf("best: %s, in '%s'", best, folder);
 }
 

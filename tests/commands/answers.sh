@@ -102,7 +102,7 @@ shared() { # NAME SCORE-N, of the answers on standard input
 }
 shared "in order" "1 of 5" <"$work/all"
 shared "first missing" "1 of 4" < <(tail -n +2 "$work/all")
-same "said" "$(row skipped)" "1 of 5 samples, the first: sample a: the file of --answers has 2 lines for the 3 questions with its id, and not one for the question \"What sky?\" alone"
+same "said" "$(row skipped)" "1 of 5 samples, the first: sample a: the file of --answers has 2 lines for the 3 questions with its id, and no unique match for the question \"What sky?\""
 shared "last first" "1 of 5" < <(tac "$work/all")
 shared "one twice" "1 of 5" < <(cat "$work/all" <(sed -n 2p "$work/all"))
 shared "another answer to one" "1 of 4" < <(sed -n '2s/red/green/p' "$work/all" | cat "$work/all" -)

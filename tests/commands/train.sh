@@ -68,7 +68,7 @@ lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "
 check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run with points" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
-check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result was already there"
+check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result already existed"
 same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
 same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
 
@@ -157,7 +157,7 @@ same "it acts and does not learn" "$(each)" "$(printf '%s;' \
 same "in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
 check_has "with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
 check_has "when it is loaded" 'select(.event=="notice").text' 'it was trained while norm alignment was on: /set norm.align on'
-check_has "what it begins from" 'select(.event=="notice").text' "begins from the adapter '$work/aligned'"
+check_has "what it continues from" 'select(.event=="notice").text' "continues from the adapter '$work/aligned'"
 check_has "parameters that are not there are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
 
