@@ -169,7 +169,7 @@ static int submit(struct store *s, const struct job_row *row, struct err *err)
     line = line ? line + 1 : out.data ? out.data : "";
     char *number = xstrndup(line, strspn(line, "0123456789"));
     if (status == 0 && !*number)
-        status = err_set(err, "sbatch gave no job number: %.200s", out.data);
+        status = err_set(err, "sbatch printed no job number: %.200s", out.data);
     if (status == 0)
         status = store_run(s, err,
                            "UPDATE jobs SET state = 'waiting', queue = ?, queued = 'PENDING', "
@@ -190,7 +190,7 @@ int store_job_submit(struct store *s, int64_t id, struct err *err)
     if (row.state == STATE_DONE)
         status = err_set(err, "job %lld is done: nothing to submit", (long long)id);
     else if (!queue_ended(row.queued))
-        status = err_set(err, "job %lld is in the queue already (Slurm job %s, %s)", (long long)id,
+        status = err_set(err, "job %lld is already in the queue (Slurm job %s, %s)", (long long)id,
                          row.queue, row.queued);
     if (status == 0) status = prepare(s, &row, row.script, &folder, err);
     if (status == 0) status = submit(s, &row, err);

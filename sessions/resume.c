@@ -126,7 +126,7 @@ void store_restore_arithmetic(struct store *s, struct engine *e)
     const char *key = settings_used(USE_ARITHMETIC)->key;
     if (still_as_resumed(s, e) && strcmp(s->former_matmul, s->resumed_matmul) != 0 &&
         engine_set(e, key, s->former_matmul, NULL) == 0)
-        sinks_notice(engine_sinks(e), "%s = %s restored: %s was the resumed session's", key,
+        sinks_notice(engine_sinks(e), "%s = %s restored; the resumed session used %s", key,
                      s->former_matmul, s->resumed_matmul);
     free(s->resumed_matmul);
     s->resumed_matmul = NULL;

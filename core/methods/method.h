@@ -94,16 +94,16 @@ struct method {
     // Are its values consistent with each other? Values set one by one may be temporarily
     // inconsistent; called when several are set at once, while the method is on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
-    // Is it, though on with valid settings, without effect, or with a bad one? *why: the reason.
+    // True if it is on with valid settings but has no effect, or a bad one; *why: the reason.
     // May be NULL; models without visual tokens are handled for all methods.
     bool (*without_effect)(const struct method_env *env, struct err *why);
-    // Can the next prefill still reuse the cache, now that its setting `key` has changed to the
-    // value in `s`? NULL: never.
+    // Can the next prefill reuse the cache after the setting `key` changed to the value in `s`?
+    // NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
     // Does its result depend on this setting of another owner? NULL: on none.
     bool (*reads)(const char *key, const struct settings *s);
     // Called before the passes of an answer (a training run ...) while it is on. *state is NULL at
-    // first, later as the last start left it, which may keep caches if model and settings allow. On
+    // first, later as the last start left it; caches in it may stay if model and settings allow. On
     // failure *state must be valid for release. NULL: it has no state, and no release.
     int (*start)(void **state, const struct method_env *env, struct err *err);
     void (*release)(void *state);

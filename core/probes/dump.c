@@ -87,8 +87,7 @@ struct dump *dump_new(const char *patterns, const char *path, struct err *err)
         }
         p += length + (p[length] != 0);
     }
-    int status =
-        d->pattern_count ? 0 : err_set(err, "no tensor named (/help taps lists the names)");
+    int status = d->pattern_count ? 0 : err_set(err, "name a tensor (/help taps lists the names)");
     for (size_t i = 0; i < d->pattern_count && status == 0; i++) {
         const struct dump one = { .patterns = &d->patterns[i], .pattern_count = 1 };
         bool some = false;

@@ -158,7 +158,9 @@ void results_mean_take(struct results_mean *m, struct results *mean)
         map->token = sums->token >= 0 ? -1 : sums->token;
         for (int k = 0; k < cells; k++) map->values[k] = sums->values[k] / sums->values[cells + k];
     }
-    if (m->own) results_note(mean, "maps by position or token differ by sample: they have no mean");
+    if (m->own)
+        results_note(
+            mean, "maps by position or token are not averaged: their axes differ between samples");
     results_release(&m->sums);
     *m = (struct results_mean){ 0 };
 }

@@ -63,7 +63,7 @@ lines '/job 1 submit' '/job 1' '/jobs'
 check_has "submitted" 'select(.event == "notice").text' "train was submitted as Slurm job 41"
 check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 41: PENDING: Resources"
 lines '/job 1 submit'
-check_has "once" 'select(.event == "error").message' "is in the queue already (Slurm job 41"
+check_has "once" 'select(.event == "error").message' "is already in the queue (Slurm job 41"
 sed -i '/cpus-per-task/d' "$queue/41.script"
 sed -i 's/"cuda"/"cpu"/' "$shared"/*/order.json
 start 41
