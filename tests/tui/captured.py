@@ -1,17 +1,17 @@
-"""A captured screen (tmux capture-pane -e) in a form that can be compared: the text, then the
-attributes of each line as runs. What differs from machine to machine is left out.
+"""A captured screen (tmux capture-pane -e) in a comparable form: the text, then the attributes of
+each line as runs, without parts that depend on the machine.
 
     tmux capture-pane -e -p | captured.py [LINES] >screen.txt
     captured.py --compare stored.txt screen.txt
 
-Maps are sums of floats, and those differ in their last digits from machine to machine: one in fifty
-of the half blocks may have another colour than the stored one.
+Maps are sums of floats, which differ in their last digits between machines: one in fifty half
+blocks may differ from the stored colour.
 """
 import difflib, re, sys, unicodedata
 
 
 def step(state, codes):
-    """The state after these SGR codes: a dictionary of what is not as usual."""
+    """The state after these SGR codes: a dictionary of attributes that are not default."""
     state = dict(state)
     codes = [int(c or 0) for c in re.split("[;:]", codes)]
     while codes:
@@ -53,7 +53,7 @@ def cells(line, state):
             continue
         for character in part:
             out.append((character, name(state), width(character)))
-    # Blanks that show nothing: one tmux says them, the other does not.
+    # Invisible blanks: versions of tmux differ in printing them.
     while out and out[-1][0] == " " and not re.search("under|reverse|paper", out[-1][1]): out.pop()
     return out, state
 

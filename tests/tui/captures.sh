@@ -1,12 +1,12 @@
-# tests/tui/captures.sh -- screens as they were once looked at and found right: text and attributes,
-# with colours and without, at three sizes. UPDATE=1 writes them anew: look at the difference.
+# tests/tui/captures.sh -- compares screens with reviewed captures: text and attributes, with colours
+# and without, at three sizes. UPDATE=1 rewrites the captures: review the difference.
 set -eu
 . tests/tui/tmux.bash
 folder=tests/tui/captures
 wrong=0
 
 compare() { # NAME [LINES]
-    sleep 0.3 # the frame that is being drawn
+    sleep 0.3 # let the current frame finish
     tmux capture-pane -e -p | python3 tests/tui/captured.py ${2:+"$2"} >"$work/$1"
     if [ "${UPDATE:-}" = 1 ]; then
         cp "$work/$1" "$folder/$1.txt"
@@ -15,7 +15,7 @@ compare() { # NAME [LINES]
     fi
 }
 
-# A text longer than the screen, with what is hard: wide characters, marks, code, long words.
+# A text longer than the screen, with difficult parts: wide characters, combining marks, code, long words.
 {
     for i in $(seq 30); do
         echo "line $i of a text that was pasted, long enough to be wrapped where the panel is narrow"

@@ -1,4 +1,4 @@
-# tests/tui/changed.sh -- questions that changed sides, stepped through in the full screen: picture beside
+# tests/tui/changed.sh -- stepping through changed questions in the full screen: picture beside
 # question, reference and both answers.
 set -eu
 . tests/tui/tmux.bash
@@ -12,7 +12,7 @@ keys M-s
 wait_for 'nothing has been compared yet'
 keys Escape; sleep 0.2
 
-# The first stands there when the comparison ends; the events of the same one say which there are.
+# The panel shows the first when the comparison ends; JSON events of the same comparison list them all.
 line "/compare off | $pruned --data $work/world/yesno.json"
 wait_for '─ changed sides ─'
 events() { # COMMAND FIELD
@@ -46,7 +46,7 @@ keys M-s
 wait_for 'that B answers worse'
 keys Escape; sleep 0.2
 
-# Texts that are longer than the panel are scrolled.
+# Texts longer than the panel scroll.
 reference=$(seq -f 'word%g' -s ' ' 300)
 printf '{"id": "long", "image": "%s", "question": "What is this?", "answer": "%s"}\n' "$PWD/demo/pictures/scene-1.png" "$reference" >"$work/long.jsonl"
 line "/compare off | $pruned --data $work/long.jsonl --metric loss"
@@ -62,14 +62,14 @@ keys Escape; sleep 0.2
 line '/quit'
 wait_for 'shell>'
 
-# On a small screen too, both answers are seen, and the settings' end.
+# A small screen shows both answers, too, and the end of the settings.
 shell_at 80 24
 line "'$VLMSH' demo/model --db '$work/small'"
 wait_for 'Type a question'
 line "/compare off | $pruned --data $work/world/yesno.json"
 wait_for '─ changed sides ─'
 shown 'prune.keep=0.25  *│' || fail "the settings of side B are cut off"
-tmux capture-pane -p | grep -A1 'prune.keep=0.25  *│' | grep -q ' \(yes\|no\)  *│$' || fail "the answer of side B is not seen"
+tmux capture-pane -p | grep -A1 'prune.keep=0.25  *│' | grep -q ' \(yes\|no\)  *│$' || fail "the answer of side B is not visible"
 line '/quit'
 wait_for 'shell>'
 echo ok

@@ -91,8 +91,8 @@ check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[8
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# TERM says eight, the terminal 256 when it is asked, or all: also in pieces, on a slow line, while
-# something is typed.
+# TERM says eight, the terminal's reply 256 or true colour; the reply may come in pieces, on a slow line, while the
+# user types.
 def asked(has, **env):
     t = GraphicsTerminal([program], "none", size=(36, 120), colours=has, env=dict({"COLORTERM": "", "TERM": "xterm"}, **env))
     t.wait_text("F1 keys")
@@ -120,7 +120,7 @@ check(re.search(r"38;5;32m", t.all), "the colours of a late answer")
 t.type("\x05\x15\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# Eight colours and sixels: the picture is the terminal's own; without colours (NO_COLOR) it is not.
+# Eight colours and sixels: the terminal draws the picture; with NO_COLOR it does not.
 t = GraphicsTerminal([program], "sixel", size=(36, 120), env={"COLORTERM": "", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type(lines[0] + "\r")
@@ -137,7 +137,7 @@ check(not t.pictures and not re.search(r"\x1b\[[34]\d[;\d]*m", t.all.replace("\x
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# A terminal that takes numbers as RGB, as xterm-direct: all colours, and a status line as with 256.
+# A terminal whose colour numbers are RGB (xterm-direct): all colours, and a status line as with 256.
 direct = r"""direct-test|numbers from 8 on are RGB,
 	colors#0x1000000, pairs#0x7fff, RGB,
 	setaf=\E[%?%p1%{8}%<%t3%p1%d%e38;2;%p1%{65536}%/%d;%p1%{256}%/%{255}%&%d;%p1%{255}%&%d%;m,
@@ -146,7 +146,7 @@ direct = r"""direct-test|numbers from 8 on are RGB,
 """
 types = os.path.join(os.environ["WORK"], "types")
 subprocess.run(["tic", "-x", "-o", types, "-"], input=direct, text=True, check=True)
-def drawn(t): # all numbers of the map's colours, once it is there
+def drawn(t): # all colour numbers of the map, once it is drawn
     cells = lambda: [cell for r in range(12) for c in range(12) for cell in patch(t, r, c)]
     t.wait_for(lambda: all(ink and paper for _, ink, paper in cells()), "the map")
     return [v for _, ink, paper in cells() for v in ink + paper]
@@ -156,7 +156,7 @@ t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 t = start(TERM="direct-test", TERMINFO=types)
 save(t, "colours-direct")
-# The map of an answer that runs and of one that is measured differ by rounding.
+# The live map of an answer and the measured one differ by rounding.
 far = max(abs(a - b) for a, b in zip(drawn(t), wanted))
 check(far <= 6, "direct: a colour of the map is %d off that of COLORTERM=truecolor" % far)
 check({cell[1:] for cell in t.cells[34]} == status, "direct: the status line: %s" % t.cells[34])
@@ -164,11 +164,11 @@ check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# Plain lines: with eight colours letters and the same papers, with 256 half blocks.
+# Plain lines: with eight colours letters on the same backgrounds, with 256 half blocks.
 def plain(has=8, **env):
     t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), colours=has, env=dict({"COLORTERM": ""}, **env))
     t.wait_text("model>")
-    for line in lines: t.type(line + "\r")  # the second before the first is done: it is not lost
+    for line in lines: t.type(line + "\r")  # the second is sent before the first is done and must not be lost
     t.wait_text("12 tokens")
     t.type("/attention --layer 4 --token 11\r")
     t.wait_text("12 x 12, mean")

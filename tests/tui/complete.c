@@ -1,4 +1,4 @@
-// tests/tui/complete.c -- tui/complete.c: what Tab offers where.
+// tests/tui/complete.c -- tui/complete.c: completions by position.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 static const struct shell shell; // without a database
 
-// What is offered for the word at the end of `line`.
+// The completions of the word at the end of `line`.
 static struct candidates at_end(const char *line)
 {
     struct candidates c;
@@ -53,7 +53,7 @@ static void test_places(void **state)
     expect("/set sample.ignore_eos ", "on", PATHS_NONE);
     expect("/set adapter ", "none", PATHS_ALL);
     expect("/set sample.seed ", "0",
-           PATHS_NONE); // no choices: the default shows what it looks like
+           PATHS_NONE); // no choices: the default is offered as an example
     expect("/session ", "resume", PATHS_NONE);
     expect("/session export ", NULL, PATHS_ALL);
     expect("/nosuch ", NULL, PATHS_NONE);

@@ -17,7 +17,7 @@ for i in $(seq 20); do
     wait_for '2 tokens'
     shown 'not saved yet' && break
 done
-wait_for 'not saved yet' 'a full disk is not told'
+wait_for 'not saved yet' 'a full disk is not reported'
 line "/save $work/unsaved.md"
 wait_for 'the session could not be saved' '/save hides that the disk is full'
 line '/quit'

@@ -1,5 +1,5 @@
-# tests/tui/drafts.sh -- the full screen: what was typed and not sent is there at the next start, once
-# its shell is gone; another line of a message by Alt-Enter; Ctrl-C in the editor is the editor's.
+# tests/tui/drafts.sh -- the full screen: unsent text returns at the next start, once its shell has
+# ended; Alt-Enter adds a line to a message; Ctrl-C in the editor goes to the editor.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -41,7 +41,7 @@ def kill(t):
     t.signal(signal.SIGKILL)
     t.wait()
 
-# A draft of a shell that lives is its own; of one that was killed it comes back, the newest first.
+# Drafts of running shells stay theirs; those of killed shells return, the newest first.
 first, second = start("--session", "trip"), start()
 first.type("/set sample.max_tokens 3\r")
 first.expect("max_tokens = 3")
@@ -62,11 +62,11 @@ kill(second)
 kill(first)
 t = start()
 t.expect("the second one")
-kill(t)  # at once: it is not lost by being shown
+kill(t)  # at once: showing a draft does not lose it
 t = start("--session", "trip")
 t.expect("the first one")
 wait_kept(["the second one", "the first one"])
-t.type("\x03")  # dropped: it does not come again
+t.type("\x03")  # dropped: it does not return
 wait_kept(["the second one"])
 leave(t)
 t = start()
@@ -77,14 +77,14 @@ check(drafts() == ["the second one!"], "leaving keeps %r" % drafts())
 t = start()
 t.expect("the second one!")
 
-# Both that terminals send for Alt-Enter; emacs' keys stay.
+# Both sequences that terminals send for Alt-Enter; emacs' keys still work.
 t.type("\x15/version\x01#\x1b\r\x05\x1b\nend\r")
 t.expect("prompt tokens|reading|tok/s|end")
 wait_kept([])
 leave(t)
 check("#\\n/version\\nend" in open(history).read().split("\n"), "Alt-Enter inserts a line: %r" % open(history).read())
 
-# Ctrl-C while the editor has the terminal: the editor's; what is typed here stays.
+# Ctrl-C while the editor has the terminal goes to the editor; the typed text stays.
 editor = os.path.join(work, "editor")
 with open(editor, "w") as f:
     f.write("#!/bin/sh\ntrap 'printf /version >\"$1\"; exit 0' INT\necho editor runs\nwhile :; do sleep 0.1; done\n")

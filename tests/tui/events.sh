@@ -1,5 +1,5 @@
-# tests/tui/events.sh -- programs: every event of --json is as docs/events.schema.json says, and carries
-# the name of the line that it belongs to.
+# tests/tui/events.sh -- every event of --json conforms to docs/events.schema.json and carries the id of
+# its line.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -56,7 +56,7 @@ for number, line in enumerate(open(sys.argv[1]), 1):
     seen.add(e["event"])
     if e["event"] == "done": requests.append(e.get("request", "none"))
     if e["event"] == "progress" and not requests and begun: continue # the model of the start
-    # What is between two `done` belongs to one line.
+    # Events between two `done` belong to one line.
     if begun: request = e.get("request", "none")
     if e.get("request", "none") != request: sys.exit("line %d: another request: %s" % (number, line))
     begun = e["event"] == "done"
@@ -67,7 +67,7 @@ missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "set
            "model", "written"} - seen
 if missing: sys.exit("not seen: %r" % missing)
 
-# What tables and notices say is there in fields.
+# Fields repeat the content of tables and notices.
 events = [json.loads(line) for line in open(sys.argv[1])]
 of = lambda kind: [e for e in events if e["event"] == kind]
 def expect(what, got, wanted):

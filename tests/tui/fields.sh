@@ -1,5 +1,5 @@
-# tests/tui/fields.sh -- what is typed into a field of the full screen: pastes, keys that leave it, the
-# frame that names its keys, and the menu of completion.
+# tests/tui/fields.sh -- input fields of the full screen: pastes, keys that leave a field, the frame
+# that names its keys, and the completion menu.
 set -eu
 . tests/tui/tmux.bash
 shell_at 120 36
@@ -21,9 +21,9 @@ wait_for 'temperature  *0\.25' 'a paste does not go into the field'
 keys Left Tab Enter
 wait_for 'sample.temperature = 0\.25' 'a key that the field does not know closes it'
 wait_for 'Esc: back  Up Down: choose'
-shown 'not this' && fail 'the second line of a paste is typed somewhere'
+shown 'not this' && fail 'the second line of a paste appears'
 
-# A field that lost the focus takes no later keys.
+# A field without focus takes no keys.
 keys Enter 9
 wait_for 'temperature  *0\.259'
 keys C-c
@@ -34,7 +34,7 @@ keys d
 wait_for 'sample.temperature = 0$' 'the field is still open'
 keys Escape; sleep 0.2
 
-# So it is with the search of the conversation.
+# The same for the search of the conversation.
 keys F2 /
 wait_for 'Esc: cancel  Enter: accept'
 paste 'question'

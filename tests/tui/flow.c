@@ -1,5 +1,5 @@
-// tests/tui/flow.c -- tui/flow.c, commands/help_text.c, tui/hints.c: texts of help at every width,
-// with whole words; keys named by words on the screen.
+// tests/tui/flow.c -- tui/flow.c, commands/help_text.c, tui/hints.c: help texts at every width,
+// with whole words; words on the screen that name keys.
 #include "tui/flow.h"
 
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static char *words_of(const char *text)
     return b.data ? buf_take(&b) : xstrdup("");
 }
 
-// Is the line one word that does not fit, or its end? Else it must not be wider.
+// True if the line is one word that does not fit, or its end; other lines must not be wider.
 static bool is_long_word(const char *line)
 {
     line += strspn(line, " ");
@@ -80,7 +80,7 @@ static void test_commands(void **state)
     }
 }
 
-// An option of a command that is explained is an item: its text is not part of a paragraph.
+// The explanation of a command's option is an item, not part of a paragraph.
 static void test_items(void **state)
 {
     const struct command *c;
@@ -104,7 +104,7 @@ static const char *key_at(const char *line, int x)
     canvas_resize(&c, 1, 80);
     const struct area all = { 0, 0, 80, 1 };
     canvas_text(&c, all, 0, 0, STYLE_STATUS, line);
-    assert_false(hint_key(&c, x, 0, name)); // not said to be hints
+    assert_false(hint_key(&c, x, 0, name)); // not marked as hints
     canvas_hints(&c, all);
     if (!hint_key(&c, x, 0, name)) name[0] = '\0';
     canvas_release(&c);

@@ -1,5 +1,5 @@
-# tests/tui/frictions.sh -- small things of the full screen that stopped people: keys, lists, tables
-# wider than their panel, what was cut off or dropped, crashes, Markdown, pictures that are dropped.
+# tests/tui/frictions.sh -- details of the full screen that hindered users: keys, lists, tables wider
+# than their panel, truncated or dropped text, crashes, Markdown, dropped picture files.
 set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
@@ -15,24 +15,24 @@ start 120 36
 keys F4
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter
-wait_for '^ sample.top_k = 7' 'a panel key is not told on the status line'
+wait_for '^ sample.top_k = 7' 'a panel key is not reported on the status line'
 shown '/set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 
-# Keys that come fast all count: light, contrast, default, light.
+# Fast keys all count: light, contrast, default, light.
 keys F9 F9 F9 F9
 wait_for '^ screen.theme = light'
 line '/get screen.theme'
 wait_for '│  screen.theme = light'
 keys F9
 wait_for '^ screen.theme = contrast'
-# One paper under all of it: no cell has the terminal's own.
+# One background for the whole screen: no cell has the terminal's.
 sleep 0.5
 tmux capture-pane -pe | head -34 | grep -q '\[49m' && fail 'the theme contrast has boxes'
 keys F9
 wait_for '^ screen.theme = default'
 
-# Ctrl-P knows other words, what fits best comes first, and it says when nothing fits.
+# Ctrl-P knows synonyms, lists the best match first, and says when nothing matches.
 find() { # WORD WANT [first]
     keys C-p
     wait_for 'commands and settings'
@@ -80,7 +80,7 @@ keys Escape; sleep 0.2
 line '/set screen.markdown on'
 line /clear
 
-# What is toggled in the middle of an answer stands where it took effect; what was cut off says so.
+# A toggle in the middle of an answer is marked where it took effect; a truncated answer says so.
 line '/set sample.ignore_eos on'
 line '/set ctx.max 1000000'
 line '/set sample.max_tokens 3'
@@ -93,45 +93,45 @@ wait_for 'cpu [-|/\\] ' # it runs
 sleep 1
 keys M-1
 wait_for ' NORM '
-# Ctrl-C says what it dropped.
+# Ctrl-C names the lines it dropped.
 line '/get sample.seed'
 line '/wait'
 wait_for '+2 waiting'
 keys C-c
-wait_for 'not run: /get sample.seed, /wait' 'Ctrl-C does not say what it dropped'
+wait_for 'not run: /get sample.seed, /wait' 'Ctrl-C does not name the dropped lines'
 wait_for '⟨stopped⟩'
 keys F2 /
 tmux send-keys -l '⟨norm.align'
 keys Enter
 wait_for '⟨norm.align' 'a toggle is not marked in the answer'
-# n goes on upwards as the search does, N back.
+# n continues upwards as the search does, N goes back.
 tmux send-keys -l '/max_tokens = '
 keys Enter
 keys n
 sleep 0.3
-shown "no more matches" && fail 'n does not go on upwards'
+shown "no more matches" && fail 'n does not continue upwards'
 keys N
 sleep 0.3
-shown "no more matches" && fail 'N does not come back'
+shown "no more matches" && fail 'N does not go back'
 keys N
 wait_for "no more matches for 'max_tokens = '"
 keys Escape; sleep 0.2
 
-# A question that begins with // is shown as it is sent, and once.
+# A question that begins with // is shown as sent, and once.
 line '/set sample.max_tokens 1'
 line '//etc is a folder'
 wait_for '❯ /etc is a folder'
 shown '//etc is a folder' && fail 'a question that begins with // is shown twice'
 line '/set sample.max_tokens 1000000'
 
-# How far it is scrolled has a place of its own, on the status line.
+# The scroll position has its own field on the status line.
 keys PageUp
 wait_for '^ llava.* lines below: PageDown' 'the position is not on the status line'
 keys F2 End
 wait_gone 'lines below'
 keys Escape; sleep 0.2
 
-# The panel follows settings after a key that changed nothing.
+# The panel still follows settings after a key that changed nothing.
 line 'another slow question'
 wait_for 'cpu [-|/\\] ' # it runs
 sleep 1
@@ -148,7 +148,7 @@ wait_for '│[* ] temperature  *0 '
 keys C-c
 wait_for '⟨stopped⟩'
 
-# Columns of one unit are drawn; the others are named.
+# Columns with one unit are drawn; a line names the others.
 line '/set sample.max_tokens 4'
 line "/image $pictures/scene.png"
 line 'one more'
@@ -157,10 +157,10 @@ line '/flops'
 wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figures'
 wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
 
-# A shell that is killed: the next one offers its session.
+# After a killed shell, the next one offers its session.
 shell=$(running "$work/db" | head -1)
 kill -9 "$shell"
-while [ -e "/proc/$shell" ]; do sleep 0.05; done # its lock goes with it
+while [ -e "/proc/$shell" ]; do sleep 0.05; done # its lock ends with it
 start 80 24
 wait_for 'did not end properly; its session is' 'the session of a crash is not offered'
 wait_for '/session resume'
@@ -170,8 +170,8 @@ start 80 24
 sleep 0.5
 shown 'did not end properly' && fail 'a session that ended is offered'
 
-# A table that is wider keeps a line for each row and is scrolled sideways.
-# A picture is seen before it is sent, until the next lines come.
+# A wider table keeps one line per row and scrolls sideways.
+# An attached picture is shown before it is sent, until the next lines appear.
 line "/image $pictures/scene.png"
 wait_for '─ attached ─' 'no thumbnail of an attached picture'
 line /images
@@ -183,7 +183,7 @@ keys Left Left Left Left
 wait_gone '‹'
 keys Escape; sleep 0.2
 
-# So is one that is dropped in (a path is pasted).
+# So is a dropped file (a pasted path).
 line '/image --clear'
 cp $pictures/scene.png "$work/my scene.png"
 tmux set-buffer "file://$work/my%20scene.png"
@@ -194,11 +194,11 @@ tmux set-buffer "'$work/my scene.png' "
 tmux paste-buffer -p
 wait_for '─ attached (last of 2) ─'
 line '/image --remove 1'
-wait_for 'removed picture 1' # the second that is attached now
+wait_for 'removed picture 1' # the second of the attached ones
 line /quit
 wait_for 'shell> *$'
 
-# A picture that is taken back leaves the panel.
+# A removed picture leaves the panel.
 shell_at 140 40
 line "'$VLMSH' --db '$work/removed.db' demo/model"
 wait_for 'F1 keys'
@@ -217,7 +217,7 @@ wait_for 'scene-3.png 96x96'
 line '/image --clear'
 wait_for 'no picture yet' '--clear leaves the picture'
 
-# A list of nothing has nothing to page to.
+# An empty list has no pages.
 line '/reset all'
 keys F4 c
 wait_for 'every setting has its default'

@@ -1,6 +1,6 @@
-"""A terminal that shows pictures: it answers a program's questions as a terminal of a kind does
-(kitty, iterm, sixel, none), keeps the cells that the program writes, and decodes the three ways to
-send a picture. What it shows can be looked at as a PNG.
+"""A terminal that shows pictures: it answers queries as a terminal of its kind does (kitty, iterm,
+sixel, none), keeps the cells that the program writes, and decodes the three picture protocols. Its
+screen can be saved as a PNG.
 
     t = GraphicsTerminal(["./vlmsh"], "kitty", size=(36, 120), cell=(10, 20))
     t.wait_text("F1 keys"); t.type("/image a.png\\r")
@@ -8,7 +8,7 @@ send a picture. What it shows can be looked at as a PNG.
     t.save("screen.png")
 
 Pictures are a list of (x, y, columns, lines, pixels, id): cells from 0; pixels are rows of (r, g, b, a).
-Those that kitty shows at placeholders (inside tmux) are found by t.placeholders(), in the same form.
+t.placeholders() returns those that kitty shows at placeholders (inside tmux), in the same form.
 """
 import base64
 import fcntl
@@ -114,8 +114,8 @@ SEQUENCE = re.compile(
 class GraphicsTerminal(Terminal):
     def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False, colours=8):
         self.kind, self.cell, self.answers = kind, cell, answers
-        self.has = colours # what it says when it is asked: 8: nothing, 256, or 1 << 24
-        self.driver = driver # it tells the pixels with the size
+        self.has = colours # its reply on colours: 8: none, 256, or 1 << 24
+        self.driver = driver # it reports pixels with the size
         self.lines, self.columns = size
         self.rest, self.received = "", {}
         self.clear()
@@ -132,7 +132,7 @@ class GraphicsTerminal(Terminal):
         self.last, self.wiped = " ", False
 
     def resize(self, size):
-        """Empty; what it should show comes from the program."""
+        """Clears the screen; the program draws it again."""
         self.lines, self.columns = size
         self.cells = [[(" ", None, None)] * self.columns for _ in range(self.lines)]
         self.top, self.bottom, self.x, self.y = 0, self.lines - 1, 0, 0
@@ -155,7 +155,7 @@ class GraphicsTerminal(Terminal):
         self.wait_for(lambda: re.search(pattern, self.text()), pattern, seconds)
 
     def settle(self, seconds=0.25):
-        """Until nothing has come for a while."""
+        """Waits until no output has arrived for a while."""
         at = time.time()
         while time.time() - at < seconds:
             before = len(self.all)
@@ -165,7 +165,7 @@ class GraphicsTerminal(Terminal):
     def text(self):
         return "\n".join("".join(c for c, _, _ in row).rstrip() for row in self.cells)
 
-    # What came, up to a sequence whose end is missing.
+    # The output, up to an incomplete sequence.
     def take(self):
         at = 0
         while at < len(self.rest):
@@ -178,7 +178,7 @@ class GraphicsTerminal(Terminal):
             self.one(found)
             at = found.end()
         self.rest = self.rest[at:]
-        if self.wiped: # what is overwritten as a whole is gone
+        if self.wiped: # a fully overwritten picture is deleted
             self.pictures = [p for p in self.pictures if any(dot[3] for row in p[4] for dot in row)]
             self.wiped = False
 
@@ -205,7 +205,7 @@ class GraphicsTerminal(Terminal):
             return
         if self.x >= self.columns: self.x, self.y = 0, min(self.y + 1, self.lines - 1)
         self.wipe(self.x, self.y, 1, 1)
-        # A placeholder's ink is the name of its picture.
+        # A placeholder's foreground colour is the id of its picture.
         self.cells[self.y][self.x] = character, self.number if character == PLACEHOLDER else self.ink, self.paper
         self.last = character
         self.x += 1
@@ -217,8 +217,8 @@ class GraphicsTerminal(Terminal):
         elif c == "\b": self.x = max(0, self.x - 1)
         elif c == "\t": self.x = min(self.columns - 1, (self.x // 8 + 1) * 8)
 
-    # Lines from `top` to the bottom of the region move up by count (down: count < 0), with what is
-    # on them.
+    # Moves lines from `top` to the bottom of the region up by count (down: count < 0), with their
+    # pictures.
     def scroll(self, top, count):
         end = self.bottom + 1
         region, empty = self.cells[top:end], [[(" ", None, self.paper)] * self.columns for _ in range(abs(count))]
@@ -344,7 +344,7 @@ class GraphicsTerminal(Terminal):
         keys = self.received["keys"]
         width, height, pixels = png_read(base64.b64decode(self.received["body"]))
         self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
-        if keys.get("U") == "1": # placeholders say where
+        if keys.get("U") == "1": # placeholders give the position
             if keys.get("q") != "2": self.reply("\x1b_Gi=%s;OK\x1b\\" % keys["i"])
             self.sent[keys["i"]] = width, height, pixels, int(keys["c"]), int(keys["r"])
             return
@@ -380,7 +380,7 @@ class GraphicsTerminal(Terminal):
         return shown
 
     def told_colours(self, dcs=None, osc=None):
-        """Answers what asks for colours."""
+        """Answers colour queries."""
         if osc == "4;255;?" and self.has >= 256: self.reply("\x1b]4;255;rgb:eeee/eeee/eeee\x1b\\")
         if dcs == "$qm" and self.has > 256 and self.paper == (1, 2, 3): self.reply("\x1bP1$r0;48:2::1:2:3m\x1b\\")
         elif dcs == "$qm" and self.has >= 256: self.reply("\x1bP1$r0;48:5:16m\x1b\\")
@@ -389,7 +389,7 @@ class GraphicsTerminal(Terminal):
     def dcs(self, text):
         self.told_colours(dcs=text)
         found = re.match(r"[0-9;]*q", text)
-        if not found and text.startswith("tmux;"): sys.exit("wrapped for tmux, which is not here")
+        if not found and text.startswith("tmux;"): sys.exit("wrapped for tmux, but outside tmux")
         if not found: return
         if self.kind != "sixel": sys.exit("a picture in sixels")
         self.place(*sixel_read(text[found.end():]))
@@ -407,7 +407,7 @@ class GraphicsTerminal(Terminal):
     # --- to look at ------------------------------------------------------------------------------
 
     def pixels(self):
-        """All of the screen; characters that are no blocks are a bar of their colour."""
+        """The whole screen; characters other than blocks become a bar of their colour."""
         w, h = self.cell
         rows = [[(16, 16, 16)] * (self.columns * w) for _ in range(self.lines * h)]
         for y, row in enumerate(self.cells):

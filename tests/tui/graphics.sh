@@ -1,6 +1,5 @@
-# tests/tui/graphics.sh -- pictures as kitty, iTerm2 and sixel terminals show them: what
-# tests/tui/graphics.py decodes is compared, pixel by pixel, with the picture's file. LOOK=FOLDER
-# keeps what was on the screens.
+# tests/tui/graphics.sh -- pictures on kitty, iTerm2 and sixel terminals: compares the picture
+# decoded by tests/tui/graphics.py pixel by pixel with its file. LOOK=FOLDER keeps the screens.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,8 +18,8 @@ width, height, source = png_read(open(scene, "rb").read())
 def save(t, name):
     if look: t.save(os.path.join(look, name + ".png"))
 
-# The share of pixels that are those of the file, each as often as it is enlarged; `near`: how far
-# a channel may be away (a palette of 256 colours).
+# The share of pixels equal to the (enlarged) file's; `near`: tolerance per channel (for a palette of
+# 256 colours).
 def equal(pixels, near=0):
     good = 0
     high, wide = len(pixels), max(sum(p[3] == 255 for p in row) for row in pixels)
@@ -74,7 +73,7 @@ for kind in "kitty", "iterm", "sixel":
     t.settle()
     check(len(t.pictures) == 1 and equal(t.pictures[0][4], near) > 0.97, kind + ": the picture alone")
 
-    # A list over it takes its place, and gives it back.
+    # A list over it hides it; closing the list shows it again.
     t.type("\x10")
     t.wait_text("/help")
     t.settle()
@@ -106,7 +105,7 @@ for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
     check(not t.pictures, kind + ": the picture is gone with its panel")
     leave(t)
 
-# The same picture twice on a screen: both are seen.
+# The same picture twice on a screen: both are visible.
 for kind in "kitty", "iterm", "sixel":
     t = start(kind)
     t.type("/compare off | off What is in the picture?\r")
@@ -114,7 +113,7 @@ for kind in "kitty", "iterm", "sixel":
     t.wait_for(lambda: len(t.pictures) == 2, kind + ": a map at either side")
     leave(t)
 
-# A terminal that answers late, in pieces, while something is typed: what was typed stays.
+# A terminal that answers late, in pieces, while the user types: the typed text stays.
 t = start("kitty", answers=False)
 t.settle()
 check(not t.pictures and any(c == "\u2580" for row in t.cells for c, _, _ in row), "blocks until it answers")
@@ -125,7 +124,7 @@ t.wait_for(lambda: t.pictures, "a picture after the late answer")
 t.wait_text("vlmsh> abcd")
 leave(t)
 
-# Plain lines: a picture after /image, and maps; what is typed while the terminal is asked stays.
+# Plain lines: a picture after /image, and maps; text typed during the query stays.
 for kind in "kitty", "sixel":
     near = 6 if kind == "sixel" else 0
     t = GraphicsTerminal([program, "--plain"], kind, size=(60, 100))

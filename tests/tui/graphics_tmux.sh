@@ -1,6 +1,6 @@
-# tests/tui/graphics_tmux.sh -- pictures through a real tmux: what reaches the terminal around it is
-# decoded by tests/tui/graphics.py, in panes, after splits, resizes, lists and the end; pictures and
-# questions that tmux drops are sent again. LOOK=FOLDER keeps what was on the screens.
+# tests/tui/graphics_tmux.sh -- pictures through a real tmux: tests/tui/graphics.py decodes the
+# output for the outer terminal, in panes, after splits, resizes, lists and the end; pictures and
+# queries that tmux drops are sent again. LOOK=FOLDER keeps the screens.
 set -eu
 command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
@@ -54,7 +54,7 @@ def right(t, at=None):
 def fresh(t):
     return not any(c[0] == PLACEHOLDER for row in t.cells for c, _, _ in row)
 
-# Nothing under the picture's frame: the picture lies within the right column of the pane.
+# Nothing below the picture's frame: the picture is within the right column of the pane.
 t = start("kitty")
 t.wait_text("F1 keys")
 t.type("/image %s\r" % scene)
@@ -64,7 +64,7 @@ save(t, "alone")
 check(not t.pictures, "placeholders only: a picture at the cursor would stay behind")
 alone = t.placeholders()[0][:2]
 
-# A pane at its left: the picture moves with its pane; tmux drops what is sent while it draws anew.
+# A new pane to the left: the picture moves with its pane; tmux drops output while it redraws.
 tmux("split-window", "-h", "-b", "-d", "-l", "20", "sh")
 t.wait_for(lambda: right(t) and t.placeholders()[0][0] > 21, "the picture in the right pane")
 t.settle(1)
@@ -77,7 +77,7 @@ tmux("kill-pane", "-t", "{left}")
 tmux("kill-pane", "-t", "{top}")
 t.wait_for(lambda: right(t, alone), "the picture where it was")
 
-# A map over it, a list that takes its place, another window, a smaller terminal.
+# A map over it, a list that hides it, another window, a smaller terminal.
 t.type("What is in the picture?\r")
 t.wait_text("12 tokens")
 t.wait_for(lambda: len(shown(t)) == 1 and not right(t), "the map")
@@ -126,7 +126,7 @@ save(t, "plain")
 t.type("/quit\r")
 check(t.wait() == 0, "it ends")
 
-# Without pass-through, and where the terminal around has no graphics: half blocks, nothing else.
+# Without pass-through, and on an outer terminal without graphics: half blocks only.
 for kind, conf in ("kitty", "closed"), ("none", "conf"):
     t = start(kind, conf)
     t.wait_text("F1 keys")
@@ -141,7 +141,7 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
 # over it and an answer beside it; a terminal around it whose cells have no size in pixels gets half blocks,
 # not tmux's words.
 t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")
-t.wait_text("said .* end") # what tmux says of itself
+t.wait_text("said .* end") # tmux's own notice
 if not re.search("said .*;4.* end", t.text()):
     print("SKIPPED: sixels in tmux: this tmux is built without them")
     sys.exit()

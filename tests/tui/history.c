@@ -41,14 +41,14 @@ static void test_kept(void **state)
     struct stat s;
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_mode & 0777, 0600);
-    h = history_open(path); // as it was, read from the file
+    h = history_open(path); // unchanged, read from the file
     expect_entries(3, expected);
     history_close(h);
     free(path);
     scratch_remove(folder);
 }
 
-// Searches would go through it each time.
+// Searches would scan it each time.
 static void test_long(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/long-history", folder);

@@ -1,6 +1,6 @@
-# tests/tui/jobs.sh -- the full screen: a job started and watched, paused and cancelled by keys; a
-# session left, resumed by the picker, its draft kept though the program was killed; two answers
-# compared, and the way back; a setting with blanks in the middle of an answer.
+# tests/tui/jobs.sh -- the full screen: starts and watches a job, pauses and cancels it by keys; leaves
+# a session and resumes it by the picker, with its draft although the program was killed; compares two
+# answers and goes back; changes a setting with blanks in the middle of an answer.
 set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
@@ -24,7 +24,7 @@ wait_for 'job 1: loss' 'there is no curve'
 wait_for 'p: pause' 'the keys of the panel are not shown'
 keys p
 wait_for '1  train  *paused'
-# The selected row is reversed, but not its bar, which would be black on black.
+# The selected row is reversed, except its bar, which would be black on black.
 tmux capture-pane -pe | grep '1  train' >"$work/row"
 python3 - "$work/row" <<'END' || fail 'the bar of the selected job is reversed, or its row is not'
 import re, sys
@@ -43,7 +43,7 @@ wait_for '1  train  *cancelled'
 keys Enter
 wait_for '  \* loss' # all about it
 keys Escape; sleep 0.2
-# On a small screen the panel covers the conversation, where that is written.
+# On a small screen the panel covers the conversation with the key's output.
 line '/clear'
 tmux resize-window -x 80 -y 24
 wait_gone '  \* loss'
@@ -53,14 +53,14 @@ keys Enter
 wait_for '  \* loss' 'the panel hides what its key shows'
 tmux resize-window -x 120 -y 36
 
-# Two answers beside each other; keys step through their tokens; Esc is back.
+# Two answers side by side; keys step through their tokens; Esc goes back.
 line "/image $pictures/scene.png"
 line 'What is this?'
 wait_for '8 tokens, '
 line '/compare off | prune.score=contribution prune.layer=1'
 wait_for '─ compared ─'
 wait_for 'A: off .*B: prune.score=contribution'
-wait_for '» .*» ' 'where they part is not marked'
+wait_for '» .*» ' 'the divergence is not marked'
 wait_for 'token [0-9] (of 8 | 8)'
 keys F12; sleep 0.2
 keys Home
@@ -87,7 +87,7 @@ wait_for 'chat.date = 26 Jul 2024' 'a value with blanks waits for the end of the
 keys C-c
 wait_for 'stopped  *│'
 
-# What was typed is kept while it is typed: the program is killed, nothing is lost.
+# Typed text is saved while typing: killing the program loses nothing.
 keys -l 'typed and never sent'
 wait_for 'vlmsh> typed and never sent'
 sleep 2

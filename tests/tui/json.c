@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "tui/json.h"
 
-// The line the sink writes for an event, without its end; NULL when it writes none.
+// The line that the sink writes for an event, without its newline; NULL if none.
 static char *line_of(const struct event *event)
 {
     char *text = NULL;
@@ -52,7 +52,7 @@ static void test_texts(void **state)
                             .text = "a\x7f\xc2\x9b"
                                     "2J\xc3\xa9" },
            "{\"event\":\"text\",\"text\":\"a\\u007f\\u009b2J\xc3\xa9\"}");
-    // A cut character, an overlong one, a surrogate, a stray byte.
+    // A truncated character, an overlong one, a surrogate, a stray byte.
     expect(&(struct event){ .kind = EVENT_TEXT, .text = "x\xe2\x82y\xff" },
            "{\"event\":\"text\",\"text\":\"x\xef\xbf\xbd\xef\xbf\xbdy\xef\xbf\xbd\"}");
     expect(&(struct event){ .kind = EVENT_TEXT, .text = "\xc3\xa9\xf0\x9f\x90\xb1" },
@@ -114,7 +114,7 @@ static void test_table(void **state)
            "[\"d\",\"1 MB\"]]}");
 }
 
-// Every float comes back as it was; what JSON has no word for is null.
+// Every float is read back exactly; NaN and infinities become null.
 static void test_heatmap(void **state)
 {
     const float values[] = { 0.1f, 1.17549435e-38f, 3.4028235e38f, -1.0f / 3, NAN, 7 };
@@ -152,7 +152,7 @@ static void test_database_events_are_silent(void **state)
     assert_null(line_of(&(struct event){ .kind = EVENT_CLEAR }));
 }
 
-// A burst of progress becomes its first and its last line.
+// A burst of progress is reduced to its first and last line.
 static void test_progress_is_throttled(void **state)
 {
     char *text = NULL;
@@ -176,7 +176,7 @@ static void test_progress_is_throttled(void **state)
     free(text);
 }
 
-// docs/events.schema.json is what the table says. UPDATE=1 writes it.
+// docs/events.schema.json equals the table. UPDATE=1 writes it.
 static void test_schema(void **state)
 {
     static const char path[] = "docs/events.schema.json";
@@ -199,7 +199,7 @@ static void test_schema(void **state)
     free(text);
 }
 
-// A line's name is in its events, and in no other.
+// A line's id is in its events only.
 static void test_request(void **state)
 {
     char *text = NULL;

@@ -1,4 +1,4 @@
-// tests/tui/keys.c -- tui/key_reader.c, keys.c: bytes to names, names to what they do.
+// tests/tui/keys.c -- tui/key_reader.c, keys.c: bytes to key names, key names to actions.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,8 +57,8 @@ static void test_names(void **state)
     expect_key("\033[1;99A", "Up");
 }
 
-// What the terminal says of itself is no key, whole or byte by byte; while a rest is missing it is
-// known what is missing.
+// Replies of the terminal are not keys, whole or byte by byte; the reader knows which part is still
+// missing.
 static void test_replies(void **state)
 {
     static const char *const replies[] = {
@@ -89,7 +89,7 @@ static void test_replies(void **state)
     expect_key("\033P", "Alt-P");
 }
 
-// A sequence that comes in pieces is one key; nothing is taken before it is whole.
+// A sequence that arrives in pieces is one key; nothing is consumed before it is complete.
 static void test_pieces(void **state)
 {
     struct key_reader r = { 0 };
@@ -133,7 +133,7 @@ static void test_paste(void **state)
     key_reader_add(&r, "x", 1);
     assert_true(key_reader_next(&r, false, &key));
     assert_string_equal(key.name, "x");
-    key_reader_add(&r, "\033[200~lat", 9); // its end comes after a pause
+    key_reader_add(&r, "\033[200~lat", 9); // its end arrives after a pause
     assert_false(key_reader_next(&r, false, &key));
     assert_true(key_reader_next(&r, true, &key));
     free(key.paste);
@@ -143,7 +143,7 @@ static void test_paste(void **state)
     free(key.paste);
     assert_true(key_reader_next(&r, false, &key));
     assert_string_equal(key.name, "y");
-    key_reader_add(&r, "\033[200~", 6); // its end never comes, but another paste
+    key_reader_add(&r, "\033[200~", 6); // its end never arrives, but another paste
     assert_true(key_reader_next(&r, true, &key));
     free(key.paste);
     key_reader_add(&r, "\033[200~new\033[201~", 15);
@@ -166,14 +166,14 @@ static void test_mouse(void **state)
     assert_true(key_reader_next(&r, false, &key));
     assert_int_equal(key.button, 4);
     assert_true(key_reader_next(&r, false, &key));
-    assert_int_equal(key.button, 0); // let go
+    assert_int_equal(key.button, 0); // released
     assert_true(key_reader_next(&r, false, &key));
     assert_int_equal(key.button, 1);
     assert_int_equal(key.x, 0);
     key_reader_release(&r);
 }
 
-// Any bytes are taken to the end, whatever they are.
+// Any bytes are consumed to the end.
 static void test_any_bytes(void **state)
 {
     uint32_t dice = 7;
@@ -224,7 +224,7 @@ static void test_bind(void **state)
     keys_free(k);
 }
 
-// Whoever binds these could type or send nothing any more.
+// Binding these would leave the user unable to type or send anything.
 static void test_fixed(void **state)
 {
     static const struct {
@@ -243,7 +243,7 @@ static void test_fixed(void **state)
     keys_free(k);
 }
 
-// A key has one name, that of the reader; what no terminal sends is no key.
+// A key has one name, the reader's; names of keys that no terminal sends are refused.
 static void test_spelling(void **state)
 {
     static const struct {
@@ -277,7 +277,7 @@ static void test_spelling(void **state)
     }
 }
 
-// Every action of the table is one that its panel, the list or the screen knows.
+// The panel, the list or the screen knows every action of the table.
 static void test_actions_known(void **state)
 {
     struct view *v = view_new();
@@ -304,7 +304,7 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
-// Lines of the list as it is drawn.
+// Lines of the list as drawn.
 static char *drawn_list(struct view *v)
 {
     struct canvas c = { 0 };
@@ -316,7 +316,7 @@ static char *drawn_list(struct view *v)
     return buf_take(&b);
 }
 
-// A search that is longer than its line shows its end, and leaves the counter alone.
+// A search longer than its line shows its end without covering the counter.
 static void test_long_search(void **state)
 {
     struct view *v = view_new();
@@ -333,7 +333,7 @@ static void test_long_search(void **state)
     view_free(v);
 }
 
-// A key of the panel hides what it does elsewhere.
+// A panel's key hides its global binding.
 static void test_help_rows(void **state)
 {
     struct view *v = view_new();
@@ -346,7 +346,7 @@ static void test_help_rows(void **state)
             pages++;
         }
     assert_int_equal(pages, 1);
-    // A key that the user bound is that, and only that.
+    // A key bound by the user has only that action.
     struct err err;
     assert_int_equal(keys_bind(k, "PageUp", "/help", &err), 0);
     list_open_help(v, k, "settings");
@@ -382,7 +382,7 @@ static void test_dropped(void **state)
     expect_dropped("", NULL);
 }
 
-// A name with a quote, as it is, as shells quote it, and as an address.
+// A name with a quote: literally, as shells quote it, and as a URL.
 static void test_dropped_quote(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/it's.png", folder);

@@ -1,5 +1,5 @@
-# tests/tui/leave.sh -- the full screen can always be left, whatever the thread that computes does; a
-# fault in any thread gives the terminal back; --threads holds for the thread that computes.
+# tests/tui/leave.sh -- the user can always leave the full screen, whatever the compute thread does; a
+# fault in any thread restores the terminal; --threads applies to the compute thread.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -28,7 +28,7 @@ def threads(t):
 
 frozen = []
 
-# As a system call that never returns: the thread stands still, the others go on.
+# As a system call that never returns: this thread stops, the others run.
 def freeze(t, name):
     thread = threads(t)[name]
     for request in (SEIZE, INTERRUPT):
@@ -60,7 +60,7 @@ def answer():
     t.expect("tok/s")
     return t
 
-# Does it still show what is typed?
+# Whether it still shows typed text.
 def lives(t):
     t.seen = ""
     t.type("q")
@@ -77,7 +77,7 @@ def hang():
         # No system call: it was inside an allocation and holds its lock.
         t.signal(signal.SIGKILL)
         ends_anyhow(t)
-    sys.exit("the screen stands still whenever the worker does")
+    sys.exit("the screen stops whenever the worker does")
 
 t = hang()
 t.type("\x03")
@@ -92,7 +92,7 @@ for way in "/quit\r", "\x04", "\x1b[21~":
     t.expect("leaving")
     ends(t, 130)
 t = start()
-t.type("/q\u00d3/x\r/quit9 now\r") # no command's name
+t.type("/q\u00d3/x\r/quit9 now\r") # not commands
 t.expect("did you mean '/quit'")
 t.type("\x1b[21~")
 ends(t, 0)
@@ -101,7 +101,7 @@ freeze(t, "previewer") # a picture that cannot be read
 t.type("/quit\r")
 ends(t, 130)
 
-# After SIGSTOP, which cannot be caught, the shell has had the terminal its own way.
+# After SIGSTOP, which cannot be caught, the shell has changed the terminal's modes.
 t = start()
 t.signal(signal.SIGSTOP)
 modes = termios.tcgetattr(t.fd)
@@ -113,10 +113,10 @@ t.expect("Type a question")
 check(not termios.tcgetattr(t.fd)[3] & termios.ECHO, "the terminal echoes", t)
 t.type("\x04")
 ends(t, 0)
-# Alt is an Esc in xterm too, which says so only if asked; what the shell had is saved once.
+# xterm sends Alt as Esc, too, but only on request; the shell's modes are saved once.
 check(re.findall(r"\x1b\[\?1036([shr])", t.all) == list("shhr"), "Alt as Esc", t)
 
-# Lines that wait are no reason to stay.
+# Waiting lines do not delay leaving.
 t = answer()
 t.type("/version\r/quit\r")
 ends(t, 0)
@@ -126,10 +126,10 @@ for name in "worker", "watcher", "previewer":
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
 
-# Whatever signal ends it (schedulers, limits, timers and debuggers send them): no mode stays on.
+# Whatever signal ends it (from schedulers, limits, timers or debuggers), no mode stays on.
 def left_on(t):
     on = {}
-    for modes, how in re.findall(r"\x1b\[\?([0-9;]+)([hlr])", t.all): # r: as it was
+    for modes, how in re.findall(r"\x1b\[\?([0-9;]+)([hlr])", t.all): # r: restored
         for mode in modes.split(";"): on[mode] = how == "h"
     return sorted(mode for mode in on if on[mode] and mode not in ("7", "12", "25"))
 

@@ -1,5 +1,5 @@
-# tests/tui/left.sh -- the time left of what takes long, in the status line: a comparison over a data
-# set, a measurement over one; and of a training job in its panel. It goes with the work.
+# tests/tui/left.sh -- the time left of long work, on the status line (a comparison and a measurement
+# over a data set) and in the panel of jobs (a training). It disappears with the work.
 set -eu
 . tests/tui/tmux.bash
 "$VLMSH" scenes 60 "$work/world" --seed 5 --kind yesno >/dev/null

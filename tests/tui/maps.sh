@@ -1,5 +1,5 @@
-# tests/tui/maps.sh -- stepping through the maps of an answer already given: layers, heads, tokens and
-# kinds are computed in the background; a click on the picture colours the words that look there, a
+# tests/tui/maps.sh -- stepping through the maps of a finished answer: layers, heads, tokens and kinds are
+# computed in the background; a click on the picture colours the words that attend to that patch, a
 # click on a word shows its map.
 set -eu
 . tests/tui/tmux.bash
@@ -14,7 +14,7 @@ wait_for '12 tokens'
 keys F3
 wait_for ' layer 4 token 11' # live, or measured for an answer too fast for a map of each token
 
-# Layers and heads, at once; fast ones all count.
+# Layers and heads, immediately; fast key presses all count.
 keys Up
 wait_for 'attention layer 5 token 11'
 keys Down Down Down
@@ -37,7 +37,7 @@ keys k
 wait_for 'sinks.phi layer 2'
 shown 'applies from the next answer' && fail 'a step waits for the next answer'
 
-# Nothing of it is in the conversation, in the history or in the session.
+# Steps appear neither in the conversation nor in the history or the session.
 shown '❯ /attention' && fail 'steps are written into the conversation'
 
 # The numbers are those of the command.
@@ -50,7 +50,7 @@ wait_for 'o: view'
 keys Right
 wait_for 'attention layer 2 token 1'
 
-# The picture alone hides the maps; that is no lack of them.
+# Showing the picture alone hides the maps; the message says so.
 keys o o o
 wait_for 'picture alone'
 keys Right
@@ -80,7 +80,7 @@ keys p
 wait_for 'layer 2 token [1-9]'
 wait_for 'layer 2 token 11'
 
-# A command's map is shown, wherever the steps had led.
+# A command's map is shown, whatever the steps selected before.
 keys Escape
 wait_gone 'o: view'
 line '/attention --layer 6'
@@ -88,7 +88,7 @@ wait_for 'attention layer 6'
 keys F3
 wait_for 'o: view'
 
-# Where the legend is short of room, the numbers stay whole.
+# A narrow legend keeps its numbers whole.
 keys Escape
 wait_gone 'o: view'
 line '/attention --layer 6 --token 11'
@@ -103,7 +103,7 @@ wait_for 'attention layer 6 token 11'
 keys F3
 wait_for 'o: view'
 
-# A line that comes meanwhile is answered; a step with pictures gone says why.
+# A line sent meanwhile is answered; a step after the pictures are gone says why.
 keys Up Escape
 line 'Where is the red circle?'
 wait_for '1 token,'

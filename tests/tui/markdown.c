@@ -1,5 +1,5 @@
-// tests/tui/markdown.c -- tui/markdown.c and wrap_begin_marked: what is shown of an answer's
-// Markdown, whole and while it grows, and which part of the source it stands for.
+// tests/tui/markdown.c -- tui/markdown.c and wrap_begin_marked: rendering an answer's
+// Markdown, complete and while it grows, and mapping it back to the source.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ static void test_spans(void **state)
     expect("\\*no\\* \\`tick\\`", 80, "*no* `tick`");
     expect("see [the page](http://x.y/z) now", 80, "see {E:the page} {D:(http://x.y/z)} now");
     expect("[1] (no link) a[i](j k)", 80, "[1] (no link) a[i](j k)");
-    // No emphasis within words and products; ideographs have no blanks around it.
+    // No emphasis within words and products; among ideographs it needs no blanks.
     expect("5*3 and 4*2, 2**3 and 4**2", 80, "5*3 and 4*2, 2**3 and 4**2");
     expect("(a+b)*c*(d)", 80, "(a+b)*c*(d)");
     expect("\xe7\x8c\xab**\xe7\x8c\xab**\xe7\x8c\xab", 80,
@@ -88,7 +88,7 @@ static void test_math(void **state)
     expect("\\(*a* \\[*b*", 80, "({E:a} [{E:b}"); // no end
 }
 
-// What opens a fence decides what closes it; nothing else of the text is hidden.
+// The opening fence decides which line closes it; no other text is hidden.
 static void test_fences(void **state)
 {
     expect("```x = 1```\nThen *this*", 80, "{C:x = 1}\nThen {E:this}");
@@ -112,7 +112,7 @@ static void test_lines(void **state)
     expect("", 80, "");
 }
 
-// What continues an item stands below its words; ideographs are two wide.
+// Continuation lines of an item align with its words; ideographs are two cells wide.
 static void test_wrapping(void **state)
 {
     expect("- one two three", 9, "{K:* }one two\n  three");
@@ -160,7 +160,7 @@ static void test_off(void **state)
     free(got);
 }
 
-// Remarks stand where they were made and belong to no token.
+// Remarks appear where they were made and belong to no token.
 static void test_remarks(void **state)
 {
     struct remark remarks[] = { { 6, "ira.on = on" }, { 14, "stopped" } };
@@ -184,7 +184,7 @@ static const char document[] =
     "|3|\n\n```py\nx = '|'\n```\n\\(a*b*c\\) $x_1$\n\\[\ny\n\\]\n> q\n***\n\xe7\x8c\xab "
     "**\xe7\x8c\xab**\n";
 
-// Every beginning of an answer, at every width: bytes of the source in order, in known styles.
+// Every prefix of an answer, at every width: bytes of the source in order, in known styles.
 static void test_growing(void **state)
 {
     for (size_t n = 0; n < sizeof document; n++) {
@@ -205,7 +205,7 @@ static void test_growing(void **state)
     }
 }
 
-// Escape sequences of an answer stay what they are: bytes that the canvas makes visible.
+// Escape sequences of an answer stay bytes, which the canvas makes visible.
 static void test_untrusted(void **state)
 {
     struct canvas c = { 0 };
@@ -225,7 +225,7 @@ static void test_untrusted(void **state)
     canvas_release(&c);
 }
 
-// Marks that never close cost a line's length, not its square.
+// Unclosed marks take time linear in the line's length, not quadratic.
 static void test_hostile(void **state)
 {
     static const char *const pieces[] = { "*a ",  "**",  "_a",       "`",     "[",

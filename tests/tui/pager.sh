@@ -1,4 +1,4 @@
-# tests/tui/pager.sh -- /help and /keys are pages: wrapped at the width of the screen with whole words,
+# tests/tui/pager.sh -- /help and /keys as pages: wrapped at word boundaries to the width of the screen,
 # scrolled and searched as in less; words that name keys can be clicked.
 set -eu
 . tests/tui/tmux.bash
@@ -25,7 +25,7 @@ for size in '80 24' '40 15' '120 40'; do
     start $size
     line '/help train'
     wait_for ' /help train '
-    # From the first to the last line, every word of the help is there, and whole.
+    # From the first to the last line, the page has every word of the help, whole.
     "$VLMSH" help train | tr -s ' \n' '\n\n' | grep -E '^[a-zA-Z/.-]{2,}$' | sort -u >"$work/words"
     : >"$work/seen"
     for _ in $(seq 40); do
@@ -40,7 +40,7 @@ for size in '80 24' '40 15' '120 40'; do
     [ ! -s "$work/missing" ] || fail "at $size these words are cut: $(cat "$work/missing")"
     keys g
     wait_for ' 1-'
-    # Search: forwards, on, back, none; Esc leaves the search, then the page.
+    # Search: forwards, next, back, no match; Esc leaves the search, then the page.
     keys /
     tmux send-keys -l 'HANDS the script'
     keys Enter
@@ -61,11 +61,11 @@ for size in '80 24' '40 15' '120 40'; do
     tmux send-keys -l 'DATA is a file'
     keys Enter
     wait_for 'DATA is a file'
-    # A new width wraps it anew.
+    # A new width wraps it again.
     tmux resize-window -x 60 -y 20
     wait_for '┐$'
     sleep 0.5
-    shown ' /help train ' || fail 'the page goes when the size changes'
+    shown ' /help train ' || fail 'the page closes when the size changes'
     keys q
     wait_gone ' /help train '
     line '/version'
@@ -104,7 +104,7 @@ wait_for 'next colour map'
 click_on 'Esc: close'
 wait_gone ' /keys ─'
 
-# Words that name keys are clicked: of the status line, of a panel's frame, of a list, of a hint.
+# Clicks on words that name keys: on the status line, on a panel's frame, in a list, in a hint.
 click_on 'F4 settings'
 wait_for 'Up Down: choose'
 click_on 'Down: choose'

@@ -37,7 +37,7 @@ static void press(struct view *v, const char *name)
     panel()->type(v, &key);
 }
 
-// The first setting, its value taken away and begun anew.
+// The first setting, its value deleted and typed again.
 static struct view *begin(void)
 {
     struct view *v = view_new();
@@ -55,7 +55,7 @@ static void test_click_ends(void **state)
     static const int buttons[] = { 1, 4, 5 };
     for (int i = 0; i < 3; i++) {
         struct view *v = begin();
-        panel()->click(v, area, 2, 3, 0); // the mouse alone
+        panel()->click(v, area, 2, 3, 0); // by mouse only
         assert_true(panel()->typing(v));
         panel()->click(v, area, 2, 3, buttons[i]);
         assert_false(panel()->typing(v));
@@ -97,7 +97,7 @@ static void test_long_value(void **state)
     view_free(v);
 }
 
-// A default that does not fit is left out, not cut to another number.
+// A default that does not fit is omitted, not truncated to another number.
 static void test_default_cut(void **state)
 {
     struct view *v = view_new();

@@ -1,4 +1,4 @@
-// tests/tui/pen.c -- tui/pen.c: every style of every theme can be read where we know both colours.
+// tests/tui/pen.c -- tui/pen.c: every style of every theme is readable where we know both colours.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static double contrast(uint32_t a, uint32_t b)
     return ((x > y ? x : y) + 0.05) / ((x > y ? y : x) + 0.05);
 }
 
-// As a terminal shows it that makes bold ink of the first eight bright (xterm does).
+// As shown by terminals that brighten bold text in the first eight colours (xterm does).
 static double pen_contrast(struct pen pen)
 {
     const bool bright = pen.attributes & LOOK_BOLD && pen.ink >= 0 && pen.ink < 8;
@@ -53,7 +53,7 @@ static void test_readable(void **state)
     }
 }
 
-// On the terminal's own background, which is black or white; lines may be fainter than text.
+// On the terminal's own background, black or white; lines may be fainter than text.
 static void test_background(void **state)
 {
     static const uint32_t papers[] = { 0xffffff, 0 };
@@ -75,7 +75,7 @@ static void test_background(void **state)
     }
 }
 
-// Eight colours: hues stay, greys are the terminal's own.
+// Eight colours: hues stay, greys become the terminal's default.
 static void test_eight(void **state)
 {
     const struct theme *theme = theme_find("default");
@@ -89,7 +89,7 @@ static void test_eight(void **state)
     assert_true(pen_of(theme, &status, 8, false).attributes & LOOK_REVERSE);
 }
 
-// Without colours the theme `contrast` has nothing faint.
+// Without colours the theme `contrast` has no faint text.
 static void test_none(void **state)
 {
     const struct cell notice = { .style = STYLE_NOTICE }, match = { .style = STYLE_MATCH };

@@ -1,6 +1,6 @@
-// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that go through the history,
-// edit what they find there, search and undo, in emacs and in vi mode; every list of what undoes a
-// line is freed once. KEYS=100000 SEED=3 for more random keys.
+// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that step through the
+// history, edit its lines, search and undo, in emacs and in vi mode; every undo list is freed once.
+// KEYS=100000 SEED=3 for more random keys.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,7 @@ static void feed_all(struct bench *b, const char *const *keys)
 
 static const char up[] = "\033[A", down[] = "\033[B";
 
-// The line of the history was left, so that it had what undoes it, and then edited on.
+// A history line was left, which gave it an undo list, and then edited again.
 static void test_edited_after_the_first(void **state)
 {
     struct bench *b = begin();
@@ -83,7 +83,7 @@ static void test_edited_after_the_first(void **state)
     end(b);
 }
 
-// A search was given up on a line of the history: two lines had the same.
+// A search cancelled on a history line left two lines with the same undo list.
 static void test_search_given_up(void **state)
 {
     struct bench *b = begin();
@@ -92,7 +92,7 @@ static void test_search_given_up(void **state)
     end(b);
 }
 
-// vi's searches look for text, not for patterns, which take the square of a line's length.
+// vi's searches look for text, not patterns, which take quadratic time.
 static void test_vi_search(void **state)
 {
     struct bench *b = begin();
@@ -110,7 +110,7 @@ static void test_vi_search(void **state)
     end(b);
 }
 
-// What was edited there and left is found again, and is as it was once a line was sent.
+// An edited history line keeps its changes until a line is sent, then reverts.
 static void test_edited_entries(void **state)
 {
     struct bench *b = begin();
@@ -153,7 +153,7 @@ static void make_file(const char *folder, const char *name)
     free(path);
 }
 
-// Tab on an open menu goes through it, and begins again at its end.
+// Tab on an open menu steps through it and wraps at its end.
 static void test_menu(void **state)
 {
     struct bench *b = begin();
@@ -181,7 +181,7 @@ static void test_menu(void **state)
     end(b);
 }
 
-// Home, End and Delete of every terminal, whatever the user's own file binds.
+// Home, End and Delete of every terminal, whatever the user's inputrc binds.
 static void test_ends(void **state)
 {
     static const char *const modes[] = { "emacs", "vi" };
@@ -196,7 +196,7 @@ static void test_ends(void **state)
     }
 }
 
-// A key that nothing is bound to types nothing; one that is bound still works.
+// An unbound key types nothing; a bound one still works.
 static void test_unbound(void **state)
 {
     static const char *const modes[] = { "emacs", "vi" };
@@ -217,7 +217,7 @@ static void test_unbound(void **state)
     }
 }
 
-// What is drawn is what is counted: joiners, selectors and skin tones take no room, DEL two cells.
+// Drawn and counted widths agree: joiners, selectors and skin tones take no cells, DEL two.
 static void test_lines(void **state)
 {
     struct bench *b = begin();
@@ -228,7 +228,7 @@ static void test_lines(void **state)
     end(b);
 }
 
-// A paste during a search is searched for; its line end sends nothing.
+// A paste during a search is searched for; its newline sends nothing.
 static void test_search_pasted(void **state)
 {
     struct bench *b = begin();
@@ -251,7 +251,7 @@ static void expect_completed(struct bench *b, const char *typed, const char *fol
     free(want);
 }
 
-// Names with signs of the command line's own are quoted as it reads them.
+// Names with characters special to the command line are quoted for it.
 static void test_names(void **state)
 {
     char *folder = scratch_new();
@@ -330,7 +330,7 @@ static void press_one(struct bench *b)
         feed(b, key);
 }
 
-// With keys that change between the modes, and those that no mode has by itself.
+// With keys that switch modes, and keys that no mode binds by default.
 static void write_inputrc(const char *path)
 {
     FILE *f = fopen(path, "we");

@@ -18,7 +18,7 @@ def start(*more, env=None):
     t.expect(r"\x1b\[\?2004h|$")
     return t
 
-# An answer comes, with its measures; settings by completion; the prompt tells the waiting picture.
+# An answer with its measures; settings by completion; the prompt shows the waiting picture.
 t = start()
 t.type("/set sample.max_tok\t4\r")
 t.expect(r"sample\.max_tokens = 4")
@@ -37,7 +37,7 @@ t.type("/nosuch\r")
 t.expect("error: unknown command '/nosuch'")
 t.expect(prompt)
 
-# Text between """, and a line that goes on: one message each. Ctrl-C leaves a text that was begun.
+# Text between """, and a continued line: one message each. Ctrl-C drops an unfinished text.
 t.type('"""one\r')
 t.expect(r"\.\.\. ")
 t.type('two"""\r')
@@ -50,11 +50,11 @@ t.expect(r"\^C")
 t.expect(prompt)
 t.type(" four")
 t.expect(" four")
-t.type("\x03")  # no second one: there was text to take away
+t.type("\x03")  # does not count as the first of two: it deleted text
 t.expect(r"\^C")
 t.expect(prompt)
 
-# A paste with line ends is one message.
+# A paste with newlines is one message.
 t.type("\x1b[200~first line\nsecond line\n\x1b[201~")
 t.expect("second line")
 t.type("\r")
@@ -66,7 +66,7 @@ t.expect(prompt)
 t.type("\x04")
 check(t.wait() == 0, "Ctrl-D leaves with 0", t)
 
-# The history: private, newest last, no line twice; a line with a space in front is not in it.
+# The history: private, newest last, no duplicates; lines with a leading space are not recorded.
 file = os.path.join(work, "state/vlmsh/history")
 check(stat.S_IMODE(os.stat(file).st_mode) == 0o600, "the history file is private")
 lines = open(file).read().split("\n")
@@ -102,7 +102,7 @@ t.expect(prompt)
 t.type("\x03")
 check(t.wait() == 130, "Ctrl-C twice leaves with 130", t)
 
-# A paste that pauses goes on: nothing of it is run before it is sent. Ctrl-C ends one whose end was lost.
+# A paste that pauses continues: none of its lines runs before it is sent. Ctrl-C ends one whose end was lost.
 t = start()
 t.type("\x1b[200~one\n/nosuch ")
 t.expect("the paste has not ended yet; Ctrl-C drops it")
@@ -125,7 +125,7 @@ t.type("\x1b[200~a\x04")
 t.signal(signal.SIGTERM)
 check(t.wait() == 128 + signal.SIGTERM, "SIGTERM within a paste", t)
 
-# SIGTERM at the prompt ends it in order.
+# SIGTERM at the prompt ends it cleanly.
 t = start()
 t.signal(signal.SIGTERM)
 check(t.wait() == 128 + signal.SIGTERM, "SIGTERM", t)
@@ -147,7 +147,7 @@ t.expect(prompt)
 t.type("/quit\r")
 check(t.wait() == 0, "/quit", t)
 
-# A model that cannot be opened: told, and the shell opens without one.
+# A model that cannot be opened is reported, and the shell opens without one.
 t = Terminal([program, "--plain", os.path.join(work, "none")])
 t.expect("error: ")
 t.expect("vlmsh> ")
@@ -157,7 +157,7 @@ t.expect("vlmsh> ")
 t.type("\x04")
 check(t.wait() == 0, "leaves", t)
 
-# The lines of one's own at the start: each that fails is named, the others hold.
+# The user's start-up lines: each failing one is reported, the others apply.
 os.makedirs(os.path.join(work, "config/vlmsh"))
 with open(os.path.join(work, "config/vlmsh/config"), "w") as f:
     f.write("/set sample.temprature 1\n# a remark\n/set sample.max_tokens 4\n/nosuch\n"

@@ -1,5 +1,5 @@
-# tests/tui/raw.sh -- what names and files hold reaches a terminal as text, whichever way it takes:
-# errors of words, options and devices, of scripts, JSON, completion.
+# tests/tui/raw.sh -- names and file contents reach a terminal as text only: in errors on words,
+# options, devices and scripts, in JSON and in completion.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,7 +29,7 @@ for words in (["job", "run", evil],
     while t.read(0): pass
     harmless(t, words)
 
-# Readline shows names as they are: such ones are not offered.
+# Readline prints names unchanged, so names with control characters are not offered.
 os.mkdir(work + "/names")
 for name in "plain.png", "pl" + evil.replace("/", "") + ".png":
     open(os.path.join(work, "names", name), "w").close()

@@ -1,4 +1,4 @@
-# tests/tui/scenes.sh -- vlmsh scenes: its command line, what it leaves behind.
+# tests/tui/scenes.sh -- vlmsh scenes: its command line and the files it leaves.
 . tests/commands/common.bash
 
 # run STATUS ARGUMENT...: output in $work/out, $work/err
@@ -22,20 +22,20 @@ for f in "$work"/a/*.json; do
         >/dev/null || fail "$f"
 done
 
-# --kind chooses files, --size the pixels; texts do not depend on the kinds asked for.
+# --kind selects files, --size the pixels; texts do not depend on the selected kinds.
 run 0 scenes 30 "$work/c" --seed 5 --kind captions --kind yesno --size 64
 same "files" "$(cd "$work/c" && echo *)" "captions.json dense.json detail.json objects.jsonl pictures yesno.json"
 same "size" "$(jq -c '.objects[0].mask.size' "$work/c/objects.jsonl" | sort -u)" "[64,64]"
 run 0 scenes 30 "$work/d" --seed 5 --kind yesno
 cmp -s "$work/a/yesno.json" "$work/d/yesno.json" || fail "yesno.json depends on --kind"
 
-# Its questions are asked by /ask --data.
+# /ask --data reads its questions.
 vlmsh "$llava" -c '/set sample.max_tokens 2' \
     -c "/ask --data $work/a/questions.json --out $work/answers.jsonl --limit 3" >/dev/null 2>"$work/err" ||
     fail "/ask --data: $(cat "$work/err")"
 same "answers" "$(wc -l <"$work/answers.jsonl")" 3
 
-# Bad usage, and folders that cannot be.
+# Bad usage, and impossible folders.
 run 2 scenes
 run 2 scenes 10
 run 2 scenes ten "$work/x"
@@ -49,7 +49,7 @@ grep -q 'already exists' "$work/err" || fail "a full folder: $(cat "$work/err")"
 run 1 scenes 10 "$work/none/x"
 [ ! -e "$work/x" ] || fail "bad usage made a folder"
 
-# Ctrl-C: 130, and nothing stays.
+# Ctrl-C: 130, and no file remains.
 python3 - "$VLMSH" "$work/stopped" <<'P' || fail "Ctrl-C"
 import glob, os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,5 +1,5 @@
 # tests/tui/screen.sh -- the full screen in tmux: start, load, attach, ask, toggle, resize, lists,
-# keys of one's own, suspend, quit; what it shows is compared as text.
+# user-defined keys, suspend, quit; screens are compared as text.
 set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
@@ -39,7 +39,7 @@ keys Down
 wait_for 'attention layer 1 token 0'
 keys Escape; sleep 0.2
 
-# Settings: by the panel, by a key of one's own, by Alt-4 (which the model refuses with a message).
+# Settings: by the panel, by a user-defined key, by Alt-4 (which the model refuses with a message).
 keys F4
 wait_for 'sample.temperature: 0..100'
 keys Down Enter
@@ -59,7 +59,7 @@ wait_for 'stale'
 keys M-1
 wait_for 'norm.align = off'
 
-# Toggling and typing while an answer comes; Ctrl-C stops it, the screen stays.
+# Toggling and typing during an answer; Ctrl-C stops it, the screen stays.
 line '/set sample.ignore_eos on'
 line '/set ctx.max 1000000'
 line '/set sample.max_tokens 1000000'
@@ -67,7 +67,7 @@ wait_for 'max_tokens = 1000000'
 line "/image $pictures/scene.png"
 line 'a slow question'
 wait_for '1 picture. a slow question'
-wait_gone '\[1 picture\] vlmsh>' # it went with the question
+wait_gone '\[1 picture\] vlmsh>' # the question took it along
 wait_for 'tok/s'
 shown '⟨stopped⟩' && fail 'only after the answer'
 keys M-1
@@ -91,7 +91,7 @@ keys 'typed meanwhile'
 wait_for 'vlmsh> typed meanwhile'
 keys C-c
 wait_for 'stopped  '
-wait_for 'vlmsh> typed meanwhile' 'what was typed is lost'
+wait_for 'vlmsh> typed meanwhile' 'the typed text is lost'
 keys C-u
 line '/reset all'
 wait_gone ' NORM '
@@ -105,7 +105,7 @@ keys -l 'nrmalgn'
 wait_for 'norm.align *= off'
 keys Enter
 wait_for 'vlmsh> /set norm.align'
-wait_for '^ norm.align: on' 'what the setting takes is not said'
+wait_for '^ norm.align: on' 'the values of the setting are not shown'
 keys C-u
 keys F1
 wait_for 'keys: input'
@@ -145,7 +145,7 @@ keys C-c
 keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
 wait_for 'tall.jpg [0-9]*x[0-9]*, '
 
-# Sizes: everything is redrawn, also at a size that holds next to nothing.
+# Sizes: everything is redrawn, also on a tiny screen.
 for size in '80 24' '200 60' '40 10' '20 5' '3 2' '120 36'; do
     set -- $size
     tmux resize-window -x "$1" -y "$2"
@@ -161,11 +161,11 @@ wait_for '─ picture ─'
 keys F7; keys F7
 wait_gone '─ picture ─'
 
-# What it shows as text, the same at the same size.
+# /screen: the screen as text, equal at the same size.
 line '/clear'
 wait_for 'the conversation was cleared'
 sleep 0.5
-for taken in a\ 24\ 80 b\ 10\ 40; do # one after the other: a waiting line stands in the status
+for taken in a\ 24\ 80 b\ 10\ 40; do # one at a time: waiting lines appear in the status
   line "/screen $work/$taken"
   for _ in $(seq 50); do [ -s "$work/${taken%% *}" ] && break; sleep 0.1; done
 done
@@ -185,7 +185,7 @@ sleep 0.3
 shown 'vlmsh> n' && fail "a click does not give the focus to the conversation"
 keys Escape; sleep 0.2
 
-# Suspend, come back; leave with a draft, which is there again.
+# Suspend and resume; leave with a draft, which returns.
 keys C-z
 wait_for 'shell>'
 line 'fg'
@@ -222,7 +222,7 @@ wait_for 'shell> *$'
 line 'echo status $?'
 wait_for 'status 130'
 
-# A crash, here one that was sent: the terminal is as it was, the status tells.
+# A crash (a signal here): the terminal is restored, and the exit status shows it.
 line 'clear'
 line "ASAN_OPTIONS=handle_segv=0 '$VLMSH' $model"
 wait_for '─ conversation ─'
@@ -234,7 +234,7 @@ wait_for 'status 139'
 line "stty -a | grep -o -e '-*icanon'"
 wait_for '^icanon' 'the terminal is not as it was'
 
-# No locale is set: the terminal shows UTF-8 all the same.
+# No locale is set: UTF-8 is shown nevertheless.
 line "LC_ALL=C '$VLMSH' $model"
 wait_for '─ conversation ─'
 keys -l '猫 é'
@@ -261,7 +261,7 @@ tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour in GNU screen'
 keys F10
 wait_for 'shell> *$'
 
-# No colours, an old terminal, none that can be drawn on.
+# No colours, an old terminal, one without cursor addressing.
 line "TERM=vt100 LC_ALL=C '$VLMSH' $model"
 wait_for 'F1 keys'
 wait_for '+- conversation -'

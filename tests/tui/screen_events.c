@@ -1,4 +1,4 @@
-// tests/tui/screen_events.c -- tui/screen_events.c, view.c and the panels: news are copied, the
+// tests/tui/screen_events.c -- tui/screen_events.c, view.c and the panels: events are copied, the
 // view follows them, every panel draws at every size.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,13 +162,13 @@ static void test_conversation(void **state)
     say(q, "And?", (const char *const[]){ "\n It", " is", NULL });
     take_all(v, q);
     assert_int_equal(v->chat.count, 6);
-    assert_string_equal(v->chat.entries[4].text.data, "It is"); // without what is blank before it
+    assert_string_equal(v->chat.entries[4].text.data, "It is"); // without leading blanks
     assert_int_equal(v->chat.entries[4].tokens[1], 2);
     news_post(q, NEWS_BUSY, "/undo", NULL, NULL);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     news_post(q, NEWS_IDLE, NULL, NULL, NULL);
     take_all(v, q);
-    assert_int_equal(v->chat.count, 4); // both are gone, with the line of measures
+    assert_int_equal(v->chat.count, 4); // both are removed, with the line of measures
     assert_int_equal(v->chat.entries[3].kind, ENTRY_COMMAND);
     emit(q,
          (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
@@ -191,8 +191,8 @@ static void key_done(struct news_queue *q, const char *temperature)
     news_post(q, NEWS_KEY_DONE, NULL, now, free_settings);
 }
 
-// Keys between two tokens: what they ask for is shown until their lines have run, however many
-// settings each of them changes.
+// Keys between two tokens: their requests are shown until their lines have run, however many
+// settings each changes.
 static void test_keys(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -212,7 +212,7 @@ static void test_keys(void **state)
     take_all(v, q);
     assert_int_equal(v->keys_waiting, 1);
     assert_string_equal(view_setting(v, "sample.temperature"), "0.9");
-    key_done(q, "0.7"); // it was refused, or changed nothing
+    key_done(q, "0.7"); // refused, or without effect
     take_all(v, q);
     assert_int_equal(v->keys_waiting, 0);
     assert_string_equal(view_setting(v, "sample.temperature"), "0.7");
@@ -259,7 +259,7 @@ static void tell_map(struct sink to, const char *name, int layer, int token, flo
     to.emit(to.self, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
 }
 
-// The line that computes in the background; it is taken.
+// Takes the line that computes in the background.
 static void check_quiet(struct view *v, const char *line)
 {
     if (line)
@@ -270,7 +270,7 @@ static void check_quiet(struct view *v, const char *line)
     v->quiet = NULL;
 }
 
-// Which words look at a half: the maps that are missing are asked for at once.
+// Which words attend to a half: missing maps are requested at once.
 static void test_looks(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -290,15 +290,15 @@ static void test_looks(void **state)
     for (int token = 0; token < 3; token++)
         tell_map(maps, "attention", 1, token, 0.5F * (float)(token + 1));
     take_all(v, q);
-    assert_int_equal(view_map(v)->token, 0); // what is shown stays
+    assert_int_equal(view_map(v)->token, 0); // the shown map stays
     for (int token = 0; token < 3; token++)
         assert_float_equal(maps_looks(v, (size_t)token), (token + 1) / 3.0, 1e-6);
     check_quiet(v, NULL);
-    maps_look(v, right); // of maps that are there
+    maps_look(v, right); // of existing maps
     assert_true(maps_looks(v, 0) == 1 && maps_looks(v, 2) == 1);
     check_quiet(v, NULL);
 
-    // Of another layer. A step before they are computed goes first.
+    // Maps of another layer. A step requested meanwhile goes first.
     maps_step(v, AXIS_LAYER, 1);
     check_quiet(v, "/attention --picture 0 --layer 2 --token 0 --head mean");
     tell_map(maps, "attention", 2, 0, 0.5F);
@@ -318,7 +318,7 @@ static void test_looks(void **state)
     news_queue_free(q);
 }
 
-// Kinds of maps are stepped through as the probes describe them; words lie over their cells.
+// Stepping follows the probes' description of maps; words are drawn over their cells.
 static void test_kinds(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -350,7 +350,7 @@ static void test_kinds(void **state)
         maps_kind(v);
     check_quiet(v, "/attention --picture 0 --layer 3 --token 0 --head mean");
 
-    // A matrix lies over no picture.
+    // A matrix is not drawn over a picture.
     const struct event_heatmap map = { .name = "similarity",
                                        .picture = -1,
                                        .layer = -1,

@@ -54,7 +54,7 @@ def some_key():
     if n < 0.97: return dice.choice(["\x1b/one\r", "\x1bk", "\x1bcwx\x1b", "\x1bR.\x1b.", "\x1bP", "\x1bu"])
     return "".join(chr(dice.randint(1, 255)) for _ in range(dice.randint(1, 5)))
 
-# What leaves or stops the program, and what starts an editor, is tested elsewhere.
+# Other tests cover keys that leave or stop the program or start an editor.
 forbidden = ["\x04", "\x1a", "\x07", "\x1b[21~", "\x1b\x07"]
 
 def resize(t):
@@ -74,7 +74,7 @@ def drain(t, seconds=0):
         if not t.read(0): break
         t.all, t.seen, seconds = t.all[-20000:], t.seen[-20000:], 0
 
-# Both of readline's modes, with keys that change between them.
+# Both of readline's modes, with keys that switch between them.
 with open(work + "/inputrc", "w") as f:
     f.write('set keymap emacs\n"\\C-xv": vi-editing-mode\n'
             'set keymap vi-insert\n"\\C-xe": emacs-editing-mode\n'
@@ -101,15 +101,15 @@ for i in range(count):
 fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
 time.sleep(1.5)  # a paste without an end ends
 drain(t)
-# A list, what runs and waits, what was begun; a letter before each, or two Ctrl-C would leave where
-# they are read late.
+# Closes a list, running and waiting lines, and unfinished text; a letter before each, because two Ctrl-C
+# read late would leave the program.
 for key in ["\x1b", " \x03", " \x03", " \x03"]:
     t.type(key)
     time.sleep(2.2)
     drain(t)
     alive(t, repr(key))
 t.seen = ""
-for _ in range(12):  # a slow build may still be busy with what was typed
+for _ in range(12):  # a slow build may still be processing keys
     t.type(" \x03")
     time.sleep(2.2)
     t.type("\x18e\x15/version\r")

@@ -1,5 +1,5 @@
-# tests/tui/state.sh -- the screen shows the conversation as it is: what /undo and /clear took away is
-# gone; words that mean the program do not go to the model; leaving and coming back say what remains.
+# tests/tui/state.sh -- the screen shows the actual conversation: turns removed by /undo and /clear
+# disappear; words meant for the program do not go to the model; leaving and returning report what remains.
 set -eu
 . tests/tui/tmux.bash
 start() { # FOLDER [ARGUMENT...]
@@ -37,7 +37,7 @@ wait_for 'the conversation was cleared'
 wait_gone 'taken back'
 shown 'Type a question' && fail '/clear leaves the screen full'
 
-# A table's place belongs to it: the next one begins at its left end.
+# Each table has its own scroll position: the next one starts at its left end.
 line '/image demo/pictures/*.png'
 line /images
 wait_for '›'
@@ -54,7 +54,7 @@ line '/image --clear'
 line /clear
 wait_gone '›'
 
-# Help without a slash; a command's name alone is sent, which is said.
+# Help without a slash; a command's name without one is sent, with a notice.
 line 'help undo'
 wait_for 'Removes the last question'
 keys Escape; sleep 0.2
@@ -64,7 +64,7 @@ wait_for "'undo' was sent to the model; the command is /undo"
 line 'help me with this'
 wait_for '❯ help me with this'
 
-# Words that were no message are none to /undo.
+# /undo ignores words that were not sent as a message.
 line help
 wait_for ' /help ─'
 keys q
@@ -75,7 +75,7 @@ shown '❯ help *│' || fail '/undo takes a word that was never sent'
 line 'help me with this'
 wait_for '❯ help me with this'
 
-# Leaving says how to continue; a line that was not sent says where it comes from.
+# Leaving says how to continue; an unsent line names its folder and model.
 keys -l 'not sent'
 sleep 1
 keys F10
@@ -93,7 +93,7 @@ sleep 1
 line /quit
 wait_for 'shell> *$'
 start "$here" demo/model
-shown 'not sent' && fail 'what was dropped comes back'
+shown 'not sent' && fail 'the dropped text returns'
 line /quit
 wait_for 'shell> *$'
 

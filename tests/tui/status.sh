@@ -48,7 +48,7 @@ run 0 help; out '--json'
 run 0 help image; out '/image'
 run 1 help nosuchthing; err 'nosuchthing'
 
-# Answers on standard output, news on standard error.
+# Answers on standard output, messages on standard error.
 run 0 "$model" -c '/set sample.max_tokens 3' -c '/get sample.max_tokens' -c 'Hello'
 [ "$(wc -l <"$work/out")" -ge 2 ] || fail "an answer and a setting"
 head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "/get is output, /set is not"
@@ -79,11 +79,11 @@ timeout 100 "$VLMSH" <"$work/in" >"$work/out" 2>"$work/err"
 err '^stdin:2: unknown'
 [ "$(wc -l <"$work/out")" = 1 ] || fail "continues after an error"
 
-# No line needs a model: none is opened, and nothing is said about it.
+# If no line needs a model, none is opened, without a message.
 run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
-grep -q random "$work/err" && fail "a model was opened that nobody needed"
-[ ! -e "$work/cache" ] || fail "a model was written that nobody needed"
-# One that does opens the demo model, or without it a small one, and says what it is.
+grep -q random "$work/err" && fail "a model was opened without need"
+[ ! -e "$work/cache" ] || fail "a model was written without need"
+# A line that needs one opens the demo model, or without it a small one, with a message.
 run 0 -c '/set sample.max_tokens 2' -c 'Hello'
 find "$work/cache" -name config.json | grep -q . && fail "a small model was written beside the demo model"
 VLMSH=$alone run 0 -c '/set sample.max_tokens 2' -c 'Hello'
@@ -92,7 +92,7 @@ VLMSH=$alone run 0 -c '/info'
 run 1 "$work/nomodel" -c '/version'; silent out; err "$work/nomodel"
 run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
 
-# A reader that leaves: the end, quietly. A full device: said why.
+# A reader that closes the pipe ends it silently. A full device is reported.
 timeout 100 "$VLMSH" -c /settings -c /settings -c /settings 2>"$work/err" | head -1 >"$work/out"
 silent err
 timeout 100 "$VLMSH" -c /version >/dev/full 2>"$work/err"
@@ -106,7 +106,7 @@ timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of a dialogue"
 err 'cannot write the output: No space left'
 
-# A database that cannot be written, though it is there.
+# An existing database that cannot be written.
 mkdir "$work/kept" "$work/fixed"
 run 0 $model --db "$work/kept/d.db" -c '/set sample.max_tokens 1' -c Hello
 if unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,bind "$1/fixed"' - "$work" 2>"$work/err"; then
@@ -116,11 +116,11 @@ if unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,b
     err 'copy it elsewhere'
 fi
 
-# A closed stream is no file that happens to be opened next.
+# The next opened file does not take the place of a closed stream.
 mkfifo "$work/lines"
 "$VLMSH" --db "$work/closed.db" -f "$work/lines" >&- 2>&- <&- &
 pid=$!
-exec 9<>"$work/lines" # open on both sides: nobody waits for the other
+exec 9<>"$work/lines" # open for reading and writing: opening does not block
 for _ in $(seq 300); do # until the database is open
     ls -l "/proc/$pid/fd" 2>/dev/null | grep -q 'closed\.db$' && break
     sleep 0.1
@@ -133,7 +133,7 @@ wait $pid || true
 exec 9>&-
 rm "$work/lines"
 
-# A database that cannot be opened: said, and the rest works; a session of it cannot be had.
+# A database that cannot be opened is reported, and the rest works, except its sessions.
 run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing will be saved'
 run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': create it"
 [ -e "$work/none" ] && fail 'the folder of a mistyped --db is made'
@@ -143,7 +143,7 @@ for strange in /dev/null "$work/pipe" "$work"; do
 done
 rm "$work/pipe"
 run 1 job list --db /dev/null; err 'it is a device'
-# Told at the start, and no failure: the exit status of 1 is of what could not be saved later.
+# Reported at the start, without failing: exit status 1 means that something could not be saved later.
 run 0 "$model" --db /proc/x.db -c '/set sample.max_tokens 2' -c 'Hello'; err 'nothing will be saved'
 run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing will be saved: jobs need a database file"
 [ -e ':memory:' ] && fail "a file of that name is made"

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what is typed, what appears.
+"""A program on a terminal of its own, with typing and expected output.
 
     t = Terminal(["./vlmsh", "MODEL"])
     t.expect("> ")
@@ -48,7 +48,7 @@ class Terminal:
         return bool(data)
 
     def expect(self, pattern, seconds=30):
-        """Waits for the regular expression and forgets what came up to its end."""
+        """Waits for the regular expression and drops the output up to its end."""
         end = time.time() + seconds
         while True:
             found = re.search(pattern, self.seen)
@@ -68,7 +68,7 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 while self.read(0) and select.select([self.fd], [], [], 0.05)[0]:
-                    pass  # what it wrote last
+                    pass  # its last output
                 return os.waitstatus_to_exitcode(status)
             if not self.read(0.05):
                 time.sleep(0.05)

@@ -1,9 +1,9 @@
-# tmux.bash -- what the tests of the full screen share: a terminal of its own, keys, waiting.
+# tmux.bash -- shared by the tests of the full screen: a terminal of its own, keys, waiting.
 # Sourced from the root; sets $work and needs $VLMSH.
 #
 #   shell_at COLUMNS LINES [TERM] [VAR=VALUE]   an interactive shell in it
 #   line TEXT; keys C-c Enter                   types
-#   wait_for PATTERN; wait_gone PATTERN         until the screen shows it, or no longer
+#   wait_for PATTERN; wait_gone PATTERN         waits until the screen shows it, or no longer does
 command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
 server=vlmsh-test-$$
@@ -22,7 +22,7 @@ wait_for() { # PATTERN [what]
 }
 wait_gone() {
     for _ in $(seq 300); do shown "$1" || return 0; sleep 0.1; done
-    fail "'$1' does not go"
+    fail "'$1' does not disappear"
 }
 shell_at() {
     cat >"$work/start" <<END

@@ -1,6 +1,6 @@
-# tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods on
-# with nothing typed, and off again; then every kind of map of an answer can be stepped, and shows the
-# numbers of its command.
+# tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods on and
+# off without typing; then stepping reaches every kind of map of an answer, with the numbers of its
+# command.
 set -eu
 . tests/tui/tmux.bash
 
@@ -10,13 +10,13 @@ wait_for 'F1 keys'
 
 keys M-1
 wait_for 'norm.align = on'
-shown 'adapter = .*demo/model/methods/adapter' || fail 'Alt-1 takes no adapter'
+shown 'adapter = .*demo/model/methods/adapter' || fail 'Alt-1 loads no adapter'
 shown 'without trained parameters' && fail 'the adapter has no norm alignment'
 keys M-2
 wait_for 'prune.score = contribution'
 keys M-3
 wait_for 'ffn.approx = hadamard'
-shown 'ffn.calibration = .*demo/model/methods/ffn.safetensors' || fail 'Alt-3 takes no calibration'
+shown 'ffn.calibration = .*demo/model/methods/ffn.safetensors' || fail 'Alt-3 loads no calibration'
 keys M-4
 wait_for 'ira.on = on'
 shown 'NORM *CAPA 25% @3 *FFN auto *IRA *ADAPTER' || fail 'the badges of four methods'
@@ -65,7 +65,7 @@ step pruned.layers 'pruned.layers' /pruned
 keys k
 wait_for 'attention layer 5'
 
-# Off again, one by one: no badge, no kind of map that it brought.
+# Off again, one by one: the badge and the method's maps disappear.
 keys M-1 M-2 M-3 M-4
 wait_gone 'IRA'
 shown 'CAPA 25%\|NORM ' && fail 'a method stays on'

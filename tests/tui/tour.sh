@@ -1,12 +1,12 @@
-# tests/tui/tour.sh -- /tour in the full screen: thirteen steps, each by Enter, as lines of the history;
-# other lines may come between, Esc ends it. And the first words: the demo model and what it knows.
+# tests/tui/tour.sh -- /tour in the full screen: thirteen steps, each by Enter, recorded in the history;
+# other lines may come between, Esc ends it. Also the greeting: the demo model and what it knows.
 set -eu
 . tests/tui/tmux.bash
 
 shell_at 140 50 screen-256color "TMPDIR=$work"
 line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model: it knows'
-shown '\.\./' && fail 'the path of the demo model goes up and down'
+shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
 wait_for 'step 1 of 13'
 wait_for '> /image ".*scene-1.png"'
@@ -14,7 +14,7 @@ keys Enter
 wait_for 'step 2 of 13'
 keys Enter
 wait_for 'step 3 of 13'
-line "$(printf '\025')/get sample.seed" # something else: the step comes again
+line "$(printf '\025')/get sample.seed" # another line: the step returns
 wait_for 'sample.seed = 0'
 wait_for '> /attention'
 keys Enter
@@ -59,7 +59,7 @@ wait_for 'the tour has ended'
 keys F10
 wait_for 'shell>'
 
-# A model that sees no pictures has a tour without them.
+# A text-only model has a tour without pictures.
 line "'$VLMSH' --db '$work/db3' tests/goldens/llama-3.2"
 wait_for 'F1 keys'
 line '/set sample.max_tokens 4'
@@ -78,7 +78,7 @@ shown 'picture.*error\|^! ' && fail 'a step of the tour fails'
 keys F10
 wait_for 'shell>'
 
-# A program alone: a small random model, which is not called the demo model.
+# The program without its data: a small random model, not called the demo model.
 mkdir "$work/alone"
 cp "$VLMSH" "$work/alone/vlmsh"
 line "'$work/alone/vlmsh' --db '$work/db2'"

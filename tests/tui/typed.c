@@ -1,4 +1,4 @@
-// tests/tui/typed.c -- what is typed or pasted at once, as logical lines.
+// tests/tui/typed.c -- text typed or pasted at once, as logical lines.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "core/base/mem.h"
 #include "tui/typed.h"
 
-// All lines of a text, each behind a |.
+// All lines of a text, each after a |.
 static void expect(const char *text, const char *want)
 {
     struct typed typed = { .history = history_open(NULL) };
@@ -40,7 +40,7 @@ static void test_pasted_code(void **state)
     expect("  // adds\nint add;", "|\"\"\"  // adds\nint add;\"\"\"");
     expect("/* adds */\nint add;", "|\"\"\"/* adds */\nint add;\"\"\"");
     expect("# adds\ndef add(a, b):", "|\"\"\"# adds\ndef add(a, b):\"\"\"");
-    // One slash is taken off a line that begins with two.
+    // A line that begins with two slashes loses one.
     expect("// adds \"\"\"\nint add;", "|/// adds \"\"\"\nint add;");
     expect("/* adds \"\"\" */\nint add;", "|//* adds \"\"\" */\nint add;");
 }

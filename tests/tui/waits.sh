@@ -1,5 +1,5 @@
-# tests/tui/waits.sh -- the full screen beside pipes: none holds it up where a file is expected, and
-# waiting for a script that comes through one ends with Ctrl-C.
+# tests/tui/waits.sh -- the full screen and pipes: a pipe in place of a file does not block it, and
+# Ctrl-C ends waiting for a script from a pipe.
 set -eu
 . tests/tui/tmux.bash
 mkdir -p "$work/config/vlmsh" "$work/state/vlmsh"
@@ -16,7 +16,7 @@ wait_for 'standard input is the terminal'
 line '/run -'
 wait_for 'standard input is your terminal'
 
-# Nobody writes; then somebody who does not go on.
+# A pipe without a writer; then one whose writer stops.
 line "/run $work/pipe"
 sleep 0.5
 keys C-c
@@ -40,7 +40,7 @@ keys C-c
 wait_for "stopped after line 4 of"
 shown 'max_tokens = 8' && fail 'the script continues after Ctrl-C'
 
-# What is copied goes into a file too.
+# Copied text is also written to a file.
 keys F2 Y
 wait_for 'copied'
 keys C-c

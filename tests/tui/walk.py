@@ -1,6 +1,6 @@
-"""A walk over the screen: random commands, keys, pastes, clicks, layouts and sizes; after each step the screen
-must be what a redraw of everything shows (the program gets SIGWINCH, which redraws as Ctrl-L does, but is no
-key): characters, colours, attributes, the cursor, and what is seen of every picture.
+"""Random commands, keys, pastes, clicks, layouts and sizes; after each step the screen must equal a full redraw
+(by SIGWINCH, which redraws as Ctrl-L does without being a key): characters, colours, attributes, the cursor, and
+the visible part of every picture.
 
     VLMSH=./vlmsh python3 tests/tui/walk.py KIND STEPS [SEED]     KIND: blocks, sixel, kitty, iterm
 
@@ -27,7 +27,7 @@ from terminal import Terminal
 
 MODEL, PICTURES = "tests/goldens/llava-1.5", "tests/goldens/pictures/"
 SESSION = 250 # steps with one process
-FRAME = 40 # milliseconds that a frame, or the rest of a key, is waited for at most
+FRAME = 40 # longest wait for a frame, or for the rest of a key, in milliseconds
 BUSY = re.compile(r"^ \S+ (?:cpu|cuda)\S* [-|/\\] ", re.M) # the status line while a command runs
 
 
@@ -133,7 +133,7 @@ class WalkTerminal(GraphicsTerminal):
 
     def lay(self, name, columns, lines, seen):
         if self.x + columns > self.columns or self.y + lines > self.lines:
-            if self.resized: return # on its way when the size changed: all is drawn anew
+            if self.resized: return # sent before the size changed: everything is redrawn
             sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
         for y in range(lines):
             for x in range(columns):
@@ -179,7 +179,7 @@ class WalkTerminal(GraphicsTerminal):
         cells = [[(*cell, over) for cell, over in zip(row, above)] for row, above in zip(self.cells, self.over)]
         return cells, sorted(self.placed.values()), (self.x, self.y) if self.cursor else None
 
-    # For longer than a frame may wait nothing has come, no thread has had anything to do, and no frame is due.
+    # No output, no busy thread and no pending frame for longer than a frame may wait.
     def settle(self, seconds=0.05):
         pass_through()
         quiet = time.time()
@@ -201,9 +201,9 @@ class WalkTerminal(GraphicsTerminal):
         except OSError:
             return False
 
-    # Its main thread is in poll() for no longer than a frame waits. A frame that changes nothing writes nothing,
-    # but may ask for the picture that the next one shows. Where the kernel does not tell (or numbers calls
-    # otherwise), time must do.
+    # True if its main thread is in poll() without a frame's timeout. A frame that changes nothing writes nothing,
+    # but may request the picture that the next one shows. If the kernel does not show system calls (or numbers
+    # them differently), a fixed time must do.
     def frame_due(self):
         try:
             call = open("/proc/%d/syscall" % self.pid).read().split()
@@ -231,7 +231,7 @@ PASTES = ["\x1b[200~two lines\nof a pasted text\x1b[201~", "\x1b[200~" + "a long
 SIZES = [(24, 80), (40, 120), (36, 120), (50, 150), (30, 100), (60, 200), (40, 120), (15, 40)]
 
 
-# What broke pictures once: rows that scroll beside one, other layouts, other ways to draw.
+# Former causes of broken pictures: rows that scroll beside one, other layouts, other graphics.
 FIRST = [["\x1bOR"], ["o"], ["\x1b", None], ["/attention --layer all --figure %s/q.png\r"], ["\x1b[18~"], ["\x1b[18~"], ["\x1b[18~"],
          ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"], ["/image " + PICTURES + "wide.png What is this?\r"], ["/set screen.layout auto\r"]]
 FIRST += [["/set screen.%s\r" % setting] for layout in ("maps", "compare", "workbench")
@@ -239,7 +239,7 @@ FIRST += [["/set screen.%s\r" % setting] for layout in ("maps", "compare", "work
 
 
 def steps(pick):
-    """What one step sends: pieces, and sizes; None: a pause that makes an Esc a key."""
+    """The input of one step: pieces, and sizes; None: a pause that makes an Esc a key."""
     kind = pick.random()
     if kind < 0.42:
         keys = [pick.choice(KEYS) for _ in range(pick.randint(1, 4))]

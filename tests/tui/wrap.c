@@ -35,16 +35,17 @@ static void test_words(void **state)
     expect_lines("abcdefgh", 3, "abc|def|gh");
     expect_lines("a\n\nb\n", 5, "a||b|");
     expect_lines("well-known", 6, "well-|known");
-    expect_lines("use --data-file x", 8, "use |--data-f|ile x"); // whole, or cut at the edge
+    expect_lines("use --data-file x", 8,
+                 "use |--data-f|ile x"); // words stay whole, or break at the edge
     expect_lines("see scene-1.png", 12, "see |scene-1.png");
     expect_lines("see /a-b/c-d.png", 13, "see |/a-b/c-d.png");
     expect_lines("a (well-known) one", 8, "a (well-|known) |one");
     expect_lines("2026-11-25-what is", 16, "2026-11-25-what |is");
     expect_lines("end   ", 3, "end");
-    expect_lines("a b", 0, "a|b"); // never narrower than one
+    expect_lines("a b", 0, "a|b"); // at least one column
 }
 
-// What is too long for a word is cut at the edge, not behind its hyphens.
+// An overlong word breaks at the edge, not after its hyphens.
 static void test_long(void **state)
 {
     struct buf b = { 0 };
