@@ -52,7 +52,7 @@ struct canvas {
     enum graphics_kind graphics;
     bool tmux;
     int cell_width, cell_height; // pixels
-    struct painter *painter;     // encodes pictures; NULL: characters alone
+    struct painter *painter;     // encodes pictures; NULL: characters only
     struct canvas_picture drawn[CANVAS_PICTURES];
     int drawn_count;
     struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), the upper last

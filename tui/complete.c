@@ -33,7 +33,7 @@ static void add_settings(struct candidates *c)
     for (int i = 0; i < settings_count(); i++) add(c, "", settings_row(i)->key);
 }
 
-static void add_list(struct candidates *c, const char *const *list) // NULL is nothing
+static void add_list(struct candidates *c, const char *const *list) // NULL: adds nothing
 {
     for (int i = 0; list && list[i]; i++) add(c, "", list[i]);
 }

@@ -26,10 +26,10 @@ struct map {
 void map_release(struct map *m);
 
 struct drawing {
-    const struct image *picture;       // NULL: the map alone
+    const struct image *picture;       // NULL: only the map
     uint64_t picture_key;              // differs between pictures
     const struct map *maps[TILES_MAX]; // tiles of one map
-    int map_count;                     // 0: the picture alone
+    int map_count;                     // 0: only the picture
     uint32_t ramp[SHADES + 1];         // colours of the map, from its minimum to its maximum
     bool smooth;                       // interpolates between the centres of patches
     bool bare;                         // draws the map without the picture

@@ -92,7 +92,7 @@ static void find(struct graphics *g, enum graphics_kind kind)
     if (rank[kind] > now) g->found = kind;
 }
 
-// A tmux built with sixels reports them in DA1 whatever the outer terminal can do; if that has no
+// A tmux built with sixels always reports them in DA1; if the outer terminal has no
 // sixels, or does not report its cell size, tmux writes "SIXEL IMAGE" and plus signs instead. Only
 // a command of tmux reports what its client can do.
 static bool tmux_shows_sixel(void)

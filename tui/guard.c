@@ -133,7 +133,7 @@ static int run_move(rl_command_func_t *move, int count, int key)
 
 // --- searches while they are typed ---------------------------------------------------------------
 
-// While a search is active, it compares the bindings of keys with its own functions.
+// During a search, readline compares the bindings of keys with its own functions.
 static int search_back(int count, int key);
 static int search_on(int count, int key);
 static bool searching;
@@ -192,7 +192,7 @@ void guard_again(void)
 
 // --- keys that let it jump -----------------------------------------------------------------------
 
-// Without the bell, vi's keys would continue with the meaning of ESC alone.
+// Without the bell, vi's keys would continue as after a single ESC.
 static int do_nothing(int count, int key)
 {
     rl_ding();
@@ -238,7 +238,7 @@ void guard_keys(void)
     for (size_t i = 0; i < MOVE_COUNT; i++) replace_all(moves[i].move, moves[i].ours);
     replace_all(rl_re_read_init_file, read_init_file);
     replace_all(rl_abort, do_nothing);
-    replace_all(rl_vi_complete, do_nothing); // loops for ever on a word that ends in a wide letter
+    replace_all(rl_vi_complete, do_nothing); // loops forever on a word that ends in a wide letter
     replace_all(rl_yank_pop, yank_pop);
     replace_all(rl_vi_yank_pop, do_nothing);
     replace_all(rl_start_kbd_macro, do_nothing);

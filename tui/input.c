@@ -207,7 +207,7 @@ static bool interrupt(struct input *in)
     return again;
 }
 
-// Ctrl-Z: restores the terminal for the parent shell, and takes it again on return.
+// Ctrl-Z: restores the terminal for the parent shell, and sets readline's modes on return.
 static void suspend(void)
 {
     give_terminal_back();

@@ -256,7 +256,7 @@ static const struct {
 static const struct {
     char letter;
     const char *name;
-    unsigned modifiers; // possible beside Ctrl
+    unsigned modifiers; // possible in addition to Ctrl
 } same[] = {
     { 'M', "Enter", 0 }, { 'I', "Tab", 0 },       { 'H', "Backspace", 0 },
     { '[', "Esc", 0 },   { '?', "Backspace", 0 }, { '@', "Space", KEY_CTRL },
@@ -347,7 +347,7 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     return copy;
 }
 
-// Keys that cannot be bound: without them nothing could be typed, sent or stopped, not even /bind.
+// Keys that cannot be bound: users need them to type, send and stop lines, /bind included.
 static const struct {
     const char *key, *does;
 } fixed[] = {

@@ -230,7 +230,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     if (l->kind == LIST_PICKER && l->folder)
         foot = "type to search  Enter chooses  Backspace parent folder  Esc closes";
     canvas_foot(c, outer, foot);
-    const int room = inner.width - 12; // beside the counter
+    const int room = inner.width - 12; // minus the counter
     const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
                                 text_tail(filter_of(l), room - 4)); // and the cursor
     canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);

@@ -254,7 +254,8 @@ static char *find_demo(void)
 static int write_tiny(const char *folder, struct err *err)
 {
     if (places_make_parents(folder, err) < 0) return -1;
-    // Written beside it and renamed: a second program that starts meanwhile finds a whole model.
+    // Writes a temporary folder and renames it: a second program that starts now finds a whole
+    // model or none.
     char *next = xasprintf("%s.%d", folder, (int)getpid());
     int status = new_model_write("tiny", next, 1, NULL, NULL, err);
     if (status == 0 && rename(next, folder) < 0 && !is_model(folder))

@@ -199,7 +199,7 @@ void maps_last(struct view *v, int token)
     maps_go(v, token);
 }
 
-// --- how much tokens look at a part of the picture -----------------------------------------------
+// --- attention of tokens to a part of the picture ------------------------------------------------
 
 // The mean of the patches that the box touches.
 static double mean_in(const struct map *m, const double box[4])
@@ -292,14 +292,15 @@ void maps_forget(struct view *v)
     v->image.wishing = v->image.looking = v->image.playing = false;
 }
 
-// --- the reverse: from a part of the picture to the answer ---------------------------------------
+// --- from a part of the picture to the answer ----------------------------------------------------
 
 void maps_look(struct view *v, const double box[4])
 {
     const struct map *now = view_map(v);
     struct image_view *i = &v->image;
     if (!now || kind_of(now) < 0 || !(kind_at(kind_of(now))->each & EACH_TOKEN)) {
-        view_hint(v, "choose a map of tokens first (k): then a click shows which words look here");
+        view_hint(v,
+                  "choose a map of tokens first (k): then a click shows which words attend here");
         return;
     }
     i->look = wish_of(v, now);
@@ -307,7 +308,7 @@ void maps_look(struct view *v, const double box[4])
     i->looking = true;
     count_looks(v);
     ask_looks(v);
-    view_hint(v, "coloured: the words that look here, in %s of layer %d; Esc ends it",
+    view_hint(v, "coloured: the words that attend here, in %s of layer %d; Esc ends it",
               kind_at(i->look.kind)->name, i->look.layer);
 }
 

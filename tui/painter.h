@@ -1,4 +1,4 @@
-// tui/painter.h -- encodes drawings for the terminal in a thread of its own; keeps the last ones.
+// tui/painter.h -- encodes drawings for the terminal in a separate thread; caches the last ones.
 //
 //   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
 //   if (!painter_has(p, key)) painter_ask(p, key, drawing, &canvas, place);

@@ -47,7 +47,7 @@ struct pen pen_of(const struct theme *theme, const struct cell *cell, int colour
 {
     const struct look *look = theme_look(theme, cell->style);
     struct pen pen = { COLOUR_DEFAULT, COLOUR_DEFAULT, look->attributes };
-    if (colours < 8) { // attributes alone
+    if (colours < 8) { // only attributes
         const bool faint = cell->style == STYLE_NOTICE || cell->style == STYLE_DIM;
         if (look->paper > 0) pen.attributes |= LOOK_REVERSE;
         if (faint && look->ink != theme_look(theme, STYLE_TEXT)->ink) pen.attributes |= LOOK_DIM;

@@ -86,7 +86,7 @@ bool placed_shows(const struct placed *p, const struct canvas *c, int number, in
     return painter_ready(c->painter, d->key) || (c->graphics == p->way && find(p, a));
 }
 
-// Text erases the pixels of a picture, except kitty's, which are a layer of their own. tmux would
+// Text erases the pixels of a picture, except kitty's, which form a separate layer. tmux would
 // also keep the previous sixels.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched)
 {

@@ -431,7 +431,7 @@ static void show_columns(struct plain *p, const struct event *e)
     buf_release(&b);
 }
 
-// --- the rest ------------------------------------------------------------------------------------
+// --- other events --------------------------------------------------------------------------------
 
 static void show_ids(struct plain *p, const struct event *e)
 {

@@ -1,4 +1,4 @@
-// tui/screen.c -- the full screen: start, the one loop, the end.
+// tui/screen.c -- the full screen: start, main loop, end.
 #include "tui/screen.h"
 
 #include <errno.h>
@@ -225,7 +225,7 @@ static void wait_at_most(int *wait, double seconds)
     if (*wait < 0 || pause < *wait) *wait = pause;
 }
 
-// How long to wait for the next frame, the rest of a key or the turning sign of a running line.
+// How long to wait for the next frame, the rest of a key or the next step of the spinner.
 static int patience(const struct screen *s)
 {
     const double now = clock_seconds(), again = terminal_wait(s->terminal, now);

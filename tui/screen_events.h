@@ -49,7 +49,7 @@ struct news_queue;
 struct news_queue *news_queue_new(void);
 void news_queue_free(struct news_queue *q);
 struct sink news_sink(struct news_queue *q);
-struct sink news_map_sink(struct news_queue *q); // maps alone, as NEWS_MAP
+struct sink news_map_sink(struct news_queue *q); // only maps, as NEWS_MAP
 // Copies text; takes data with its release function.
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
                void (*release)(void *data));

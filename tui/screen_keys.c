@@ -473,7 +473,7 @@ static void take_named(struct screen *s, const struct key *key)
         pager_type(s->view, key);
         return;
     }
-    // During readline's searches, and after its quoting key, all keys are its own.
+    // During readline's searches, and after its quoting key, readline takes all keys.
     const bool own = !panel && !list && !page && !prompt_plain(s->prompt) && !stop;
     char *command = *key->name && !own ? keys_find(s->keys, screen_context(s), key->name) : NULL;
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");

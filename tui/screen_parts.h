@@ -25,7 +25,7 @@ struct screen {
     struct typed typed;
     struct keys *keys;
     struct shell *shell; // the worker's: only its constant parts are used here
-    struct shell look;   // own copy for completion and pickers: with its own store
+    struct shell look;   // a copy for completion and pickers, with a separate store
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
@@ -83,7 +83,7 @@ bool screen_shows_compared(const struct screen *s); // in a layout of comparison
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);
-void screen_enter(struct screen *s); // takes the terminal again
+void screen_enter(struct screen *s); // returns to the full screen
 bool screen_action_known(const char *action);
 
 #endif

@@ -15,7 +15,7 @@
 #include "core/base/err.h"
 #include "core/engine/engine.h"
 
-// Handlers take no argument of ours, so this is global state, the only one of the program.
+// Handlers take no user argument, so this state is global: the only global state of the program.
 static struct {
     struct engine *_Atomic engine;
     enum signals_how how;
@@ -50,8 +50,8 @@ static void on_fatal(int signal, siginfo_t *info, void *context)
     const bool fault = signal == SIGSEGV || signal == SIGFPE || signal == SIGILL;
     signals_restore_terminal();
     sigaction(signal, &state.former[signal], NULL);
-    // A fault occurs again on return, with its address for debuggers; a sent signal (abort, kill, a
-    // timer, a limit) is raised again.
+    // A fault occurs again on return, with its address for debuggers; raises a sent signal (abort,
+    // kill, a timer, a limit) again.
     if (!fault || info->si_code <= 0) raise(signal);
 }
 

@@ -40,7 +40,7 @@ struct terminfo {
 // Reads the description of TERM for the terminal `fd`. -1: unknown, or it cannot place the cursor.
 int terminfo_read(struct terminfo *info, int fd);
 void terminfo_release(struct terminfo *info);
-void terminfo_add(struct buf *out, const char *text); // NULL is nothing
+void terminfo_add(struct buf *out, const char *text); // NULL: adds nothing
 void terminfo_add_numbers(struct buf *out, const char *text, int first, int second);
 
 #endif

@@ -2,7 +2,7 @@
 //
 //   text_repair(&b, bytes);       // JSON: invalid UTF-8 becomes U+FFFD
 //   text_printable(&b, bytes);    // terminal: also control characters become visible
-//   text_put(stderr, bytes);      // printable on a terminal, as it is elsewhere
+//   text_put(stderr, bytes);      // printable on a terminal, unchanged elsewhere
 //
 // Model output and file names are untrusted: their escape sequences must not reach the terminal.
 #ifndef TUI_TEXT_H

@@ -5,7 +5,7 @@
 #include <string.h>
 
 // `default` has the terminal's own background, which may be black or white: its inks have a
-// contrast of at least 3.7 on both. `contrast` has a background of its own.
+// contrast of at least 3.7 on both. `contrast` sets its own background.
 static const struct theme themes[] = { { "default" }, { "light" }, { "contrast" } };
 
 enum { NONE = COLOUR_DEFAULT, BOLD = LOOK_BOLD, ITALIC = LOOK_ITALIC };

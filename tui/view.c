@@ -361,7 +361,7 @@ static void take_ids(struct view *v, const struct event *e)
     free(line);
 }
 
-// Adds text that is rendered again whenever the width changes.
+// Adds text that the view renders again whenever the width changes.
 static void add_rendered(struct view *v, void *source, char *(*render)(const void *, int),
                          void (*forget)(void *), int headings)
 {

@@ -3,7 +3,7 @@
 //   view_take(v, news);                  // one piece of news
 //   panel->draw(v, &canvas, area, true);
 //
-// Owned by the screen's thread. Panels compute nothing but positions on the screen.
+// The screen's thread owns it. Panels compute only positions on the screen.
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 
@@ -95,7 +95,7 @@ struct image_view {
     double play_at; // time of the next token
 };
 
-// --- two answers beside each other ---------------------------------------------------------------
+// --- two answers side by side --------------------------------------------------------------------
 
 struct compare_view {
     char *title[2], *text[2];       // NULL: no comparison yet
@@ -272,7 +272,7 @@ void image_clear(struct image_view *i);
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
 void list_release(struct list_view *l);
-// A picture alone, as large as possible (panel_image.c).
+// Draws a picture without a map, as large as possible (panel_image.c).
 void picture_draw(const struct preview *p, struct canvas *c, struct area area);
 // Draws a map, over its picture if the mode says so, with its scale below.
 void map_draw(const struct view *v, const struct image_view *maps, const struct map *m,

@@ -76,7 +76,7 @@ static void report_state(struct worker *w)
     report_draft(w);
 }
 
-// Runs a line whose maps are the only output.
+// Runs a line and outputs only its maps.
 static void run_quiet(struct worker *w, const char *line)
 {
     struct err err = { 0 };
@@ -125,7 +125,7 @@ static void release_settings(void *settings)
     settings_free(settings);
 }
 
-// Before a token of an answer: runs the lines that were typed meanwhile to change settings.
+// Runs before each token of an answer: executes queued lines that change settings.
 static void run_between(void *self)
 {
     struct worker *w = self;

@@ -249,9 +249,9 @@ char *ask_temporary(const char *out)
     return path;
 }
 
-// With --again, existing answers stay until all new ones are written: these go to a temporary file
-// beside them, which an interrupted run continues. `former` keeps --out locked. (A job that found
-// no answers began in --out itself.)
+// With --again, existing answers stay until all new ones are written to a temporary file in the
+// same folder, which a repeated run continues. `former` keeps --out locked. (A job that found no
+// answers began in --out itself.)
 static int open_outputs(struct asking *a, struct ask_output *former, char **temporary,
                         struct err *err)
 {
@@ -330,7 +330,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
                          "no question is answered: all %zu lines of '%s' are errors of an earlier "
                          "run; --again asks all questions again",
                          r->errors, a.o->out);
-    if (status == 0 && temporary) { // replaces --out once all samples are answered again
+    if (status == 0 && temporary) { // replaces --out once every sample has a new answer
         char *real = realpath(a.o->out, NULL);
         const char *out = real ? real : a.o->out;
         r->waits = r->there + r->answered + r->failed != a.data.set.count;

@@ -131,7 +131,7 @@ static int add_line(struct ask_output *o, const char *line, size_t length, struc
     return status;
 }
 
-// A crash may have cut off the last line: removes it, if it is one of ours.
+// A crash may have cut off the last line: removes it if /ask wrote it.
 static int cut_torn_line(const struct ask_output *o, const char *torn, size_t length, off_t offset,
                          struct err *err)
 {

@@ -54,7 +54,7 @@ void ask_data_release(struct ask_data *d);
 int ask_output_open(struct ask_output *o, const char *path, const struct provenance *now,
                     struct err *err);
 void ask_output_release(struct ask_output *o);
-// Appends whole lines: either all reach the disk, or they are cut off again.
+// Appends whole lines: either all reach the disk, or the file is truncated to its former size.
 int ask_output_write(const struct ask_output *o, const char *text, size_t length, struct err *err);
 
 // Marks one sample as done for each line with its id. Returns their number, or -1.

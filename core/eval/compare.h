@@ -9,9 +9,9 @@
 //   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...
 //   comparison_release(&c);
 //
-// Each side answers on its own, starting from the pictures. Then the second side is fed the first
-// side's tokens (teacher forcing): step t compares the distributions for token t after the same t
-// tokens. The original conversation is not changed.
+// Each side first answers independently, starting from the pictures. Then the second side computes
+// the first side's tokens (teacher forcing): step t compares the distributions for token t after
+// the same t tokens. The original conversation is not changed.
 #ifndef CORE_COMPARE_COMPARE_H
 #define CORE_COMPARE_COMPARE_H
 

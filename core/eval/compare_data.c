@@ -119,7 +119,7 @@ double mcnemar_exact(int64_t a, int64_t b)
     return fmin(1, 2 * sum);
 }
 
-// --- questions ----------------------------------------------------------------------------------
+// --- questions -----------------------------------------------------------------------------------
 
 static void asked_release(struct asked *a)
 {
@@ -143,7 +143,7 @@ static int measure(struct asked *a, const struct asked *first, struct evaluate_p
     const struct step_logits *full = &first->full;
     double *distances = xcalloc((size_t)full->steps + 1, sizeof *distances);
     int64_t *best = xcalloc((size_t)full->steps + 1, sizeof *best);
-    conversation_drop(p->c, 1); // its own answer
+    conversation_drop(p->c, 1); // drops its own answer
     const int status = compare_forced(p->c, p->settings, p->hooks, p->cancel, full, &first->ids,
                                       distances, best, err);
     a->steps = status == 0 ? full->steps : 0;

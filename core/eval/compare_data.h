@@ -29,7 +29,7 @@ struct compared_question {
     const struct metric *metric;
     char *answer[2];
     double score[2];
-    bool generated; // the rest is set
+    bool generated; // if true, the fields below are set
     int64_t first;  // as in struct comparison
     int64_t steps, agreed;
     double mean, most; // Hellinger distance
@@ -42,7 +42,7 @@ struct compare_mean {
 
 struct compared_data {
     struct evaluation evaluation[2];
-    bool stopped; // the rest covers the samples until then
+    bool stopped; // the fields below cover the samples until then
     struct compared_question *list;
     size_t count;
     // Pairs of the metric with most questions.

@@ -18,7 +18,7 @@
 #include "core/stages/stages.h"
 #include "core/talk/answer.h"
 
-// --- reports ------------------------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 static void add_outcome(struct evaluating *v, const struct evaluated *outcome)
 {
@@ -243,7 +243,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         note_batch(v, &hooks);
         answer.text = ready.text;
         cut = ready.cut;
-    } else if (status == 0) { // the question alone
+    } else if (status == 0) { // a single question
         sinks_add(&sinks, (struct sink){ capture, &answer });
         evaluate_set_messages(v, &s->dialogue, q->message);
         v->passes.opening = v->c.message_count - (q->message + 1);

@@ -16,7 +16,7 @@ enum { SAMPLES = 32, CAPACITY = 32 << 20 }; // of the queue; bytes of pixels and
 struct ahead {
     const struct evaluating *v;
     pthread_t thread;
-    pthread_mutex_t lock;      // of the rest
+    pthread_mutex_t lock;      // protects the fields below
     pthread_cond_t put, taken; // signals
     struct ahead_sample list[SAMPLES];
     size_t from, count; // a ring

@@ -181,7 +181,7 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
     if (most < 2) return false;
     forget_ready(v);
     gather(v, s, m, most, &q);
-    // Questions of a failed batch are asked again one by one, which reports the errors.
+    // Asks the questions of a failed batch again one by one, which reports the errors.
     if (q.count > 1) {
         if (batch_answers(&v->c, v->settings, v->r->cancel, q.prompt, q.count, q.answer, &cancelled,
                           &err) == 0)

@@ -61,7 +61,7 @@ struct evaluate_work {
     struct evaluate_options options;
     // Called after each question.
     void (*report)(struct evaluate_work *w, const struct evaluated *e);
-    void *self; // its own
+    void *self; // the callback's argument
     struct evaluation result;
 
     struct grid *grid;

@@ -1,7 +1,7 @@
 // core/eval/given.c -- matches the answers of a file with the questions of a data set.
 //
 // Three passes match the lines and questions without a partner, sorted by id and a key: the prompt,
-// its first line, nothing. Equal keys are paired in order.
+// its first line, no key. Each pass pairs equal keys in order.
 #include "core/eval/given.h"
 
 #include <stdlib.h>

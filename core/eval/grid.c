@@ -72,7 +72,7 @@ static bool same_text(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-// Loads the model of a cell, instead of the one loaded for another cell.
+// Loads the model of a cell, and frees the one loaded for another cell.
 static int open_model(struct grid *g, const char *name, struct err *err)
 {
     struct load_progress progress = { 0 };

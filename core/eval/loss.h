@@ -1,7 +1,7 @@
 // core/eval/loss.h -- the loss of samples and its gradients.
 //
 //   struct labels l;                                 // rows and targets (core/data/labels.h)
-//   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: the loss alone
+//   struct graph g = { ..., .arena = &step, .tape = &tape };   // tape NULL: only the loss
 //   weight->grad = grad_new(backend, count);         // for each trained weight (core/graph/tape.h)
 //   loss_sample(&g, model, pictures, n, &l, 1.0 / samples, &loss);
 //   ... once per sample of the step; gradients add up ...

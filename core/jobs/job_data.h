@@ -34,7 +34,7 @@ struct job_data {
 
 // Opens the file for appending after the valid part: a kill may have cut off the rest. NULL also if
 // the data (its SHA-256), a sample's pictures or the provenance have changed (the content of an
-// adapter or another file of a setting); the file then stays as it is.
+// adapter or another file of a setting); the file then stays unchanged.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 // Reads a file in which every line is a complete sample; compares nothing.

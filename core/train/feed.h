@@ -40,7 +40,7 @@ struct feed_item {
     size_t picture_count;
 };
 
-// `g`: for visual tokens, without a tape of its own. A zeroed item may be released in any case.
+// `g`: computes visual tokens, without its tape. A zeroed item may be released even after an error.
 int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
               struct err *err);
 // Caches a decoded picture, one of `shown` in its sample, and takes *image, unless the cache is

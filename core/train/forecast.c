@@ -42,7 +42,7 @@ static bool has_own_memory(const struct backend *b)
 }
 
 // Memory for the run: free memory plus what this process has already allocated of the forecast.
-// Ranks on a machine share its memory; each has a GPU of its own.
+// Ranks on a machine share its memory; each has its own GPU.
 static uint64_t free_memory(const struct load *load)
 {
     const struct ranks *r = load->real ? load->real->job->ranks : NULL;
@@ -214,7 +214,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     sft_release(&d.t);
     settings_free(d.job.settings);
     if (status < 0) return -1;
-    // Memory already in use that belongs to no part.
+    // Memory already in use, not counted by any part.
     const struct sft *real = load->real;
     const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
                                                           real->train.feed.used +

@@ -36,7 +36,7 @@ double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64
 
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps);
-// -1 when the gradient is not finite; then nothing was changed.
+// -1: the gradient is not finite, and nothing was changed.
 int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
                    struct err *err);
 

@@ -104,7 +104,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
     const struct backend *where = backend_of(p->backend, tensor);
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
-    backend_enter(p->backend, weight ? weight->gpu : 0); // beside it
+    backend_enter(p->backend, weight ? weight->gpu : 0); // the weight's GPU
     p->list = xreallocarray(p->list, p->count + 1, sizeof *p->list);
     struct param *one = &p->list[p->count++];
     *one = (struct param){ .name = name,
@@ -215,7 +215,7 @@ static int add_moments(struct params *p, const struct settings *s, struct err *e
     for (size_t i = 0; i < p->count; i++) {
         struct param *one = &p->list[i];
         if (!params_own(p, one)) continue;
-        backend_enter(p->backend, one->weight ? one->weight->gpu : 0); // beside it
+        backend_enter(p->backend, one->weight ? one->weight->gpu : 0); // the weight's GPU
         one->m = zeros(one->where, one->count);
         one->v = zeros(one->where, one->count);
         if (!one->m || !one->v) return out_of_memory(one, err);

@@ -38,7 +38,7 @@ void roles_get(enum method_role role[METHODS_MAX], const cJSON *record);
 // Switches on the methods that act in training with these settings, and switches off the others.
 int roles_switch(struct settings *s, struct err *err);
 
-// A parameter that a method learns, as it is trained with these settings.
+// Describes a parameter that a method learns, as trained with these settings.
 struct param_extra roles_extra(const struct method *method, const struct settings *s,
                                const char *name, struct tensor *tensor);
 // All parameters that methods in training may learn, without data, in every layer.

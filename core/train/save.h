@@ -40,11 +40,11 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
                struct err *err);
 // Step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
 int64_t save_newest(const char *out);
-// Does the newest checkpoint belong to the same run?
+// Was the newest checkpoint written by the same run?
 int save_check(const char *out, const struct identity *id, struct err *err);
 // Deletes all but the newest `keep`.
 void save_trim(const char *out, int64_t keep);
-// Loads masters, moments and *at from the newest. -1 if it belongs to another run: the message
+// Loads masters, moments and *at from the newest. -1 if another run wrote it: the message
 // names the difference.
 int save_read(const char *out, struct params *p, struct save_point *at, const struct identity *id,
               struct err *err);

@@ -287,7 +287,7 @@ static int validate(struct sft *t, struct err *err)
     p->validation = loss;
     p->score = score;
     report_validation(t);
-    // Of equal scores, the one with the smaller loss is better.
+    // The smaller loss breaks ties.
     const double value = m ? score : loss;
     const bool better = p->best_step < 0   ? !isnan(value)
                         : value == p->best ? loss < p->best_loss

@@ -41,8 +41,8 @@ struct score {
     int64_t step;
 };
 
-// A value and the score of its run. Its cell has the settings with it, and its own name for folder
-// and series.
+// A value and the score of its run. Its cell has the settings with this value, and the name of its
+// folder and series.
 struct value {
     const char *text; // as in the cell's settings
     char *typed;
@@ -471,7 +471,7 @@ static int run(struct job *j, struct err *err)
     for (size_t i = 1; i < s.grid.count; i++) {
         const struct score *a = &s.values[i].score, *b = &s.values[best].score;
         if (isnan(a->value)) continue;
-        // Of equal scores, the one with the smaller loss is better.
+        // The smaller loss breaks ties.
         if (a->value == b->value ? a->loss < b->loss
                                  : isnan(b->value) || metric_better(a->metric, a->value, b->value))
             best = i;

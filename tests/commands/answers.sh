@@ -138,8 +138,8 @@ refused() { # LINE REASON
 }
 refused "/eval $work/data.jsonl --answers $work/absent" "--answers: cannot"
 refused "/eval $work/data.jsonl --answers $work/bad.jsonl --here" 'needs "question_id" and "text"'
-refused "/eval $work/shared.jsonl --answers $work/shared.answers --here" 'sample 1 has none ("metric"): add --metric'
-refused "/eval $work/data.jsonl --answers $work/answers.jsonl --metric loss --here" "--metric loss is none" # words: ok
+refused "/eval $work/shared.jsonl --answers $work/shared.answers --here" 'sample 1 names none ("metric"): add --metric'
+refused "/eval $work/data.jsonl --answers $work/answers.jsonl --metric loss --here" "--metric loss does not"
 refused "/eval $work/data.jsonl --answers" "--answers needs FILE"
 refused "/compare off | now --data $work/data.jsonl --answers $work/answers.jsonl" "--answers"
 finish

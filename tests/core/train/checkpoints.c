@@ -223,7 +223,7 @@ static void test_damaged(void **state)
     char *only = in("single/checkpoint-2");
     scratch_text(only, "state.safetensors", "");
     train("single", true, 0, plain, -1, "is empty; without the folder");
-    train("single", true, 0, plain, -1, "starts again"); // words: ok
+    train("single", true, 0, plain, -1, "starts again");
     free(only);
 }
 
