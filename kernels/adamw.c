@@ -8,7 +8,7 @@
 
 enum { PIECE = 16384 }; // elements per thread and step
 
-// Factors that are the same for all elements, rounded once.
+// Factors shared by all elements, rounded once.
 struct factors {
     vf beta1, rest1, beta2, rest2, scale, keep, rate, root, eps;
 };

@@ -1,24 +1,24 @@
 // kernels/attention.c -- softmax(q k^T * scale) v with grouped queries, one pass over the keys.
 //
-// A running maximum and sum per query row (Milakov and Gimelshein 2018) allow it to go through the
-// keys block by block, without a matrix of queries by keys:
+// A running maximum and sum per query row (Milakov and Gimelshein 2018) allow a pass over the keys
+// block by block, without a matrix of queries by keys:
 //   high' = max(high, scores of the block),  fade = e^(high - high')
 //   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v;  y =
 //   out / sum
 //
-// A task is one key/value head with some query rows: all heads of its group read the same keys.
-// Few tokens use dot products with the keys in place (kernels/attention_few.c); many tokens use
+// A task is one key/value head with some query rows: all heads of its group read the same keys. Few
+// tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens use
 // products of tiles (kernels/tile.h) with a block of keys, transposed once for all of them. The
-// choice does not depend on the number of heads: a token's bits must be those of the token alone
-// (backend->few_rows).
+// choice ignores the number of heads, so that a token's bits equal those of the token computed
+// alone (backend->few_rows).
 //
-// Keys and values are f32, or bf16 in a cache, and widened when loaded. With MATMUL_BF16 and AMX,
-// kernels/attention_amx.c computes many tokens. With AVX512-BF16, their queries, keys, values and
-// e^(score - high') are rounded to bf16 and multiplied in pairs: numbers 2i and 2i + 1 of a head,
-// then keys 2i and 2i + 1. Scores, maxima and sums stay f32.
+// Keys and values are f32, or bf16 in a cache; loads widen them. With MATMUL_BF16 and AMX,
+// kernels/attention_amx.c computes many tokens. With AVX512-BF16, this file rounds their queries,
+// keys, values and e^(score - high') to bf16 and multiplies pairs: elements 2i and 2i + 1 of a
+// head, then keys 2i and 2i + 1. Scores, maxima and sums stay f32.
 //
-// If requested, probabilities are computed in a separate pass, in f32, from the final maximum and
-// sum (recomputed in f32 if those come from rounded scores), so that no bit of y changes.
+// Requested probabilities take a separate f32 pass from the final maximum and sum (recomputed in
+// f32 if those come from rounded scores), so that no bit of y changes.
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ struct room {
     bool finite;           // all values of the block are finite
 };
 
-// Its size in floats.
+// Size of a task's scratch in floats.
 static int64_t room_size(const struct call *c)
 {
     return (c->task_rows + 2 * BLOCK) * c->inner + VEC + BLOCK * c->padded + TILE_ROWS * BLOCK +
@@ -90,7 +90,7 @@ VEC_INLINE void pack_values(const struct call *c, struct room *room, const void 
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
-    const vf above = vf_set(0x1.02p0f); // rounding increases no number by a larger factor
+    const vf above = vf_set(0x1.02p0f); // rounding to bf16 grows a number by less than this
     vf strange = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {
@@ -132,8 +132,8 @@ VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t 
     }
 }
 
-// Unseen values have weight 0, and 0 times infinity is NaN: if the block holds one, each row is
-// multiplied with its visible values only.
+// Unseen values have weight 0, and 0 times infinity is NaN. If the block holds infinities or NaNs,
+// multiplies each row with its visible values only.
 VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct room *room,
                          int64_t r, const int64_t *from, const int64_t *to, int64_t lowest,
                          const float *fade, const bool pairs)
@@ -190,7 +190,7 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
     for (int64_t i = lowest; i < end; i += TILE_COLS)
         put_tile_of(room->scores + i, BLOCK, NULL, room->q + r * c->inner, 1, TILE_ROWS,
                     room->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
-    // All maxima first, so that rows do not depend on one another.
+    // Updates all maxima first, so that rows stay independent.
     for (int64_t i = 0; i < TILE_ROWS; i++)
         if (from[i] < to[i])
             highest[i] = highest_score(room->scores + i * BLOCK + lowest, size, from[i] - lowest,
@@ -266,7 +266,7 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
     for (int64_t r = 0; r < t.rows; r++) task_row_done(c, &t, r);
 }
 
-// Floats of scratch per task: see run_task and attend_many.
+// Scratch per task in floats, laid out in run_task and attend_many.
 static size_t task_scratch(const struct call *c)
 {
     return (size_t)((c->task_rows * (2 + c->padded) + room_size(c) + 15) / 16 * 16);

@@ -1,7 +1,7 @@
 // kernels/attention.cu -- softmax(q k^T scale) v with grouped heads, in tiles, and the
 // probabilities if requested.
 //
-// The step easy to get wrong: a row that sees no key of a tile, or no key at all. Its maximum stays
+// Easy to get wrong: a row may see no key of a tile, or none at all. Then its maximum stays
 // -infinity, its sum 0, and its result is 0.
 #include "kernels/attention_cuda.h"
 

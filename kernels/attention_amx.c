@@ -1,19 +1,19 @@
 // kernels/attention_amx.c -- attention of many rows with AMX tiles (kernels/amx.h).
 //
 // The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 bf16
-// numbers. These are so fast that the exponentials of the scores dominate, so they use as few
-// instructions as bf16 accuracy allows:
+// numbers. These are so fast that the exponentials of the scores dominate, so the exponentials use
+// as few instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so
 //   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
 //   out += p v                p rounded to bf16 in the place of s
 //
-// `high` is not the highest score: it is raised only if a score exceeds it by LEEWAY, because sums
-// and bf16 represent large numbers as well as small ones. So `out` is rarely rescaled, and the
-// maximum over a vector's lanes is rarely needed.
+// `high` is not the highest score: it rises only when a score exceeds it by LEEWAY, because sums
+// and bf16 represent large numbers as well as small ones. So `out` rarely needs rescaling, and a
+// vector's lanes rarely need a maximum.
 //
 // A row's bits depend on its own scores alone: blocks of keys begin at multiples of BLOCK, lane i
-// of the sums covers keys i, i + 16, ..., and keys that only other rows see add p = 0.
+// of the sums covers keys i, i + 16, ..., and keys that the row does not see add p = 0.
 #include "kernels/attention_amx.h"
 
 #include "kernels/turn.h"
@@ -60,8 +60,8 @@ struct tiles {
     float *out;            // [task_rows / 16][columns] tiles
     float *high;           // [task_rows]
     float *sum;            // [task_rows][16]
-    float *one;            // [2][columns] tiles: ROWS rows, one of them used
-    float *turned;         // [16][width] plus a vector
+    float *one;            // [2][columns] tiles: ROWS rows, only one used
+    float *rotated;        // [16][width] plus a vector
     uint16_t *row;         // [value_width] of bf16, with a step before and after it
     int32_t *first, *last; // [task_rows] keys that rows see
 };
@@ -105,7 +105,7 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
         { &t->high, c->task_rows },
         { &t->sum, c->task_rows * VEC },
         { &t->one, ROWS * t->columns * AMX_SIDE },
-        { &t->turned, AMX_SIDE * c->width + VEC },
+        { &t->rotated, AMX_SIDE * c->width + VEC },
         { &row, (p->columns * AMX_SIDE + 2 * AMX_STEP) / 2 },
         { &ends, 2 * c->task_rows },
     };
@@ -124,16 +124,16 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
 
 // Prefetches one row of a head into the L2 cache. Rows are a page or more apart, so the hardware
 // does not prefetch them.
-VEC_INLINE void ask_for(const void *row, size_t size)
+VEC_INLINE void prefetch(const void *row, size_t size)
 {
     enum { LINE = 64 };
     for (size_t i = 0; i < size + LINE - 1; i += LINE)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
-// A head of a token, rotated if requested, in `room`.
-static const float *turned_head(const struct call *c, const struct packed *p, const float *x,
-                                int64_t token, float *room)
+// Returns a token's head; with requested rotation, a rotated copy in `room`.
+static const float *rotated_head(const struct call *c, const struct packed *p, const float *x,
+                                 int64_t token, float *room)
 {
     const int64_t half = c->width / 2;
     if (!p->by || !p->by->cos) return x;
@@ -152,11 +152,11 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
     const vf scale = vf_set(c->scale * log2_e);
     const size_t size = (size_t)c->width * sizeof *c->q;
     for (int64_t r = 0; r < c->task_rows; r++) {
-        if (r + AHEAD < t->rows) ask_for(query_at(c, t, r + AHEAD), size);
+        if (r + AHEAD < t->rows) prefetch(query_at(c, t, r + AHEAD), size);
         float *to = m->q + r / AMX_SIDE * m->p->steps * TILE_FLOATS + r % AMX_SIDE * VEC;
-        const float *head =
-            r < t->rows ? turned_head(c, m->p, query_at(c, t, r), t->from + r / c->group, m->turned)
-                        : c->q;
+        const float *head = r < t->rows ? rotated_head(c, m->p, query_at(c, t, r),
+                                                       t->from + r / c->group, m->rotated)
+                                        : c->q;
         for (int64_t s = 0; s < m->p->steps; s++, to += TILE_FLOATS) {
             const int64_t e = s * AMX_STEP, left = r < t->rows ? c->width - e : 0;
             const int64_t a = left < VEC ? left : VEC, b = left - a < VEC ? left - a : VEC;
@@ -167,7 +167,7 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
     }
 }
 
-// Does a tile hold an infinity or NaN?
+// True if a tile holds an infinity or NaN.
 static bool strange(const float *tile, int64_t floats)
 {
     const __m512i most = _mm512_set1_epi16(0x7f80);
@@ -179,21 +179,21 @@ static bool strange(const float *tile, int64_t floats)
     return found != 0;
 }
 
-// Packs up to 16 of n rows, from row i on.
-static void ask_for_rows(const struct amx_source *s, int64_t i, int64_t n, size_t size)
+// Prefetches up to 16 of n rows, from row i on.
+static void prefetch_rows(const struct amx_source *s, int64_t i, int64_t n, size_t size)
 {
     for (const int64_t end = i + within(n - i, AMX_SIDE); i < end; i++)
-        ask_for((const char *)s->data + (size_t)i * s->row_bytes, size);
+        prefetch((const char *)s->data + (size_t)i * s->row_bytes, size);
 }
 
 // Packs up to 16 keys from key `token` on, rotated.
-static struct amx_source turned_keys(const struct call *c, const struct packed *p, int64_t head,
-                                     int64_t token, float *room)
+static struct amx_source rotated_keys(const struct call *c, const struct packed *p, int64_t head,
+                                      int64_t token, float *room)
 {
     const int64_t end = token + within(c->keys - token, AMX_SIDE);
     const float *k = (const float *)c->k + head * c->width;
     for (int64_t i = token; i < end; i++)
-        turned_head(c, p, k + i * key_step(c), i, room + (i - token) * c->width);
+        rotated_head(c, p, k + i * key_step(c), i, room + (i - token) * c->width);
     return (struct amx_source){ room, (size_t)c->width * sizeof *room, DTYPE_F32, false };
 }
 
@@ -216,9 +216,9 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
     const struct block block = block_at(p, head, j);
     float *to = block.k;
     for (int64_t i = 0; i < BLOCK; i += AMX_SIDE) {
-        ask_for_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
-        ask_for_rows(&v, i, n, (size_t)c->value_width * value_size);
-        const struct amx_source rows = turns ? turned_keys(c, p, head, j + i, room) : k;
+        prefetch_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
+        prefetch_rows(&v, i, n, (size_t)c->value_width * value_size);
+        const struct amx_source rows = turns ? rotated_keys(c, p, head, j + i, room) : k;
         for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
             amx_pack_pairs(to, &rows, turns ? 0 : i, within(n - i, AMX_SIDE), e,
                            within(c->width - e, AMX_STEP));
@@ -233,7 +233,8 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
 
 // --- a block of keys -----------------------------------------------------------------------------
 
-// The part lowest..end of the block that ROWS rows from r on see, in whole KEYS; from..to of each.
+// The part lowest..end of the block that ROWS rows from r on see, in whole KEYS, and each row's own
+// part from..to.
 struct sight {
     int64_t lowest, end, from[ROWS], to[ROWS];
 };
@@ -292,7 +293,7 @@ static void hide(float *scores, const struct sight *s, int64_t i)
 
 // Replaces a row's scores by powers of two, as bf16, and adds them to *sum. Returns the factor for
 // the row's previous output if `high` rises, else 1.
-VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
+VEC_INLINE float exp_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
 {
     vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);
     for (int64_t k = lowest + AMX_SIDE; k < end; k += AMX_SIDE)
@@ -304,7 +305,7 @@ VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *h
         *high = highest;
         total *= vf_set(fade);
     }
-    // If all scores so far are -infinity, nothing may be subtracted.
+    // While all scores are -infinity, subtracts 0.
     const vf base = vf_set(*high == -INFINITY ? 0 : *high);
     for (int64_t k = lowest; k < end; k += KEYS) {
         float *at = scores + k * AMX_SIDE;
@@ -317,21 +318,21 @@ VEC_INLINE float soften_row(float *scores, int64_t lowest, int64_t end, float *h
     return fade;
 }
 
-static void soften_rows(const struct tiles *m, int64_t r, const struct sight *s)
+static void exp_rows(const struct tiles *m, int64_t r, const struct sight *s)
 {
     for (int64_t i = 0; i < ROWS; i++) {
         float *scores = m->scores + i / AMX_SIDE * (BLOCK * AMX_SIDE) + i % AMX_SIDE * VEC;
         if (s->from[i] > s->lowest || s->to[i] < s->end) hide(scores, s, i);
         const float fade =
-            soften_row(scores, s->lowest, s->end, m->high + r + i, m->sum + (r + i) * VEC);
+            exp_row(scores, s->lowest, s->end, m->high + r + i, m->sum + (r + i) * VEC);
         float *out = m->out + (r + i) / AMX_SIDE * m->columns * TILE_FLOATS + i % AMX_SIDE * VEC;
         for (int64_t e = 0; fade != 1 && e < m->columns; e++)
             vf_store(out + e * TILE_FLOATS, vf_load(out + e * TILE_FLOATS) * vf_set(fade));
     }
 }
 
-// Adds p v of the block `v` to two tiles, one above the other; with `two` also to those beside
-// them.
+// Adds p v of the block `v` to two tiles, one above the other; with `two`, also to their right
+// neighbours.
 VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
                             const struct sight *s, const bool two)
 {
@@ -376,8 +377,8 @@ static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64
     }
 }
 
-// Unseen values have weight 0, and 0 times infinity is NaN: if the block holds one, each row is
-// multiplied with its visible values only.
+// Unseen values have weight 0, and 0 times infinity is NaN. If the block holds infinities or NaNs,
+// multiplies each row with its visible values only.
 static void add_seen(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     for (int64_t i = 0; i < ROWS; i++) {
@@ -409,7 +410,7 @@ static void find_seen(const struct call *c, const struct task *t, const struct t
     }
 }
 
-// Stores the head of row r, as bf16, in its lines of the packed rows.
+// Stores row r's head as bf16 at its place in the packed rows.
 static void pack_row(const struct call *c, const struct task *t, const struct tiles *m, int64_t r,
                      const float *out, vf share)
 {
@@ -466,7 +467,7 @@ static void run_task(const struct call *c, const struct packed *p, int64_t numbe
             if (!sees(&m, r, j, &sight)) continue;
             float *out = m.out + r / AMX_SIDE * m.columns * TILE_FLOATS;
             put_scores(&m, block.k, r, &sight);
-            soften_rows(&m, r, &sight);
+            exp_rows(&m, r, &sight);
             if (*block.finite)
                 add_values(&m, block.v, out, &sight);
             else
@@ -488,7 +489,7 @@ static void run_heads(const struct call *c, struct packed p, float *scratch)
         if (c->kv_heads - p.head < p.heads) p.heads = c->kv_heads - p.head;
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * p.blocks; i++)
-            pack_block(c, &p, p.head + i % p.heads, i / p.heads * BLOCK, m.turned);
+            pack_block(c, &p, p.head + i % p.heads, i / p.heads * BLOCK, m.rotated);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p.heads * count_parts(c); i++) run_task(c, &p, i, scratch);
     }

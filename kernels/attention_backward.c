@@ -4,8 +4,8 @@
 // s = q k scale, p = softmax(s), delta = dy . y:
 //   dp = dy v^T,  ds = p (dp - delta),  dv += p^T dy,  dk += ds^T q scale,  dq += ds k scale
 //
-// A task is one key/value head of one run: rows that share no keys with others (one sample of
-// several in a pass). So one thread sums dk and dv, and blocks begin at the start of a run.
+// A task is one key/value head of one run: rows that share no keys with other rows (a sample in a
+// pass of several). So one thread sums dk and dv, and blocks begin at the start of a run.
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,12 +22,12 @@ struct gradients {
     const float *dy;
 };
 
-// Tokens from..to, which see only keys first..first+keys, and no other token sees these.
+// Tokens from..to. They see only keys first..first+keys, which no other token sees.
 struct run {
     int64_t from, to, first, keys;
 };
 
-// Width of a head, and rounded up to whole tiles: of queries and keys, or of values and dy.
+// Width of a head of queries and keys, or of values and dy; also rounded up to whole tiles.
 struct side {
     int64_t width, padded;
 };
@@ -42,18 +42,19 @@ static struct side value_side(const struct call *c)
     return (struct side){ c->value_width, c->padded };
 }
 
-// Scratch of a task. "turned" (transposed): [tile][d][rows of the tile]; "panels": [padded /
-// TILE_COLS][rows] [TILE_COLS]; d and padded are the key's for keys, q and dq, else the value's.
+// Scratch of a task. "transposed": [tile][d][rows of the tile]; "panels": [padded /
+// TILE_COLS][rows] [TILE_COLS]. Keys, q and dq use d and padded of keys, the others those of
+// values.
 struct head_room {
-    float *keys_turned, *values_turned; // the run's keys, tiles of TILE_COLS
-    float *keys;                        // the run's keys, panels for each block
-    float *dk, *dv;                     // [keys in blocks + TILE_ROWS, padded]
-    float *q_turned, *dy_turned;        // a piece, tiles of TILE_ROWS; q is scaled
-    float *q, *dy;                      // a piece, panels
-    float *p;                           // [blocks][PIECE, KEYS]: scores, then probabilities
-    float *ds;                          // [PIECE, KEYS]
-    float *dq;                          // [PIECE, padded]
-    float *delta;                       // [PIECE]
+    float *keys_transposed, *values_transposed; // the run's keys, tiles of TILE_COLS
+    float *keys;                                // the run's keys, panels for each block
+    float *dk, *dv;                             // [keys in blocks + TILE_ROWS, padded]
+    float *q_transposed, *dy_transposed;        // a piece, tiles of TILE_ROWS; q is scaled
+    float *q, *dy;                              // a piece, panels
+    float *p;                                   // [blocks][PIECE, KEYS]: scores, then probabilities
+    float *ds;                                  // [PIECE, KEYS]
+    float *dq;                                  // [PIECE, padded]
+    float *delta;                               // [PIECE]
 };
 
 // Lays out a task's scratch; returns its size if `memory` is NULL.
@@ -65,13 +66,13 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
         float **part;
         int64_t size;
     } parts[] = {
-        { &room->keys_turned, blocks * k.width },
-        { &room->values_turned, blocks * v.width },
+        { &room->keys_transposed, blocks * k.width },
+        { &room->values_transposed, blocks * v.width },
         { &room->keys, blocks * k.padded },
         { &room->dk, (blocks + TILE_ROWS) * k.padded },
         { &room->dv, (blocks + TILE_ROWS) * v.padded },
-        { &room->q_turned, PIECE * k.width },
-        { &room->dy_turned, PIECE * v.width },
+        { &room->q_transposed, PIECE * k.width },
+        { &room->dy_transposed, PIECE * v.width },
         { &room->q, PIECE * k.padded },
         { &room->dy, PIECE * v.padded },
         { &room->p, blocks / BLOCK * PIECE * KEYS },
@@ -88,14 +89,14 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
 }
 
 // Transposes rows 0..n of x, `step` numbers apart; rows from n to the next whole block are 0.
-static void turn_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
+static void transpose_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
 {
     for (int64_t i = 0; i < (n + BLOCK - 1) / BLOCK * BLOCK; i += TILE_COLS)
         panel_pack_as(to + i * width, (const char *)(x + (i < n ? i * step : 0)),
                       (size_t)step * sizeof *x, i < n ? n - i : 0, 0, width, DTYPE_F32);
 }
 
-// x[width] times scale to row i of panels of `rows` rows.
+// Writes scale times x[width] to row i of panels of `rows` rows.
 static void put_in_panels(float *panels, int64_t rows, int64_t i, const float *x, float scale,
                           int64_t width)
 {
@@ -114,8 +115,8 @@ static void head_pack(const struct call *c, const struct run *run, int64_t head,
     const struct side key = key_side(c), value = value_side(c);
     const float *k = (const float *)c->k + run->first * step + head * key.width;
     const float *v = (const float *)c->v + run->first * value_step(c) + head * value.width;
-    turn_rows(room->keys_turned, k, step, run->keys, key.width);
-    turn_rows(room->values_turned, v, value_step(c), run->keys, value.width);
+    transpose_rows(room->keys_transposed, k, step, run->keys, key.width);
+    transpose_rows(room->values_transposed, v, value_step(c), run->keys, value.width);
     memset(room->keys, 0, (size_t)(blocks * key.padded) * sizeof(float));
     for (int64_t j = 0; j < run->keys; j++)
         put_in_panels(room->keys + j / BLOCK * BLOCK * key.padded, BLOCK, j % BLOCK, k + j * step,
@@ -124,8 +125,8 @@ static void head_pack(const struct call *c, const struct run *run, int64_t head,
     memset(room->dv, 0, (size_t)((blocks + TILE_ROWS) * value.padded) * sizeof(float));
 }
 
-// x[width] times scale to row i of tiles of turned rows.
-static void put_turned(float *to, int64_t i, const float *x, float scale, int64_t width)
+// Writes scale times x[width] to row i of tiles of transposed rows.
+static void put_transposed(float *to, int64_t i, const float *x, float scale, int64_t width)
 {
     to += i / TILE_ROWS * TILE_ROWS * width + i % TILE_ROWS;
     for (int64_t e = 0; e < width; e++) to[e * TILE_ROWS] = x[e] * scale;
@@ -138,8 +139,8 @@ static void piece_pack(const struct call *c, const struct gradients *g, const st
     int64_t rows = t->rows - r < PIECE ? t->rows - r : PIECE;
     const struct side key = key_side(c), value = value_side(c);
     if (rows < PIECE || key.padded > key.width || value.padded > value.width) {
-        memset(room->q_turned, 0, (size_t)(PIECE * key.width) * sizeof(float));
-        memset(room->dy_turned, 0, (size_t)(PIECE * value.width) * sizeof(float));
+        memset(room->q_transposed, 0, (size_t)(PIECE * key.width) * sizeof(float));
+        memset(room->dy_transposed, 0, (size_t)(PIECE * value.width) * sizeof(float));
         memset(room->q, 0, (size_t)(PIECE * key.padded) * sizeof(float));
         memset(room->dy, 0, (size_t)(PIECE * value.padded) * sizeof(float));
     }
@@ -148,14 +149,14 @@ static void piece_pack(const struct call *c, const struct gradients *g, const st
         const float *q = query_at(c, t, r + i);
         const float *dy = g->dy + row_at(c, t, r + i) * value.width;
         room->delta[i] = dot(dy, c->y + row_at(c, t, r + i) * value.width, value.width);
-        put_turned(room->q_turned, i, q, c->scale, key.width);
-        put_turned(room->dy_turned, i, dy, 1, value.width);
+        put_transposed(room->q_transposed, i, q, c->scale, key.width);
+        put_transposed(room->dy_transposed, i, dy, 1, value.width);
         put_in_panels(room->q, PIECE, i, q, c->scale, key.width);
         put_in_panels(room->dy, PIECE, i, dy, 1, value.width);
     }
 }
 
-// The keys of the block from j that each row of a tile sees, and their union.
+// The keys that each row of a tile sees in the block from j on, and their union.
 struct view {
     int64_t from[TILE_ROWS], to[TILE_ROWS]; // from >= to: none
     int64_t low, high;                      // low in whole panels
@@ -208,8 +209,8 @@ static void tile_probs(const struct call *c, const struct task *t, const struct 
     for (int64_t j = 0; j < run->keys; j += BLOCK) {
         float *scores = p + j / BLOCK * block;
         if (!tile_view(c, t, r + tile, run->first + j, &view)) continue;
-        tile_scores(scores, room->q_turned + tile * c->width, room->keys_turned + j * c->width,
-                    c->width, &view);
+        tile_scores(scores, room->q_transposed + tile * c->width,
+                    room->keys_transposed + j * c->width, c->width, &view);
         for (int64_t i = 0; i < TILE_ROWS; i++) {
             float *row = scores + i * KEYS;
             vf top = vf_set(high[i]);
@@ -252,8 +253,8 @@ static void tile_slopes(const struct call *c, const struct head_room *room, int6
 {
     const float *p = room->p + j / BLOCK * PIECE * KEYS + tile * KEYS;
     float *ds = room->ds + tile * KEYS;
-    tile_scores(ds, room->dy_turned + tile * c->value_width,
-                room->values_turned + j * c->value_width, c->value_width, view);
+    tile_scores(ds, room->dy_transposed + tile * c->value_width,
+                room->values_transposed + j * c->value_width, c->value_width, view);
     for (int64_t i = 0; i < TILE_ROWS; i++, p += KEYS, ds += KEYS) {
         vf delta = vf_set(room->delta[tile + i]);
         int64_t from = view->from[i] / VEC * VEC, to = (view->to[i] + VEC - 1) / VEC * VEC;
@@ -328,8 +329,8 @@ static void head_backward(const struct call *c, const struct gradients *g, const
     }
 }
 
-// Splits the call where no row sees keys on both sides; returns the number of runs.
-// lowest[tokens] is scratch.
+// Splits the call into runs between which no row shares keys; returns their number. lowest[tokens]
+// is scratch.
 static int64_t find_runs(const struct call *c, struct run *runs, int64_t *lowest)
 {
     struct task all = { 0 };

@@ -29,7 +29,7 @@ static __global__ void delta_kernel(const struct attention_call c, const struct 
     if (n < c.tokens * c.heads && threadIdx.x % WARP == 0) g.delta[h * c.tokens + i] = sum;
 }
 
-// Forward statistics of a row; its share of e^(s - highest) is 0 if it saw nothing.
+// Forward statistics of a row; `share` is 0 if it saw no key.
 struct row_of {
     struct span see;
     float high, share, delta;
@@ -48,8 +48,8 @@ static __device__ inline struct row_of row_at(const struct attention_call &c,
 }
 
 // p, and ds in *slope, of one query and key.
-static __device__ inline float chance(const struct row_of &r, int64_t key, float score, float dp,
-                                      float *slope)
+static __device__ inline float probability(const struct row_of &r, int64_t key, float score,
+                                           float dp, float *slope)
 {
     const bool seen = key >= r.see.from && key < r.see.to;
     const float p = seen ? expf(score - r.high) * r.share : 0;
@@ -84,8 +84,8 @@ static __global__ void queries_kernel(const struct attention_call c, const struc
         tile_dots<WIDE>(scores, q + row * PITCH, k, part);
         tile_dots<WIDE>(dp, dy + row * PITCH, v, part);
         for (int n = 0; n < EACH_KEYS; n++)
-            chance(mine, from + part + FOUR * n, scores[n] * c.scale, dp[n],
-                   &slopes[part + FOUR * n]);
+            probability(mine, from + part + FOUR * n, scores[n] * c.scale, dp[n],
+                        &slopes[part + FOUR * n]);
         __syncwarp();
         tile_add<WIDE>(dq, slopes, k, part);
     }
@@ -106,7 +106,7 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     const int row = threadIdx.x / FOUR, part = threadIdx.x % FOUR; // row: of the tile of keys
     const int64_t from = (int64_t)blockIdx.x * TILE, kv = blockIdx.y, group = c.heads / c.kv_heads;
     const float *keys = static_cast<const float *>(c.k), *values = static_cast<const float *>(c.v);
-    float *chances = p + row * SCORE_PITCH, *slopes = ds + row * SCORE_PITCH;
+    float *probabilities = p + row * SCORE_PITCH, *slopes = ds + row * SCORE_PITCH;
     float scores[EACH_KEYS], dp[EACH_KEYS];
     float4 dk[WIDE / 16], dv[WIDE / 16];
     for (int j = 0; j < WIDE / 16; j++) dk[j] = dv[j] = { 0, 0, 0, 0 };
@@ -124,11 +124,11 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
             tile_dots<WIDE>(dp, v + row * PITCH, dy, part);
             for (int n = 0; n < EACH_KEYS; n++) {
                 const int query = part + FOUR * n;
-                chances[query] = chance(row_at(c, g, i + query, h), from + row, scores[n] * c.scale,
-                                        dp[n], &slopes[query]);
+                probabilities[query] = probability(row_at(c, g, i + query, h), from + row,
+                                                   scores[n] * c.scale, dp[n], &slopes[query]);
             }
             __syncwarp();
-            tile_add<WIDE>(dv, chances, dy, part);
+            tile_add<WIDE>(dv, probabilities, dy, part);
             tile_add<WIDE>(dk, slopes, q, part);
         }
     }

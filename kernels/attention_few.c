@@ -1,9 +1,9 @@
-// kernels/attention_few.c -- attention of few tokens: dot products with the keys as they lie.
+// kernels/attention_few.c -- attention of few tokens: dot products with the keys in place.
 //
-// One token reads the whole cache, so the memory bus is the limit, and it is only kept busy by
-// reading in the order of addresses. A key of the cache holds all heads, one behind another: read
-// head by head (256 bytes of every 2 KB, for 8 heads of 64 numbers) no prefetcher follows, and a
-// quarter of the bandwidth is left. So a piece is a run of keys with all heads:
+// One token reads the whole cache, so memory bandwidth is the limit, and only reads in address
+// order reach it. A cached key stores all its heads in a row. Prefetchers do not follow reads head
+// by head (256 bytes of every 2 KB, for 8 heads of 64 elements), which get only a quarter of the
+// bandwidth. So a piece is a run of keys with all heads:
 //
 //   for every piece, in parallel
 //       for every key: the scores of all rows
@@ -11,8 +11,8 @@
 //       for every few values: add them to the outputs of all rows
 //   for every row: combine its pieces in order, each times e^(its maximum - the highest)
 //
-// Pieces are computed and combined a round at a time, so their results stay small for any number of
-// keys. Their size does not depend on the number of threads: a row's bits depend on its keys alone.
+// A round of pieces is computed, then combined, so results stay small for any number of keys. The
+// piece size does not depend on the number of threads, so a row's bits depend only on its keys.
 #include "kernels/attention_few.h"
 
 enum {
@@ -20,7 +20,7 @@ enum {
     ROUND = 64,                  // pieces computed before they are combined
     VALUES = 8,                  // values at a time
     AHEAD = 4,                   // keys to prefetch
-    TOGETHER = 4,                // rows that load a key or value once
+    TOGETHER = 4,                // rows that share a load of a key or value
     COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as many as fit in registers
     LINE = 64                    // bytes of a cache line
 };
@@ -45,7 +45,7 @@ struct few {
     int64_t rows_count;     // elements of rows
     int64_t all;            // rows: tokens * heads
     struct results total;   // of the rounds so far
-    struct results *pieces; // [ROUND], of this round
+    struct results *pieces; // [ROUND], of the current round
 };
 
 VEC_INLINE int64_t least(int64_t a, int64_t b)
@@ -141,10 +141,10 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     }
 }
 
-// Prefetches key or value i of all heads, `step` numbers, into the L1 cache (near) or L2; harmless
+// Prefetches key or value i of all heads (`step` elements) into the L1 cache (near) or L2. Harmless
 // past the end.
-VEC_INLINE void ask_for(const void *of, int64_t i, int64_t step, const bool near,
-                        const enum dtype dtype)
+VEC_INLINE void prefetch(const void *of, int64_t i, int64_t step, const bool near,
+                         const enum dtype dtype)
 {
     const char *at = numbers_at(of, i * step, dtype), *end = numbers_at(of, (i + 1) * step, dtype);
     for (; at < end; at += LINE)
@@ -161,8 +161,8 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
     const struct results *y = &f->pieces[number % ROUND];
     const int64_t from = number * PIECE, to = least(from + PIECE, c->keys);
     for (int64_t i = from; i < to; i++) {
-        ask_for(c->k, i + AHEAD, key_step(c), true, dtype);
-        ask_for(c->v, i, value_step(c), false, dtype);
+        prefetch(c->k, i + AHEAD, key_step(c), true, dtype);
+        prefetch(c->v, i, value_step(c), false, dtype);
         score_key(f, scores, i, dtype);
     }
     for (const struct rows *g = f->rows; g < f->rows + f->rows_count; g++)
@@ -183,7 +183,7 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
 // --- all pieces ----------------------------------------------------------------------------------
 
 // Adds the results `from`, of a piece or of the total itself, to the total of row r with maximum
-// `high`. A row that sees nothing has the sum 0; scores that are all -infinity have weight 0 beside
+// `high`. A row that sees no key has the sum 0; scores that are all -infinity get weight 0 beside
 // others.
 static float add_row(const struct results *total, const struct results *from, int64_t r, float high,
                      int64_t width)
@@ -243,7 +243,7 @@ static void finish_head(const struct few *f, int64_t head)
     for (int64_t r = 0; r < rows; r++) task_row_done(f->c, &t, r);
 }
 
-// Takes the results of all rows from *room.
+// Allocates the results of all rows from *room.
 static struct results results_at(const struct few *f, float **room)
 {
     const struct results y = { .high = *room, .sum = *room + f->all, .out = *room + 2 * f->all };

@@ -5,8 +5,8 @@
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
 // Memory bandwidth is the limit, so keys and values are read once for all heads of a group, in
-// whole rows. Eight threads share a key (128 bytes at a time), a warp shares a row of values; both
-// are f32 or bf16.
+// whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of values;
+// both are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
@@ -14,17 +14,17 @@ static constexpr int SHARE = 8; // threads that share a key
 // Keys per part: a multiple of LEAST, small enough to give each multiprocessor some blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // A row's part size, and with it the order of its sums, depends only on its last visible key,
-// rounded up to STRETCHes. So its bits do not depend on the other rows or on unseen keys (which a
-// recorded step passes, core/model/decoder_step.c).
+// rounded up to STRETCHes. So its bits do not depend on other rows, or on the unseen keys that a
+// recorded step passes (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096;      // most blocks per part that are counted
+static constexpr int64_t COUNTED = 4096;      // most blocks per part with a counter in `done`
 static constexpr int64_t WIDEST_LATENT = 512; // widest key in two parts that all heads share
 
 // How the work is split.
 struct split {
     int64_t wanted; // parts of a row's keys
-    int part;       // keys of a part, at most
+    int part;       // most keys per part
     int heads;      // heads of a group per block: 1, 2, 4, 8
     int together;   // blocks that share a group
     int64_t parts;  // blocks that share the keys of the longest row
@@ -60,8 +60,8 @@ static struct split split_of(const struct attention_call *c)
     return s;
 }
 
-// Numbers are processed one by one, or in fours if the head's width allows it: keys and values are
-// read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
+// Processes elements one by one, or four at a time if the head's width allows it: keys and values
+// are read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
 template <typename K> struct reading {
     using V = decltype(widened(K{}));
     static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
@@ -92,7 +92,7 @@ static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
 struct few_block {
     struct span see; // keys that the row sees, from the part's first key on
     int64_t row, kv, head, from;
-    int heads; // existing heads from `head` on
+    int heads; // that exist, from `head` on
     int part;  // keys
 };
 
@@ -148,8 +148,8 @@ static __device__ inline void few_scores(float *scores, const float *query,
 }
 
 // Replaces scores of a head by e^(score - highest), 0 for unseen keys; one warp per head.
-static __device__ inline void few_soften(float *scores, int part, const struct span &see,
-                                         float *high, float *sum)
+static __device__ inline void few_exp_scores(float *scores, int part, const struct span &see,
+                                             float *high, float *sum)
 {
     const int lane = (int)threadIdx.x % WARP;
     float most = -INFINITY, all = 0;
@@ -219,7 +219,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     const float *from = part + first * parts * step;
     for (int n = (int)threadIdx.x / WARP; n < HEADS; n += FEW_WARPS) {
         float *stats = c.stats ? c.stats + ((h + n) * c.tokens + i) * 2 : nullptr;
-        struct whole w = { 0, 0 }; // initialised for the compiler, which also reads absent heads
+        struct whole w = { 0, 0 }; // initialised to silence warnings about absent heads
         if (n < heads) w = whole_of(from + n * parts * step, parts, step, stats);
         if (threadIdx.x % WARP == 0) whole[n] = w;
     }
@@ -237,10 +237,10 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     }
 }
 
-// Finished blocks for each row and set of heads; reset to 0 by the last.
+// Counts finished blocks per row and set of heads; the last block resets it to 0.
 static __device__ unsigned done[COUNTED];
 
-// True in the last of `of` blocks, which sees the writes of all others.
+// True in the last of `of` blocks to finish, which sees the writes of all others.
 static __device__ inline bool last_of(unsigned *count, unsigned of)
 {
     __shared__ bool last;
@@ -279,9 +279,8 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_next_may_begin();
-    few_prefetch<K>(
-        c, few_block_of(
-               c, s)); // visible keys come from the host, by copies, not from the previous kernel
+    few_prefetch<K>(c,
+                    few_block_of(c, s)); // the host copied the visible keys; no kernel writes them
     cuda_former();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
@@ -293,7 +292,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     __syncthreads();
     for (int h = warp; h < b.heads; h += FEW_WARPS) {
         float high, sum;
-        few_soften(weights + h * b.part, b.part, b.see, &high, &sum);
+        few_exp_scores(weights + h * b.part, b.part, b.see, &high, &sum);
         if (threadIdx.x % WARP) continue;
         to[h * head_step] = high;
         to[h * head_step + 1] = sum;
@@ -310,13 +309,13 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         few_join<HEADS>(c, part, s.parts, b.row, b.head, b.heads);
 }
 
-// One block per row and head, if there are too many to count, or no keys.
+// One block per row and head; used without keys, or with too many blocks to count.
 static __global__ void join_kernel(const float *part, int64_t parts, const struct attention_call c)
 {
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
-// Enough up to the end of the STRETCH, for a recording.
+// Suffices up to the end of the STRETCH, for a recording.
 size_t attention_few_room(const struct attention_call *c)
 {
     struct attention_call whole = *c;

@@ -1,5 +1,6 @@
-// kernels/attention_mma.cu -- attention on tensor cores: bf16 sides, f32 sums, one pass over the
-// keys, no matrix of queries by keys (Dao 2023, arXiv 2307.08691); and probabilities if requested.
+// kernels/attention_mma.cu -- attention on tensor cores: bf16 operands, f32 sums, one pass over the
+// keys, no matrix of queries by keys (Dao 2023, arXiv 2307.08691); also the probabilities if
+// requested.
 //
 //   a block: one head, 64 MANY queries; q stays in shared memory
 //   for each tile of 64 keys:   scores = q k^T      while the tile's values are being copied
@@ -9,8 +10,8 @@
 //
 // Why these sizes (H200: 132 multiprocessors, each with 64 K registers and 228 KB of shared memory
 // that delivers 128 bytes per clock). A product of 16 rows reads 256 bytes of the tile for 2048
-// multiplications: with 16 rows per warp shared memory is the limit (1024 multiplications per
-// clock), with 32 the tensor cores are. A thread then holds 128 sums (WIDE 128) and 64 scores in
+// multiplications. With 16 rows per warp, shared memory is the limit (1024 multiplications per
+// clock); with 32, the tensor cores are. A thread then holds 128 sums (WIDE 128) and 64 scores in
 // registers, so two blocks of 128 threads fit on a multiprocessor: one computes while the other
 // waits. Their q, k and v take 68 KB each, so two blocks also fit on an A100 (164 KB). If 128
 // queries per block would leave multiprocessors idle (encoders, short prompts), a block has 64.
@@ -103,8 +104,8 @@ static __device__ inline void load_queries(uint16_t *tile, const struct forward_
     }
 }
 
-// Replaces scores by 2^(score - highest). The step easy to get wrong: a row that has seen no key
-// yet has -infinity as its highest score, which must not be subtracted.
+// Replaces scores by 2^(score - highest). Easy to get wrong: the highest score of a row that has
+// seen no key yet is -infinity, which must not be subtracted.
 template <int WIDE, int MANY>
 static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])
 {
@@ -134,9 +135,9 @@ static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][K
     }
 }
 
-// Values of a tile that some rows do not see. A product covers all rows, and 0 times infinity is
-// NaN, so infinities and NaNs are removed from the tile and added to the rows that see them one by
-// one.
+// Handles values of a tile that some rows do not see. A product covers all rows, and 0 times
+// infinity is NaN, so this removes infinities and NaNs from the tile and adds them one by one to
+// the rows that see them.
 template <int WIDE, int MANY>
 static __device__ inline void sum_seen(struct rows<WIDE, MANY> *r, const float s[MANY][KEYS / 8][4],
                                        const uint16_t *v, const struct keys_seen *seen, int from)
@@ -325,7 +326,7 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Are they bf16 rows whose 16-byte pieces do not cross heads, and few enough for 32-bit offsets?
+// True for bf16 rows whose 16-byte pieces do not cross heads and that 32-bit offsets can address.
 bool attention_mma_ready(const struct attention_call *c)
 {
     return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&
@@ -333,7 +334,8 @@ bool attention_mma_ready(const struct attention_call *c)
            (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
-// Keys and values as the kernels read them; rounded into `scratch` unless they are ready.
+// Provides keys and values in the kernels' layout; rounds them into `scratch` unless they are
+// ready.
 static int keys_ready(struct mma_keys *keys, const struct attention_call *c, char *scratch)
 {
     *keys = { static_cast<const uint16_t *>(c->k), static_cast<const uint16_t *>(c->v), true };

@@ -3,17 +3,17 @@
 // With s = q k times scale log2 e (q is rounded so), p = 2^(s - lse), delta = dy . y:
 //   dp = dy v^T,   ds = p (dp - delta),   dq += ds k scale,   dk += ds^T q scale,   dv += p^T dy
 //
-// lse comes from the forward kernel, which runs again without values. Then one kernel holds queries
-// and loops over the keys (dq); another holds keys and loops over the queries of all heads of its
-// group (dk, dv). This computes s and dp twice, but one block sums each gradient in a fixed order,
-// so its bits are reproducible; atomic sums of all blocks into one dq would not be. The second
-// kernel computes s and dp transposed, [keys, queries], so that p^T and ds^T are left operands as
-// they are in registers.
+// The forward kernel, rerun without values, gives lse. Then one kernel holds queries and loops over
+// the keys (dq); another holds keys and loops over the queries of all heads of its group (dk, dv).
+// This computes s and dp twice, but one block sums each gradient in a fixed order, so its bits are
+// reproducible; atomic sums of all blocks into one dq would not be. The second kernel computes s
+// and dp transposed, [keys, queries], so that p^T and ds^T can serve as left operands straight from
+// registers.
 //
 // Sizes: 64 rows per block, 16 per warp. A thread holds 64 sums and its q and dy in 64 registers,
 // or 128 sums of dk and dv; 32 queries at a time keep the scores small beside those. Tiles are
-// fetched one ahead: 70 KB for WIDE 128, so two blocks fit on a multiprocessor of an A100 (164 KB)
-// or an H200 (228 KB), and one where a block may have 99 KB.
+// prefetched one ahead, which takes 70 KB for WIDE 128, so two blocks fit on a multiprocessor of an
+// A100 (164 KB) or an H200 (228 KB), and one where a block may have 99 KB.
 #include "kernels/attention_mma_cuda.h"
 
 static constexpr int OWN_ROWS = 16 * WARPS; // of a block
@@ -37,7 +37,7 @@ struct backward_call {
 
 // --- notes ---------------------------------------------------------------------------------------
 
-// One warp per row and head. Rows past the last see nothing.
+// One warp per row and head. Padding rows see no key.
 static __global__ void notes_kernel(struct query_note *notes, const float *dy, const float *y,
                                     const struct backward_call c)
 {

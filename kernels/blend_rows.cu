@@ -23,7 +23,7 @@ int blend_rows_cuda(struct tensor *y, const struct tensor *x, const struct tenso
                   floats(weight), index->shape[1], tensor_row(x), n);
 }
 
-// One thread per column, rows in order: rows with the same index are added by the same thread.
+// One thread per column, rows in order: the same thread adds rows with the same index.
 static __global__ void blend_back_kernel(float *dx, const float *dy, const int32_t *index,
                                          const float *weight, int64_t most, int64_t width,
                                          int64_t count)

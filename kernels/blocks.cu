@@ -1,5 +1,5 @@
-// kernels/blocks.cu -- weights in blocks: widened for products of many rows, and rows of a table by
-// index. A thread unpacks eight numbers.
+// kernels/blocks.cu -- weights in blocks: widens them for products of many rows, and reads rows of
+// a table by index. A thread unpacks eight numbers.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 

@@ -1,17 +1,17 @@
-// kernels/blocks_pack.c -- quantises numbers to blocks: finds the scales and integers with the
-// least error.
+// kernels/blocks_pack.c -- quantises weights to blocks: searches for the scales and integers with
+// the least error.
 //
-// A group's numbers x become s q - m. For given integers the best s (and m) are the least squares
-// solution; for given s (and m) the best integers are the nearest. So the two are found
-// alternately, from several starts, and the best try is kept. Errors are weighted: large numbers
-// change a product more.
+// A group's numbers x become s q - m. For given integers, least squares gives the best s (and m);
+// for given s (and m), rounding gives the best integers. The search alternates between the two from
+// several starts and keeps the best try. It weights errors, because large weights change a product
+// more.
 #include <math.h>
 #include <string.h>
 
 #include "kernels/blocks.h"
 
-// Sums are taken in LANES parts, so that several numbers are computed at once. The file is compiled
-// for any CPU and once more for AVX2, without FMA: it gives the same bits on all.
+// Sums use LANES partial sums for vectorisation. The file is compiled for any CPU and again for
+// AVX2, without FMA, so all CPUs produce the same bits.
 enum { BLOCK = 256, LANES = 8, STARTS = 8, ROUNDS = 3, Q8_TRIES = 28, Q4_ROUNDS = 3 };
 
 static float quotient(float a, float b)
@@ -19,7 +19,7 @@ static float quotient(float a, float b)
     return b != 0 ? a / b : 0;
 }
 
-// The nearest whole number within the limits, ties to even, of numbers below 2^22.
+// Rounds to the nearest integer within the limits, ties to even, for |x| below 2^22.
 static int near(float x, int least, int most)
 {
     x = x > (float)least ? x : (float)least;
@@ -93,14 +93,14 @@ static inline struct sums try_line(const float *x, const float *weight, int n, s
     return (struct sums){ sum_of(&error), sum_of(&q1), sum_of(&q2), sum_of(&xq) };
 }
 
-// The scale with which integers -limit..limit-1 fit x[16] best.
+// Finds the scale with which integers -limit..limit-1 fit x[16] best.
 static float fit_scale(const float *x, int limit)
 {
     float weight[16], best = 0, least = INFINITY;
     const float most = largest(x, 16);
     weigh(weight, x, 16);
     for (int start = 0; start < STARTS; start++) {
-        // The largest number becomes -limit, or a little more or less.
+        // Maps the largest element to -limit, or a little more or less.
         const int end = start - STARTS / 2 - limit;
         struct line l = { most / (float)end, 0 };
         for (int round = 0; round < ROUNDS; round++) {
@@ -167,8 +167,8 @@ static struct line fit_line(const float *x, int most)
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// The error of 32 roundings varies with the scale: of Q8_TRIES, the first of which makes the
-// largest number 127, the best is taken.
+// The error of 32 roundings varies with the scale: takes the best of Q8_TRIES scales, the first of
+// which maps the largest element to 127.
 static void pack_q8_0(struct block_q8_0 *b, const float *x)
 {
     static const float same[32] = { [0 ... 31] = 1 };
@@ -198,7 +198,7 @@ static void put_scales(uint8_t *to, const uint8_t *scale, const uint8_t *min)
     }
 }
 
-// A block's scales and minima as they are stored, and the weighted error with them.
+// A block's scales and minima as stored, and their weighted error.
 struct q4_scales {
     float d, m, error;
     uint8_t scale[8], min[8];
@@ -269,7 +269,7 @@ static void fit_block(const struct q4_fit *f, const float *x, const struct line 
     struct line next = { most.scale / 63, most.min / 63 };
     for (int round = 0; round < rounds; round++) {
         struct q4_scales now = { .d = to_half(next.scale), .m = to_half(next.min) };
-        if (isinf(now.d) || isinf(now.m)) return; // no block holds such numbers
+        if (isinf(now.d) || isinf(now.m)) return; // no block can represent them
         next = fit_groups(f, x, line, &now);
         if (now.error < best->error) *best = now;
     }
@@ -289,7 +289,7 @@ static void pack_q4_k(struct block_q4_k *b, const float *x)
         f.plain[g] = plain_line(from, 15);
         f.fitted[g] = fit_line(from, 15);
     }
-    fit_block(&f, x, f.plain, 1, &best); // so that the error never exceeds that of these
+    fit_block(&f, x, f.plain, 1, &best); // so the error never exceeds that of the plain fit
     fit_block(&f, x, f.fitted, Q4_ROUNDS, &best);
     b->d = half_of_float(best.d);
     b->m = half_of_float(best.m);
@@ -308,7 +308,7 @@ struct q6_scales {
     int8_t scale[16];
 };
 
-// The best whole multiples of d near to the groups' scales.
+// Finds the best integer multiples of d near the groups' scales.
 static void fit_multiples(const float *x, const float *weight, const float *scale,
                           struct q6_scales *s)
 {

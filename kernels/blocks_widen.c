@@ -1,5 +1,5 @@
-// kernels/blocks_widen.c -- unpacks runs of blocks, and widens them to f32 for kernels that need
-// that.
+// kernels/blocks_widen.c -- unpacks runs of blocks, and widens them to f32 for kernels that read
+// f32.
 #include "kernels/blocks_vec.h"
 
 VEC_INLINE void run_as(struct block_run *to, const char *from, const enum dtype dtype)
@@ -34,11 +34,12 @@ VEC_INLINE vf bytes_float(const uint8_t *bytes)
     return __builtin_convertvector(wide, vf);
 }
 
-// Numbers first..first+n of a run. Products are exact, so one fused instruction or two round alike.
+// Widens elements first..first+n of a run. Products are exact, so fused and separate instructions
+// round alike.
 static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
 {
     for (int i = first / VEC * VEC; i < first + n; i += VEC) {
-        // NOLINTBEGIN(clang-analyzer-core.CallAndMessage): all of a run is set
+        // NOLINTBEGIN(clang-analyzer-core.CallAndMessage): every element of a run is set
         const vf v =
             bytes_float(run->q + i) * vf_set(run->scale[i / size]) + vf_set(run->offset[i / size]);
         // NOLINTEND(clang-analyzer-core.CallAndMessage)

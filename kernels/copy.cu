@@ -1,14 +1,13 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Uploads go through a ring of pinned slots; small ones share a slot. (CUDA does not guarantee that
-// a copy from pageable memory has read it when the call returns, and callers may free it then.)
-// During a large upload (weights, from a mapped file) one slot is transferred while threads fill
-// the next from the file's pages. The call returns when the host's memory has been read; the GPU's
-// stream orders the rest. If pinned memory cannot be allocated, the driver copies and the call
-// waits.
+// Uploads go through a ring of pinned slots; small ones share a slot. (When a copy from pageable
+// memory returns, CUDA may not have read it yet, but callers may free it.) During a large upload
+// (weights from a mapped file), one slot is transferred while threads fill the next from the file's
+// pages. The call returns once host memory has been read; the GPU's stream orders the rest. If
+// pinned memory cannot be allocated, the driver copies and the call waits.
 //
-// Asynchronous downloads (tensors for probes) use a pinned ring of their own, allocated and freed
-// in order. They run on the stream of the ops, which keeps later ops from overwriting the source;
+// Asynchronous downloads (tensors for probes) use their own pinned ring, allocated and freed in
+// order. They run on the stream of the ops, which keeps later ops from overwriting the source;
 // probes compute for longer than the transfer takes.
 #include <string.h>
 
@@ -21,7 +20,7 @@
 static constexpr size_t SLOT = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
 static constexpr int SLOTS = 3, FETCHERS = 4;
 
-// One per GPU; kept after its first copy.
+// One per GPU, kept after the GPU's first copy.
 static struct ring {
     bool tried, there;
     char *slot[SLOTS];
@@ -40,7 +39,7 @@ static char *pinned(size_t size)
     void *memory = nullptr;
     if (cudaHostAlloc(&memory, size, cudaHostAllocDefault) == cudaSuccess)
         return static_cast<char *>(memory);
-    cudaGetLastError(); // not an error of an op: continue without it
+    cudaGetLastError(); // clears the error: continues without the memory
     return nullptr;
 }
 
@@ -52,7 +51,7 @@ static bool ring_ready(struct ring *r)
         r->slot[i] = pinned(SLOT);
         if (!r->slot[i]) return false;
         if (cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess) {
-            cudaGetLastError(); // not an error of an op: continue without it
+            cudaGetLastError(); // clears the error: continues without the memory
             return false;
         }
     }
@@ -111,7 +110,7 @@ static cudaError_t upload_waiting(void *device, const void *host, size_t bytes, 
     return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
 }
 
-// When it returns, the host's memory has been read.
+// Returns after reading the host's memory.
 void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
@@ -123,7 +122,7 @@ void cuda_upload(void *device, const void *host, size_t bytes)
                                 : upload_waiting(device, host, bytes, stream));
 }
 
-// Uses pinned memory if the data fits: the driver's own path takes several times as long.
+// Uses pinned memory if the data fits, because the driver's own path takes several times as long.
 void cuda_download(void *host, const void *device, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();

@@ -61,15 +61,15 @@ static const char *cpu_failure(void)
     return failure_text;
 }
 
-// Requests 2 MB pages for large buffers, if Linux grants them: streaming through them needs far
-// fewer address translations.
+// Requests 2 MB pages for large buffers, which need far fewer address translations when streamed.
+// Linux may refuse.
 static void *pages_alloc(size_t bytes)
 {
     enum { SMALL = 64, LARGE = 2 << 20 };
     const size_t align = bytes < 2 * (size_t)LARGE ? SMALL : LARGE;
     const size_t rounded = (bytes + SMALL - 1) / SMALL * SMALL;
     if (rounded < bytes) return NULL;
-    void *memory; // aligned_alloc would want a multiple of 2 MB
+    void *memory; // aligned_alloc would need a multiple of 2 MB
     if (posix_memalign(&memory, align, rounded ? rounded : SMALL) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
     if (align == LARGE) madvise(memory, rounded / LARGE * LARGE, MADV_HUGEPAGE);
@@ -89,7 +89,7 @@ static void make_scratch_key(void)
     pthread_key_create(&scratch_key, free);
 }
 
-// Scratch only grows; one per thread, for the life of the thread.
+// Each thread has one scratch buffer for life; it only grows.
 void *cpu_scratch(size_t bytes)
 {
     if (bytes <= scratch_size) return scratch_memory;
@@ -135,7 +135,7 @@ static bool cpu_has_bf16(void)
 }
 
 // Zen 4 and 5 multiply twice as many bf16 as floats. On Intel's cores the bf16 vector instruction
-// is slower than floats (docs/speed.md), so there bf16 pays only with AMX.
+// is slower than floats (docs/speed.md), so bf16 pays there only with AMX.
 static bool cpu_favours_bf16(void)
 {
     return cpu_has_bf16() && __builtin_cpu_is("amd");
@@ -161,7 +161,7 @@ static bool has_avx512(void)
 static bool may_use_tiles;
 
 // Requests the tile registers from Linux; some kernels and virtual machines refuse.
-static void ask_for_tiles(void)
+static void request_tiles(void)
 {
 #if defined(SYS_arch_prctl)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
@@ -174,7 +174,7 @@ static void ask_for_tiles(void)
 static bool has_amx(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, ask_for_tiles);
+    pthread_once(&once, request_tiles);
     return may_use_tiles;
 }
 #endif
@@ -251,7 +251,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
 };
 #endif
 
-// Ascending: the best last.
+// In ascending order of speed.
 static const struct {
     const char *name;
     const struct backend *backend;

@@ -11,7 +11,7 @@ static float row_loss(float *x, int64_t n, int32_t target, float weight)
     for (int64_t i = 0; i + VEC <= n; i += VEC) top = vf_max(vf_load(x + i), top);
     float highest = vf_highest(top), at = x[target];
     for (int64_t i = n / VEC * VEC; i < n; i++) highest = x[i] > highest ? x[i] : highest;
-    // Sums over a large vocabulary in double: a long sum of floats would lose digits.
+    // Sums in double, because a float sum over a large vocabulary would lose digits.
     double sum = 0;
     for (int64_t i = 0; i < n; i += VEC) {
         int64_t some = n - i < VEC ? n - i : VEC;
@@ -28,8 +28,7 @@ static float row_loss(float *x, int64_t n, int32_t target, float weight)
         vf_store_part_n(x + i, vf_load_part_n(x + i, some) * share, some);
     }
     x[target] -= weight;
-    // The sum is at least 1: the highest itself.
-    // cppcheck-suppress invalidFunctionArg
+    // The sum is at least 1, the term of the highest logit. cppcheck-suppress invalidFunctionArg
     return (float)(log(sum) + (double)highest - (double)at);
 }
 

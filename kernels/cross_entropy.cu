@@ -13,7 +13,7 @@ static __global__ void cross_entropy_kernel(float *loss, float *logits, const in
     const float chosen = x[at];
     for (int64_t i = threadIdx.x; i < n; i += THREADS) highest = fmaxf(highest, x[i]);
     highest = block_most(highest); // after all threads have read `chosen`
-    // In double, as on the CPU: a long sum of floats would lose digits.
+    // In double, as on the CPU, because a long float sum would lose digits.
     double sum = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const float e = expf(x[i] - highest);

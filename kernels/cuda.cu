@@ -27,7 +27,7 @@ static struct {
     int at;                   // the GPU that ops run on
     char name[96], text[256]; // room for CUDA_GPUS_MOST numbers of four digits
     char failure[256];
-    bool broken; // a copy failed: the next op says so
+    bool broken; // a copy failed: the next op reports it
 } device;
 
 static thread_local int entered = -1; // current GPU of the calling thread
@@ -62,7 +62,8 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
-// Not the first kernel after a wait for another stream: an early start needs a preceding kernel.
+// False for the first kernel after waiting for another stream: an early start needs a preceding
+// kernel.
 bool cuda_early(void)
 {
     const bool early = here()->early && !here()->fresh;
@@ -87,7 +88,7 @@ static int tell(const char *what, cudaError_t error)
 int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
-    if (device.broken) return -1; // the first reason is kept
+    if (device.broken) return -1; // keeps the first reason
     return error ? tell(kernel, error) : 0;
 }
 
@@ -164,7 +165,7 @@ void *cuda_alloc(size_t bytes)
         count_in(memory, bytes);
         return memory;
     }
-    cudaGetLastError(); // reported here: later ops did not fail
+    cudaGetLastError(); // clears the error: later ops must not report it
     if (error != cudaErrorMemoryAllocation) cuda_broke("allocating memory", error);
     return nullptr;
 }
@@ -240,7 +241,7 @@ static const char *describe(void)
 static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held = memory_held };
 static struct gpus joined = { .count = 0, .enter = enter };
 
-// Every member, in order: nvcc 12.0 drops the initialisers after a gap.
+// Sets every member in order: nvcc 12.0 drops initialisers after a gap.
 static int64_t few_rows(void)
 {
     return CUDA_FEW_ROWS;
@@ -313,19 +314,20 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t room)
     return 0;
 }
 
-// All files' kernels are compiled for the same GPUs as this one.
+// Stands for all files' kernels, which are compiled for the same GPUs.
 static __global__ void any_kernel(void)
 {
 }
 
-// Has the library kernels for this GPU, and can they wait for the previous kernel?
+// Checks that the library has kernels for this GPU, and whether they can wait for the previous
+// kernel.
 static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t room)
 {
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        // cuda_former() is empty in others; VLMSH_CUDA_ORDERED rules out an early start as a
-        // fault's cause.
+        // In older kernels cuda_former() is empty. VLMSH_CUDA_ORDERED disables early starts, to
+        // rule them out as the cause of a fault.
         g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
@@ -406,7 +408,7 @@ static int open_all(const int *numbers, int count, char *why, size_t room)
     return count > 1 ? join_gpus(count, why, room) : 0;
 }
 
-// After a failure nothing is closed: the program computes on the CPU from then on.
+// Closes nothing after a failure: the program then computes on the CPU.
 static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
 {
     if (device.count && same_gpus(numbers, count)) return &table;

@@ -1,14 +1,15 @@
-// kernels/expert_rows.c -- the experts of a mixture on the rows that chose them; one thread
+// kernels/expert_rows.c -- runs the experts of a mixture on the rows that chose them; one thread
 // computes an expert's FFN for a piece of rows.
 //
 //   threads take pieces:  x = its rows [n,D];  gate, up = x Wg^T, x Wu^T [n,m]
 //                         each = (silu(gate) * up) Wd^T [n,D]
 //   then rows of y:       y[i] += weight * each, over the experts of row i in ascending order
 //
-// An expert's fifty rows stay in the thread's L2 cache from the first product to the last, and no
-// thread waits for another in between. With AMX a piece is one call (kernels/gated_rows.c), rows
-// are rounded to bf16 once for all experts, and stores to `each` bypass the caches. The bits equal
-// those of the ops gather_rows, matmul, swiglu, matmul and add_weighted_rows, expert by expert.
+// An expert's fifty rows stay in the thread's L2 cache from the first product to the last, and
+// threads never wait for each other in between. With AMX, a piece is one call
+// (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and stores to `each`
+// bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu, matmul and
+// add_weighted_rows, expert by expert.
 #include "kernels/expert_rows.h"
 
 #include <omp.h>
@@ -39,7 +40,7 @@ static int run_ops(const struct expert_rows *p, const struct expert_piece *e, fl
     return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
 }
 
-// The same as one call of gated_rows.
+// Computes the same in one call of gated_rows.
 static struct gated_rows whole_piece(const struct expert_rows *p, const struct expert_piece *e)
 {
     const struct fused_gated *w = &p->expert[e->expert];
@@ -84,7 +85,7 @@ int KERNEL(expert_rows)(const struct expert_rows *p)
 #pragma omp parallel reduction(|| : failed)
     {
         float *room = p->room + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
-        omp_set_num_threads(1); // the calls below use this thread alone
+        omp_set_num_threads(1); // the calls below use only this thread
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p->pieces; i++)
             failed = run_piece(p, &p->piece[i], room) < 0 || failed;

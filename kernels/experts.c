@@ -1,6 +1,6 @@
-// kernels/experts.c -- a mixture of experts: the weights of a row's chosen experts, and the output
-// of an expert added to the rows that chose it (DeepSeek-AI 2024, arXiv 2412.19437, equations 12 to
-// 15).
+// kernels/experts.c -- a mixture of experts (DeepSeek-AI 2024, arXiv 2412.19437, equations 12 to
+// 15): computes the weights of a row's chosen experts, and adds an expert's output to the rows that
+// chose it.
 #include <math.h>
 
 #include "kernels/vec.h"

@@ -1,5 +1,5 @@
-// kernels/few_rows.cu -- products of few rows, as in decoding: each weight is read once and memory
-// bandwidth is the limit, so enough reads must be in flight at any time.
+// kernels/few_rows.cu -- products of few rows, as in decoding: reads each weight once. Memory
+// bandwidth is the limit, so enough reads must always be in flight.
 //
 //   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed first (gain)
 //   out: y_i[n,M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1, or queries
@@ -7,21 +7,21 @@
 //
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
 // if heads are rotated), or with silu a row of each. It walks along K in chunks: its lanes read 16
-// consecutive bytes each, or eight numbers of blocks. AHEAD chunks of both rows are loaded before
-// the previous ones are multiplied: 4 KB of bf16 per warp, 64 KB per multiprocessor. A block holds
-// up to four rows of x, widened and times the gain, in shared memory, in the order in which lanes
-// read them; the root mean square is a factor of a whole row, so it multiplies the sums at the end.
+// consecutive bytes each, or eight numbers of blocks. It loads AHEAD chunks of both rows before
+// multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor. A block holds up
+// to four rows of x in shared memory, widened, times the gain, in the lanes' reading order. The
+// root mean square is a factor of the whole row, so it multiplies the sums at the end.
 //
-// A row has the same bits alone and beside others: the order of its sums depends on K and the dtype
-// of the weight only, and the compiler cannot fuse any of the operations.
+// A row has the same bits alone and beside others: the order of its sums depends only on K and the
+// weight's dtype, and no operation is open to fusing by the compiler.
 //
 // The first weights are loaded before the previous kernel has ended (`early`), and the next ones
 // are prefetched into the L2 cache: 16 MB over all warps, 4 us of bandwidth. This keeps memory busy
-// while the previous kernel ends and x is read. Results of the previous kernel are read only after
-// cuda_former().
+// while the previous kernel ends and x is read. The kernel reads results of the previous one only
+// after cuda_former().
 #include "kernels/few_rows_cuda.h"
 
-static constexpr int64_t SENT_FOR = 4096;   // bytes of a row to prefetch after the loaded ones
+static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch beyond the loaded ones
 static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
 
 struct shape {
@@ -74,8 +74,8 @@ static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, i
     }
 }
 
-// A prefetch begins and ends at multiples of 16 bytes.
-template <typename T> static __device__ void send_for(const T *const row[ROWS], int64_t k, int lane)
+// Prefetches must begin and end at multiples of 16 bytes.
+template <typename T> static __device__ void prefetch(const T *const row[ROWS], int64_t k, int lane)
 {
     constexpr int NUMBERS = reader<T>::NUMBERS;
     if (lane || k <= step_of<T>()) return;
@@ -87,11 +87,11 @@ template <typename T> static __device__ void send_for(const T *const row[ROWS], 
         const int64_t bytes = (int64_t)(to - from);
         if (bytes > 0)
             cuda_prefetch(reinterpret_cast<const void *>(from),
-                          (unsigned)(bytes < SENT_FOR ? bytes : SENT_FOR));
+                          (unsigned)(bytes < PREFETCHED ? bytes : PREFETCHED));
     }
 }
 
-// Stores a pair of a head's numbers for row n of x: queries in y, keys and values in the cache.
+// Stores a pair of a head's elements for row n of x: queries in y, keys and values in the cache.
 static __device__ void put_pair(const struct few_rows_place &p, const struct few_rows_part *part,
                                 int64_t row, int64_t n, const float value[ROWS])
 {
@@ -150,7 +150,7 @@ static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
     find_rows(row, p, first, s.units);
     if (p.early) {
         ask<T>(next, row, 0, p.k, lane);
-        send_for(row, p.k, lane);
+        prefetch(row, p.k, lane);
     }
     cuda_former();
     UNROLL
@@ -197,7 +197,7 @@ template <typename T, int N> static int start(const struct few_rows *p, const st
     return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, *p, s);
 }
 
-// As many rows together as shared memory holds.
+// Computes as many rows together as shared memory holds.
 template <typename T> static int launch(const struct few_rows *p)
 {
     struct shape s = { 0, whole_steps<T>(p->k), 0, 0 };
@@ -217,7 +217,7 @@ template <typename T> static int launch(const struct few_rows *p)
     return 0;
 }
 
-// Do all weights and rows suit the lanes' reads?
+// True if alignment and widths of all weights and rows suit the lanes' reads.
 static bool packs(const struct few_rows *p)
 {
     bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;

@@ -3,14 +3,15 @@
 //   few rows:   qkv:  norm, three products, rope and the cache's new rows in one kernel
 //               add:  product added to h in one kernel, as after attention
 //               ffn:  norm, two products, silu in one kernel; product added to h in one
-//   many rows:  the same with products by cuBLASLt: the kernel before one writes its input as bf16,
+//   many rows:  the same with products by cuBLASLt: the kernel before a product writes its input as
+//   bf16,
 //               or as f16 for f16 weights; gate and up are never f32 in memory, and the product
 //               itself adds to h.
-//   backward, many rows: the kernel that computes a gradient rounds it to bf16, once; the products
+//   backward, many rows: the kernel that computes a gradient rounds it to bf16 once; the products
 //               for x are summed in one buffer, from which the norm's kernel adds to dh.
 //
-// For many rows the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no backward
-// pass.
+// For many rows, the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no fused
+// backward pass.
 #include "kernels/attention_cuda.h"
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -51,8 +52,8 @@ static __device__ inline float times_sigmoid(float x, float of)
 #endif
 }
 
-// A number of cuBLASLt's product. Beyond the range of f16 it is infinite: the largest f16 number
-// replaces it (transformers in f16 continues with infinities and NaNs).
+// Reads an element of cuBLASLt's product. Replaces infinity, the result of overflow in f16, by the
+// largest f16 number (transformers in f16 continues with infinities and NaNs).
 template <bool HALF> static __device__ inline float product_of(uint16_t x)
 {
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);
@@ -221,7 +222,7 @@ static int add_normed(const struct tensor *y, const struct tensor *h, const floa
                         floats(after->gain), n, after->eps);
 }
 
-// Where a product is stored until it is normed: the saved tensor, or scratch of `numbers` numbers.
+// Size of the scratch that holds a product until its norm; 0 if a saved tensor holds it.
 static int64_t room_of(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
@@ -318,7 +319,7 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
     const enum dtype dtype = p->gate.w->dtype;
     const auto swiglu =
         dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
-    // The products are rounded, and a bias added by them would be rounded too.
+    // Products are rounded, and would round a bias that they add.
     const struct fused_linear plain_gate = { p->gate.w, nullptr, 0, 0, 0 };
     const struct fused_linear plain_up = { p->up.w, nullptr, 0, 0, 0 };
     if (fused_norm(x, dtype, p->h, p->gain, p->eps) < 0 ||

@@ -9,8 +9,8 @@
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
-// Most experts: their addresses must fit into a kernel's arguments. Most experts of a row: a lane
-// each.
+// Limits: the addresses of MOST experts fit into a kernel's arguments; a row's chosen experts have
+// one lane each.
 static constexpr int MOST = 384, CHOSEN_MOST = WARP;
 
 // --- the choice ----------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The lane's largest number that is not taken; the first of equal ones. at -1: none is left.
+// The largest element of the lane that is not taken, the first on ties; at -1: none left.
 struct best {
     float x;
     int at;
@@ -112,7 +112,8 @@ static __global__ void choose_kernel(const struct choice c)
     c.weight[lane] = s / (c.normalise ? sum + 1e-20F : 1) * c.scale;
 }
 
-// --- their products ------------------------------------------------------------------------------
+// --- the experts' products
+// ------------------------------------------------------------------------------
 
 // Weights by expert: offsets from `base` in units of 16 bytes, or of one block.
 struct table {
@@ -253,7 +254,7 @@ template <typename T> static int down(const struct down_call &c)
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Adds an expert's weight; false if its offset exceeds an int or lanes cannot read it.
+// Adds an expert's weight; false if the offset exceeds an int or lanes cannot read the weight.
 static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype dtype)
 {
     const int64_t bytes = static_cast<const char *>(w->data) - static_cast<const char *>(t->base);
@@ -263,7 +264,7 @@ static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype
            bytes % unit == 0 && bytes / unit == t->at[e];
 }
 
-// Gate and up share one dtype, down may have another; the shared expert has the same dtypes.
+// True if shared and routed experts have the same dtypes: one for gate and up, and one for down.
 static bool same_dtypes(const struct fused_gated &a, const struct fused_gated &b)
 {
     return a.gate->dtype == a.up->dtype && a.gate->dtype == b.gate->dtype &&

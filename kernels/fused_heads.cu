@@ -2,8 +2,8 @@
 // (fused.h).
 //
 //   few rows:   norm, three products, rope and the cache's new rows in one kernel; in two if heads
-//               are normed, because several blocks compute a head's numbers
-//   many rows:  norm, products by cuBLASLt (one if they share a weight), and a kernel that rotates
+//   are normed, because several blocks compute a head's elements many rows:  norm, products by
+//   cuBLASLt (one if they share a weight), and a kernel that rotates
 //               the results and stores them
 //   backward:   gradients are rotated back and rounded, in the order of the products
 #include "kernels/fused_cuda.h"
@@ -16,10 +16,10 @@ static constexpr int THREADS = 256, WARPS = THREADS / WARP;
 // Queries, keys or values: as products and as heads. In the backward pass the products are bf16 and
 // the heads f32.
 struct heads_place {
-    void *product;        // f32 [n,width]; NULL: the values are in place already
+    void *product;        // f32 [n,width]; NULL: values already in place
     void *heads;          // [.., heads, d]; queries may be the product's
     int64_t width;        // of a row of products
-    int first, run, step; // the numbers of such a row: struct fused_linear
+    int first, run, step; // layout of such a row: struct fused_linear
     enum dtype dtype;     // of the heads
     const float *gain;    // [d] or NULL
 };
@@ -176,14 +176,14 @@ template <bool BACK> static int place_rows(const struct placing *to, int64_t n)
 
 // --- forward -------------------------------------------------------------------------------------
 
-// Do the three come from one weight?
+// True if one weight gives all three.
 static bool packed(const struct fused_linear *q, const struct fused_linear *k,
                    const struct fused_linear *v)
 {
     return q->w == k->w && q->w == v->w;
 }
 
-// Describes `numbers` numbers of w's products, from `product` on, and the heads they are stored as.
+// Describes `numbers` elements of w's products, from `product` on, and the heads that they become.
 static struct heads_place place_of(const struct fused_linear *w, void *product, void *heads,
                                    int64_t numbers)
 {
@@ -222,8 +222,8 @@ static int place(const struct fused_qkv *p, float *const product[3])
     return place_rows<false>(&to, p->h->shape[0]);
 }
 
-// The address to which the values' product can write directly: if the values form one block of rows
-// and need no rounding after a bias or that the product cannot do.
+// The address to which the values' product can write directly. That needs one block of rows, and no
+// rounding after a bias or that the product cannot do.
 static void *values_place(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;
@@ -277,7 +277,7 @@ static int qkv_few(const struct fused_qkv *p)
     return few_rows_product(&few);
 }
 
-// Numbers of a row of products that need scratch: queries need none if they are rotated in place.
+// Elements of a row of products that need scratch; queries rotated in place need none.
 struct products {
     bool packed;
     int64_t q, k, v, all;

@@ -6,7 +6,8 @@
 //   as keys and values (attention_few.cu) -> Wv times each head's output -> the output product,
 //   added to h
 //
-// A query for latents has R numbers for the latent and the rotary ones for the rest of the key.
+// A query for latents has R elements for the latent, then the rotary elements for the rest of the
+// key.
 #include "kernels/attention_cuda.h"
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
@@ -254,7 +255,7 @@ static int take_values(const struct fused_latent *p, const struct rooms *r)
     return FOR_WEIGHTS(p->up->dtype, values, c);
 }
 
-// If a part returns FUSED_NOT, the ops compute everything again: h changes last.
+// h changes last: if a part returns FUSED_NOT, the ops can recompute everything.
 static int one_row(const struct fused_latent *p, const struct rooms *r)
 {
     int status = project(p, r);

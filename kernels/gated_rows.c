@@ -5,9 +5,9 @@
 //      silu(gate) * up, packed as `down` wants them, while the next tiles are multiplied
 //   3. down, added to y
 //
-// So the results of gate and up, the widest of a layer, are never written as f32, and nothing is
+// So the results of gate and up, the widest of a layer, never reach memory as f32, and nothing is
 // packed twice. All three products read weights directly from memory
-// (kernels/matmul_amx_straight.h): a tile of sums has 16 numbers of the inner width by 16 rows; two
+// (kernels/matmul_amx_straight.h): a tile of sums covers 16 inner columns and 16 rows; two such
 // tiles, one above the other, form a step of a packed tile.
 #include "kernels/gated_rows.h"
 
@@ -28,8 +28,7 @@ struct gated {
     struct straight last; // of the inner rows
 };
 
-// Sums of gate and up that await their activation: of `tile` and the next one, numbers 16 j.. of
-// the inner width.
+// Sums of gate and up before their activation: of `tile` and the next one, inner columns 16 j.. .
 struct waiting {
     const struct gated *g;
     const float *sums;
@@ -45,8 +44,7 @@ struct worker {
     float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
 };
 
-// A thread's task: from..to of the inner width, in units of 16 numbers, and tiles first..first+rows
-// of the rows.
+// A thread's task: inner columns from..to, in units of 16, and row tiles first..first+rows.
 struct part {
     int64_t from, to, first, rows;
 };
@@ -74,14 +72,14 @@ static vf biased(const float *sums, const struct fused_linear *l, int64_t row)
     return vf_load(sums) + vf_set(l->bias ? ((const float *)l->bias->data)[row] : 0);
 }
 
-// Number `number` of the inner width, of 16 rows of x.
+// The activation of inner column `number` for 16 rows of x.
 static vf activation(const struct gated_rows *p, const float *gate, const float *up, int64_t number)
 {
     const vf a = biased(gate, &p->gate, number);
     return a * vf_sigmoid(a) * biased(up, &p->up, number);
 }
 
-// A share: two numbers of the inner width for the rows of a tile.
+// A share: two inner columns for the rows of a tile.
 enum { SHARES = AMX_SIDE / 2 };
 
 static void put_share(const void *of, int64_t share)
@@ -95,8 +93,8 @@ static void put_share(const void *of, int64_t share)
     vf_store(to + (w->j % 2 * SHARES + i / 2) * 64, vf_pair(first, second));
 }
 
-// Numbers 16 j.. of the inner width: the piece from `step` on. `next`: rows of gate and up that
-// come next, or NULL.
+// Multiplies inner columns 16 j.. over the piece of K from `step` on. `next`: the next rows of gate
+// and up, to prefetch, or NULL.
 static void multiply_pair(const struct gated *g, const struct part *part, struct worker *b,
                           int64_t j, int64_t step, const char *const next[2])
 {
@@ -126,7 +124,7 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
     const int64_t all = g->inner / AMX_SIDE;
     for (int64_t step = 0; step < g->x.steps; step += g->x.piece)
         for (int64_t j = part->from; j < part->to; j++) {
-            // Prefetches the next numbers, the next piece or the next part.
+            // Prefetches the next inner columns, K piece or part.
             const bool again = j + 1 == part->to && step + g->x.piece < g->x.steps;
             const int64_t from = again ? part->from : j + 1,
                           then = again ? step + g->x.piece : step;

@@ -3,7 +3,7 @@
 
 #include "kernels/vec.h"
 
-// If y is x, copies in order and with memmove: an ascending index reads each row before it is
+// If y is x, copies in order with memmove: with an ascending index, each row is read before it is
 // overwritten.
 int KERNEL(gather_rows)(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {

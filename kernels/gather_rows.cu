@@ -22,7 +22,8 @@ int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tens
     const size_t row = (size_t)tensor_row(x) * dtype_size(x->dtype);
     const size_t bytes = row * (size_t)tensor_count(index);
     if (!bytes) return 0;
-    // In place, a block could overwrite a row before another reads it: copy through other memory.
+    // In place, a block could overwrite a row before another block reads it, so this copies through
+    // scratch.
     const bool in_place = y->data == x->data;
     void *to = in_place ? cuda_scratch(bytes) : y->data;
     if (!to) return -1;
@@ -33,7 +34,7 @@ int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tens
     return cuda_started("gather_rows in place");
 }
 
-// One thread per column, rows in order: rows with the same index are added by the same thread.
+// One thread per column, rows in order: the same thread adds rows with the same index.
 static __global__ void gather_back_kernel(float *dx, const float *dy, const int32_t *index,
                                           int64_t width, int64_t rows)
 {

@@ -4,7 +4,7 @@
 enum { PIECE = 4096 }; // elements per thread and step
 
 // Normal cumulative distribution. Its lower tail is e^(-x^2/2) t P(t) with t = 1 / (1 + 0.28 |x|),
-// P fitted to erfcx with a relative error below 1e-7; the upper half is 1 minus that.
+// where P fits erfcx with a relative error below 1e-7; the upper half is 1 minus that.
 VEC_INLINE vf normal_below(vf x)
 {
     vf size = vf_choose(x < vf_set(0), -x, x), t = vf_set(1) / (vf_set(1) + vf_set(0.28f) * size);

@@ -1,5 +1,5 @@
-// kernels/gemv.cu -- products of few rows of any width and alignment, which few_rows.cu does not
-// take: weights are read once, as they are stored.
+// kernels/gemv.cu -- products of few rows of any width and alignment, for which few_rows.cu is too
+// strict: reads weights once, in place.
 //
 // A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
 // numbers of blocks, and multiply them with the same columns of every row of x (which stay in the
@@ -14,7 +14,7 @@ struct few {
     float *y;
     const float *x, *bias;
     int64_t k, m;
-    bool packs; // a reader fits the weights, and x can be read 16 bytes at a time
+    bool packs; // a reader fits the weights, and x allows 16-byte reads
 };
 
 template <typename T, int ROWS>
@@ -55,7 +55,7 @@ template <typename T, int ROWS> static int launch(const void *w, const struct fe
     return LAUNCH(kernel, blocks_for(p->m, WARPS), THREADS, 0, weights, one);
 }
 
-// Splits the rows of x into the largest parts that a kernel exists for.
+// Splits the rows of x into the largest parts for which a kernel exists.
 template <typename T> static int all_rows(const void *w, struct few p, int64_t rows)
 {
     int status = 0;

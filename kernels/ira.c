@@ -1,5 +1,5 @@
-// kernels/ira.c -- information-regularized attention: values of visual tokens shifted and perturbed
-// with noise, their KL divergence from the prior, and the gate that scales both.
+// kernels/ira.c -- information-regularized attention: shifts the values of visual tokens and adds
+// noise; computes their KL divergence from the prior, and the gate that scales both.
 //
 // Rows are in memory order: row r = i * Hkv + h is token i, key/value head h.
 #include <math.h>
@@ -62,8 +62,8 @@ int KERNEL(ira_values_backward)(struct tensor *dv, struct tensor *dhead, const s
     return 0;
 }
 
-// Inputs of the divergence of row r. The mean of q minus that of the prior is delta, or v + delta -
-// mu; in both cases its gradients with respect to v and delta are equal.
+// Inputs of row r's divergence. The means of q and prior differ by delta, or by v + delta - mu. In
+// the latter case the gradients with respect to v and delta are equal.
 struct parts {
     const float *delta, *prior, *v, *mu;
     double variance; // sigma_q^2
@@ -103,8 +103,7 @@ int KERNEL(ira_kl)(struct tensor *kl, const struct tensor *head, const struct te
     return 0;
 }
 
-// Adds a row's contribution to its own gradients, and its contribution to the prior's gradients to
-// the sums of its head.
+// Adds to the row's own gradients, and to its head's sums of the prior's gradients.
 static void kl_row_back(const struct parts *p, int64_t d, double dkl, float *dhead, float *dv,
                         float *dprior, float *dmean)
 {
@@ -126,7 +125,7 @@ static float *row_at(const struct tensor *t, int64_t row, int64_t width)
     return t ? (float *)t->data + row * width : NULL;
 }
 
-// Each head belongs to one thread, so that sums over tokens have a fixed order.
+// One thread handles a head, so that sums over tokens have a fixed order.
 int KERNEL(ira_kl_backward)(struct tensor *dhead, struct tensor *dprior, struct tensor *dv,
                             struct tensor *dmean, const struct tensor *dkl,
                             const struct tensor *head, const struct tensor *prior,
@@ -159,7 +158,7 @@ static void softmax_row(float *p, const float *q, const float *keys, int64_t cou
     for (int64_t i = 0; i < count; i++) p[i] = (float)((double)p[i] / sum);
 }
 
-// Sums over the queries of the group's mean p, and of p log p, for one key/value head. `room`: 2 S
+// For one key/value head, sums the group's mean p, and p log p, over the queries. `room`: 2 S
 // floats of scratch.
 static void gate_sums(int64_t h, const struct tensor *q, const struct tensor *k, float scale,
                       double *sum, double *log_sum, float *room)
@@ -187,7 +186,7 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
                      float scale)
 {
     const int64_t queries = q->shape[0], count = k->shape[0], heads = k->shape[1];
-    // Per head: two doubles and two floats a key.
+    // Two doubles and two floats per key and head.
     double *sum = cpu_scratch((size_t)(heads * count) * (2 * sizeof(double) + 2 * sizeof(float)));
     if (!sum) return -1;
     double *log_sum = sum + heads * count;

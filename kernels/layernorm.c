@@ -16,7 +16,8 @@ static float row_mean(const float *x, int64_t n)
     return vf_sum(s0 + s1) / (float)n;
 }
 
-// Mean of (x - mean)^2, in a second pass: a difference of two large sums would lose digits.
+// Mean of (x - mean)^2 in a second pass, because the difference of two large sums would lose
+// digits.
 static float row_variance(const float *x, int64_t n, float mean)
 {
     vf s0 = { 0 }, s1 = { 0 };

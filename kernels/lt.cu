@@ -1,8 +1,8 @@
-// kernels/lt.cu -- products by cuBLASLt, and the algorithm for each shape. product.cu computes
-// those that it refuses or that its algorithms compute unreliably.
+// kernels/lt.cu -- products by cuBLASLt, and its algorithm for each shape. product.cu computes
+// products that cuBLASLt refuses or computes unreliably.
 //
-// The step easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is its D[m,n]; an
-// operand [rows,K] is its [K,rows], so its first operand is b.
+// Easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is its D[m,n]; an operand
+// [rows,K] is its [K,rows], so its first operand is b.
 #include <cublasLt.h>
 
 #include <string.h>
@@ -90,12 +90,12 @@ static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void 
     cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
 }
 
-// Needs the bias too: cuBLASLt derives its alignment from the address.
+// Takes the bias because cuBLASLt derives its alignment from the address.
 static cublasStatus_t plan_describe(struct plan *p, const float *bias)
 {
     const struct shape_key *k = &p->key;
     const enum dtype dtype = (enum dtype)k->dtype;
-    // K is the row dimension of an operand that is not transposed; cuBLASLt wants it as the column
+    // K is the row dimension of an untransposed operand. cuBLASLt expects it as the column
     // dimension of its first operand and as the row dimension of its second.
     const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -145,14 +145,14 @@ static cublasStatus_t plan_choose(struct plan *p)
     return s;
 }
 
-// Does the status mean that cuBLASLt cannot compute this product?
+// True if the status means that cuBLASLt cannot compute this product.
 static bool refuses(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// Returns the plan; refusals are kept too, so that cuBLASLt is asked once.
+// Returns the plan. Caches refusals too, so that cuBLASLt is queried once.
 static struct plan *plan_find(const struct shape_key *key, const float *bias,
                               cublasStatus_t *status)
 {
@@ -163,7 +163,7 @@ static struct plan *plan_find(const struct shape_key *key, const float *bias,
     p->key = *key;
     *status = plan_describe(p, bias);
     if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
-    // No preference states the bias's alignment: an algorithm with wider reads would fault.
+    // No preference can state the bias's alignment, and an algorithm with wider reads would fault.
     p->refused = refuses(*status) || (bias && key->align_bias < ALIGN_BIAS);
     if (*status != CUBLAS_STATUS_SUCCESS && !p->refused) {
         plan_release(p);
@@ -208,8 +208,8 @@ static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, c
                           &plan->algorithm, lt.of[gpu].workspace, CUDA_WORKSPACE, cuda_stream());
 }
 
-// Some algorithms need the addend at the address of y, and the heuristic sees no addresses: copy
-// the addend to y first in that case.
+// Some algorithms need the addend at the address of y, which the heuristic does not see; for those,
+// copies the addend to y first.
 static cublasStatus_t run_anywhere(const struct plan *plan, const struct lt_product *p)
 {
     const cublasStatus_t status = run(plan, p, p->addend ? p->addend : p->y);

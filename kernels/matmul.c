@@ -1,6 +1,6 @@
 // kernels/matmul.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M].
 //
-// Few rows: dot products limited by memory bandwidth (kernels/matmul_few.c). Many rows:
+// Few rows: dot products, limited by memory bandwidth (kernels/matmul_few.c). Many rows:
 //
 //   x is packed once, in tiles of TILE_ROWS rows and pieces of INNER along K
 //   each thread computes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
@@ -8,10 +8,10 @@
 //     multiply the panel with every tile of x and add the sums to y
 // A row of y has the same bits for any number of rows.
 //
-// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (numbers 2i and 2i+1 along K) replace floats in
-// the packed x and in the panels, and one instruction adds both products. A panel then takes little
-// time: if only some fifty rows share it (an expert's), waiting for the next weights took a third
-// of the time, so they are prefetched. (With AMX: kernels/matmul_amx.c, and for rather few rows
+// With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (elements 2i and 2i+1 along K) replace floats in
+// the packed x and in the panels, and one instruction adds both products. A panel is then so fast
+// that, with only about fifty rows (an expert's), waiting for the next weights took a third of the
+// time; so they are prefetched. (With AMX: kernels/matmul_amx.c, and for fewer rows
 // kernels/matmul_amx_straight.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
@@ -29,16 +29,16 @@ struct product {
     const float *bias; // or NULL
     int64_t rows, k, m;
     enum dtype dtype;
-    size_t row_bytes; // of w
-    bool pairs;       // x and w are multiplied as pairs of bf16, and k counts pairs
-    int64_t numbers;  // along K, whatever k counts
-    int64_t ld;       // numbers from one row of x to the next
-    bool x_turned;    // x is given as [k][rows]
-    bool w_turned;    // w is given as [k][m]
-    bool add;         // adds to y
-    float *x;         // packed: for each piece of K, for each tile, [piece][rows of the tile]
-    int64_t tiles;    // tiles of rows; their sizes differ by at most one
-    float *panels;    // [threads][panel_size]
+    size_t row_bytes;  // of w
+    bool pairs;        // multiplies x and w as pairs of bf16; k counts pairs
+    int64_t numbers;   // along K, whatever k counts
+    int64_t ld;        // numbers from one row of x to the next
+    bool x_transposed; // x is given as [k][rows]
+    bool w_transposed; // w is given as [k][m]
+    bool add;          // adds to y
+    float *x;          // packed: for each piece of K, for each tile, [piece][rows of the tile]
+    int64_t tiles;     // tiles of rows; their sizes differ by at most one
+    float *panels;     // [threads][panel_size]
 };
 
 // --- many rows ----------------------------------------------------------------------------------
@@ -50,8 +50,8 @@ static int64_t tile_start(const struct product *p, int64_t tile)
     return tile * small + (tile < large ? tile : large);
 }
 
-// As tile_pack, from transposed rows.
-static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
+// Like tile_pack, from transposed rows.
+static void pack_transposed(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
         for (int64_t from = 0; from < rows; from += VEC) {
@@ -60,8 +60,9 @@ static void pack_turned(float *to, const float *x, int64_t ld, int64_t rows, int
         }
 }
 
-// As pack_turned, of `numbers` rows of x in pairs; a missing last row is 0.
-static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t numbers)
+// Like pack_transposed, for `numbers` rows of x in pairs; pads an odd last row with 0.
+static void pack_transposed_pairs(float *to, const float *x, int64_t ld, int64_t rows,
+                                  int64_t numbers)
 {
     for (int64_t k = 0; k < numbers; k += 2, to += rows)
         for (int64_t from = 0; from < rows; from += VEC) {
@@ -72,7 +73,7 @@ static void pack_turned_pairs(float *to, const float *x, int64_t ld, int64_t row
         }
 }
 
-// As tile_pack, of 2 n numbers of each row as n pairs.
+// Like tile_pack, for 2 n elements of each row as n pairs.
 static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int64_t n)
 {
     float pairs[TILE_ROWS * INNER + VEC];
@@ -88,11 +89,11 @@ static void pack_piece(const struct product *p, const float *x, int64_t tile, in
     const int64_t from = tile_start(p, tile), rows = tile_start(p, tile + 1) - from;
     const int64_t left = p->numbers - 2 * k;
     float *to = p->x + k * p->rows + inner * from;
-    if (p->x_turned && p->pairs)
-        pack_turned_pairs(to, x + 2 * k * p->ld + from, p->ld, rows,
-                          left < 2 * inner ? left : 2 * inner);
-    else if (p->x_turned)
-        pack_turned(to, x + k * p->ld + from, p->ld, rows, inner);
+    if (p->x_transposed && p->pairs)
+        pack_transposed_pairs(to, x + 2 * k * p->ld + from, p->ld, rows,
+                              left < 2 * inner ? left : 2 * inner);
+    else if (p->x_transposed)
+        pack_transposed(to, x + k * p->ld + from, p->ld, rows, inner);
     else if (p->pairs)
         pack_pairs(to, x + from * p->ld + 2 * k, p->ld, rows, inner);
     else
@@ -114,10 +115,10 @@ struct target {
     int64_t ld, cols, inner;
     const float *bias; // of the first column; used with the first piece
     bool first;
-    // Weights to prefetch: `ask_rows` rows, `ask_bytes` of each per step.
-    const char *ask;
-    int64_t ask_rows, ask_bytes;
-    size_t ask_step; // bytes from one row to the next
+    // Weights to prefetch: `prefetch_rows` rows, `prefetch_bytes` of each per step.
+    const char *prefetch;
+    int64_t prefetch_rows, prefetch_bytes;
+    size_t prefetch_step; // bytes from one row to the next
 };
 
 VEC_INLINE void tile_put(const struct target *t, float *y, vf left, vf right, int64_t a, int64_t b)
@@ -150,10 +151,11 @@ VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
 }
 
 // Prefetches the bytes of step k of each row, and a few more, into the L2 cache.
-VEC_INLINE void ask_for(const struct target *t, int64_t k)
+VEC_INLINE void prefetch(const struct target *t, int64_t k)
 {
-    const char *row = t->ask + k * t->ask_bytes;
-    for (int64_t r = 0; r < t->ask_rows; r++, row += t->ask_step) __builtin_prefetch(row, 0, 2);
+    const char *row = t->prefetch + k * t->prefetch_bytes;
+    for (int64_t r = 0; r < t->prefetch_rows; r++, row += t->prefetch_step)
+        __builtin_prefetch(row, 0, 2);
 }
 
 VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *panel,
@@ -162,7 +164,7 @@ VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *p
     vf s[TILE_ROWS][2];
     tile_zero(s, rows);
     for (int64_t k = 0; k < t->inner; k += VEC) {
-        ask_for(t, k);
+        prefetch(t, k);
         tile_more(s, x + k * rows, 1, rows, panel + k * TILE_COLS,
                   t->inner - k < VEC ? t->inner - k : VEC, rows, 2, pairs);
     }
@@ -203,7 +205,7 @@ VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *p
 TILE_FUNCTION(tile, false)
 TILE_FUNCTION(tile_pairs, true)
 
-// As panel_pack, of weights in blocks: as f32 first, some numbers of each row at a time.
+// Like panel_pack, for weights in blocks: widens some elements of each row to f32 first.
 static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t rows, int64_t from,
                          int64_t inner, enum dtype dtype)
 {
@@ -239,10 +241,11 @@ static void panel_copy(float *panel, const struct product *p, int64_t from, int6
     }
 }
 
-// As panel_copy, but packs rows k.. k + numbers, f32 or bf16, in pairs; an odd last row is paired
+// Like panel_copy, but packs rows k.. k + numbers, f32 or bf16, in pairs; pairs an odd last row
 // with zeros.
-VEC_INLINE void panel_turned_pairs_as(float *panel, const struct product *p, int64_t from,
-                                      int64_t cols, int64_t k, int64_t numbers, enum dtype dtype)
+VEC_INLINE void panel_transposed_pairs_as(float *panel, const struct product *p, int64_t from,
+                                          int64_t cols, int64_t k, int64_t numbers,
+                                          enum dtype dtype)
 {
     for (int64_t i = 0; i < numbers; i += 2)
         for (int64_t c = 0; c < TILE_COLS; c += VEC, panel += VEC) {
@@ -260,17 +263,17 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
                         int64_t k, int64_t inner)
 {
     int64_t numbers = p->numbers - 2 * k < 2 * inner ? p->numbers - 2 * k : 2 * inner;
-    if (!p->w_turned && p->dtype == DTYPE_BF16) { // pairs already, of the size of a float
+    if (!p->w_transposed && p->dtype == DTYPE_BF16) { // already pairs, each the size of a float
         panel_pack(panel, p->w + (size_t)from * p->row_bytes, p->row_bytes, cols, k, inner,
                    DTYPE_F32);
         return;
     }
-    if (p->w_turned && (p->dtype == DTYPE_BF16 || p->dtype == DTYPE_F32)) {
-        VEC_AS(p->dtype, panel_turned_pairs_as, panel, p, from, cols, 2 * k, numbers);
+    if (p->w_transposed && (p->dtype == DTYPE_BF16 || p->dtype == DTYPE_F32)) {
+        VEC_AS(p->dtype, panel_transposed_pairs_as, panel, p, from, cols, 2 * k, numbers);
         return;
     }
-    // Otherwise as floats first; then two rows of the panel become one.
-    if (p->w_turned)
+    // Otherwise packs floats first, then merges two rows of the panel into one.
+    if (p->w_transposed)
         panel_copy(panel, p, from, cols, 2 * k, numbers);
     else
         panel_rows(panel, p, from, cols, 2 * k, numbers);
@@ -299,22 +302,22 @@ static void fill_panel(float *panel, const struct product *p, const struct panel
 {
     if (p->pairs)
         panel_pairs(panel, p, at->m, at->cols, at->k, at->inner);
-    else if (p->w_turned)
+    else if (p->w_transposed)
         panel_copy(panel, p, at->m, at->cols, at->k, at->inner);
     else
         panel_rows(panel, p, at->m, at->cols, at->k, at->inner);
 }
 
 // Prefetches the tile's share of the weights of panel `next`.
-static void ask_share(struct target *t, const struct product *p, const struct panel *next,
-                      int64_t tile)
+static void prefetch_share(struct target *t, const struct product *p, const struct panel *next,
+                           int64_t tile)
 {
-    if (p->w_turned || dtype_in_blocks(p->dtype)) return;
+    if (p->w_transposed || dtype_in_blocks(p->dtype)) return;
     const int64_t from = tile * next->cols / p->tiles, to = (tile + 1) * next->cols / p->tiles;
-    t->ask_bytes = (int64_t)dtype_size(p->dtype) * (p->pairs ? 2 : 1);
-    t->ask = p->w + (size_t)(next->m + from) * p->row_bytes + next->k * t->ask_bytes;
-    t->ask_rows = to - from;
-    t->ask_step = p->row_bytes;
+    t->prefetch_bytes = (int64_t)dtype_size(p->dtype) * (p->pairs ? 2 : 1);
+    t->prefetch = p->w + (size_t)(next->m + from) * p->row_bytes + next->k * t->prefetch_bytes;
+    t->prefetch_rows = to - from;
+    t->prefetch_step = p->row_bytes;
 }
 
 // Multiplies a packed panel with all rows of x.
@@ -331,7 +334,7 @@ static void multiply_panel(const struct product *p, const float *panel, const st
                                  .first = at->k == 0 && !p->add };
         const float *x = p->x + at->k * p->rows + at->inner * row;
         int64_t rows = tile_start(p, t + 1) - row;
-        ask_share(&target, p, next, t);
+        prefetch_share(&target, p, next, t);
         if (p->pairs)
             tile_pairs(&target, x, panel, rows);
         else
@@ -339,7 +342,8 @@ static void multiply_panel(const struct product *p, const float *panel, const st
     }
 }
 
-// Weight rows from..to, all rows of x. `then`: the row with which the thread probably continues.
+// Multiplies weight rows from..to with all rows of x. `then`: the weight row where the thread
+// probably continues.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, int64_t then,
                            float *panel)
 {
@@ -369,21 +373,20 @@ static int many_rows(struct product *p, const float *x, enum matmul_mode mode)
 {
 #if defined(__AMX_BF16__)
     if (mode == MATMUL_BF16)
-        return KERNEL(matmul_tiles)(
-            &(struct amx_product){ .y = p->y,
-                                   .x = { x, (size_t)p->ld * sizeof *x, DTYPE_F32, p->x_turned },
-                                   .w = { p->w, p->row_bytes, p->dtype, p->w_turned },
-                                   .bias = p->bias,
-                                   .rows = p->rows,
-                                   .k = p->k,
-                                   .m = p->m,
-                                   .add = p->add });
+        return KERNEL(matmul_tiles)(&(struct amx_product){
+            .y = p->y,
+            .x = { x, (size_t)p->ld * sizeof *x, DTYPE_F32, p->x_transposed },
+            .w = { p->w, p->row_bytes, p->dtype, p->w_transposed },
+            .bias = p->bias,
+            .rows = p->rows,
+            .k = p->k,
+            .m = p->m,
+            .add = p->add });
 #endif
-    // Rows that are not transposed are read as pairs in place, so their number of elements must be
-    // even.
+    // Untransposed rows are read as pairs in place, so their width must be even.
     p->numbers = p->k;
-    p->pairs =
-        mode == MATMUL_BF16 && vec_has_pairs() && (p->k % 2 == 0 || (p->x_turned && p->w_turned));
+    p->pairs = mode == MATMUL_BF16 && vec_has_pairs() &&
+               (p->k % 2 == 0 || (p->x_transposed && p->w_transposed));
     if (p->pairs) p->k = (p->k + 1) / 2;
     const int64_t threads = omp_get_max_threads(), group = group_size(p, threads);
     p->tiles = (p->rows + TILE_ROWS - 1) / TILE_ROWS;
@@ -423,8 +426,8 @@ int KERNEL(matmul)(struct tensor *y, const struct tensor *x, const struct tensor
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// The same product with other operands transposed: dx = dy w sums over the M rows of w, dw = dy^T x
-// over the N rows of x.
+// The same product with transposed operands: dx = dy w sums over the M rows of w, dw = dy^T x over
+// the N rows of x.
 
 int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
                       enum matmul_mode mode)
@@ -435,7 +438,7 @@ int KERNEL(matmul_dx)(struct tensor *dx, const struct tensor *dy, const struct t
                          .k = w->shape[0],
                          .ld = w->shape[0],
                          .dtype = w->dtype,
-                         .w_turned = true,
+                         .w_transposed = true,
                          .add = add };
     p.rows = p.k ? tensor_count(dy) / p.k : 0;
     p.row_bytes = dtype_bytes(p.dtype, p.m);
@@ -468,8 +471,8 @@ int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tens
                              .ld = m,
                              .row_bytes = (size_t)width * sizeof(float),
                              .dtype = DTYPE_F32,
-                             .x_turned = true,
-                             .w_turned = true,
+                             .x_transposed = true,
+                             .w_transposed = true,
                              .add = true };
         if (many_rows(&p, (const float *)dy->data + from, mode) < 0) return -1;
     }

@@ -3,8 +3,8 @@
 // Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows use cuBLASLt (lt.cu): with
 // MATMUL_BF16 both operands are rounded to bf16, or x to f16 for f16 weights, and summed in f32;
 // with MATMUL_F32 weights are widened to f32, a block of rows at a time. Weights in blocks are
-// widened to either type, also a block of rows at a time. Rounded and widened operands are in
-// scratch. product.cu computes what cuBLASLt refuses.
+// widened to either type, also a block of rows at a time. Scratch holds rounded and widened
+// operands. product.cu computes products that cuBLASLt refuses.
 //
 // In the backward pass f16 weights are rounded to bf16 too: gradients exceed the range of f16.
 #include "kernels/columns_cuda.h"
@@ -45,14 +45,14 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
     return to == DTYPE_F16 ? narrow<true>(y, x, n, from) : narrow<false>(y, x, n, from);
 }
 
-// The backward pass. Each of a few rows has the bits of the row alone, which cuBLASLt does not
-// guarantee.
+// A product of the backward pass. Few rows must each have the bits of the row computed alone, which
+// cuBLASLt does not guarantee.
 static int multiply_back(const struct lt_product *p)
 {
     return p->n <= FEW_ROWS ? product_plain(p) : lt_multiply(p);
 }
 
-// Both operands as `dtype`; b is not copied if it has that type.
+// Rounds both operands to `dtype`; does not copy b if it has that type.
 static int multiply_rounded(struct lt_product p, enum dtype dtype)
 {
     const int64_t a = p.n * p.k, b = p.b.dtype == dtype ? 0 : p.m * p.k;
@@ -67,11 +67,11 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
         p.b.data = right;
     }
     p.a.dtype = p.b.dtype = dtype;
-    return multiply_back(&p); // forward rows are many
+    return multiply_back(&p); // forward calls have many rows
 }
 
-// Rows of k numbers to widen at a time: a multiple of 64 if there are more, so that bias and y are
-// as aligned in each block as in the first.
+// Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y have the
+// first block's alignment in each block.
 static int64_t block_rows(int64_t k)
 {
     const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;
@@ -133,7 +133,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
     const int64_t m = w->shape[0], k = tensor_row(w), n = m ? tensor_count(y) / m : 0;
     if (!n) return 0;
     if (n <= FEW_ROWS) {
-        // The previous kernel may write x and w, so nothing is read early.
+        // The previous kernel may write x and w, so this reads nothing early.
         const struct few_rows few = { .x = floats(x),
                                       .gain = nullptr,
                                       .eps = 0,
@@ -165,10 +165,10 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 }
 
 // --- backward ------------------------------------------------------------------------------------
-// dx[N,K] += dy[N,M] w[M,K] sums over M: w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over N:
-// both operands are.
+// dx[N,K] += dy[N,M] w[M,K] sums over M, so w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over
+// N, so both operands are transposed.
 
-// A part of w's rows at a time; each adds its part of the sum.
+// Takes w's rows in parts; each part adds to the sum.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);

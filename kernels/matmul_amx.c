@@ -8,12 +8,12 @@
 //
 // If columns are few, threads share the rows instead, and pack them just before multiplying.
 //
-// Four tiles of sums, two of x and two of weights use all eight: four products share four loads.
-// The group's piece of weights (at most 900 KB) stays in the L2 cache while it is multiplied with
-// all rows; meanwhile the next two tiles of x, sums and part of y are prefetched. So the widest
-// group and the longest piece that fit the cache are fastest; most layers of encoders have one
-// piece, whose sums never leave the L1 cache. Sums are kept in whole aligned tiles, because y may
-// be unaligned and its last rows and columns do not fill a tile.
+// Four tiles of sums, two of x and two of weights occupy all eight tile registers: four products
+// share four loads. The group's piece of weights (at most 900 KB) stays in the L2 cache for all
+// rows, while the next two tiles of x, sums and part of y are prefetched. So the widest group and
+// the longest piece that fit the cache are fastest. Most layers of encoders need one piece, whose
+// sums never leave the L1 cache. Sums use whole aligned tiles, because y may be unaligned and its
+// last rows and columns may not fill a tile.
 #include "kernels/matmul_amx_ends.h"
 
 #if defined(__AMX_BF16__)
@@ -33,7 +33,7 @@ struct plan {
     int64_t tiles, block; // tiles of rows; in a block
     put_fn *put;
     bool keep;        // a group's weights are packed once for all blocks
-    bool past_caches; // stores bypass the caches
+    bool past_caches; // stores to y bypass the caches
 };
 
 // Memory of a thread.
@@ -65,8 +65,8 @@ static struct amx_source widened(float *to, const struct amx_source *w, int64_t 
 }
 
 // Columns m..m+cols, numbers k..k+n.
-static void pack_turned_weights(const struct worker *b, const struct plan *plan, char *to,
-                                int64_t m, int64_t cols, int64_t k, int64_t n)
+static void pack_transposed_weights(const struct worker *b, const struct plan *plan, char *to,
+                                    int64_t m, int64_t cols, int64_t k, int64_t n)
 {
     const struct amx_product *p = plan->p;
     const int64_t steps = amx_steps_from(&plan->x, k);
@@ -109,7 +109,7 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
 enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
 
 // Addresses to prefetch while tiles are multiplied; NULL: none.
-struct ask {
+struct prefetch {
     const char *x; // `lines` lines per step, into the L2 cache
     int64_t lines;
     const float *sums; // four tiles
@@ -117,22 +117,22 @@ struct ask {
     int64_t y_row;     // numbers from one to the next
 };
 
-VEC_INLINE void ask_for(const struct ask *ask, int64_t step)
+VEC_INLINE void prefetch_lines(const struct prefetch *next, int64_t step)
 {
-    for (int64_t i = 0; ask->x && i < ask->lines; i++)
-        __builtin_prefetch(ask->x + (step * ask->lines + i) * 64, 0, 2);
+    for (int64_t i = 0; next->x && i < next->lines; i++)
+        __builtin_prefetch(next->x + (step * next->lines + i) * 64, 0, 2);
     if (step >= AMX_SIDE) return;
-    for (int64_t i = 0; ask->sums && i < 4; i++)
-        __builtin_prefetch(ask->sums + (4 * step + i) * AMX_SIDE, 1, 3);
-    for (int64_t i = 0; ask->y && i < 4; i++)
-        __builtin_prefetch(ask->y + (step + i / 2 * AMX_SIDE) * ask->y_row + i % 2 * AMX_SIDE, 1,
+    for (int64_t i = 0; next->sums && i < 4; i++)
+        __builtin_prefetch(next->sums + (4 * step + i) * AMX_SIDE, 1, 3);
+    for (int64_t i = 0; next->y && i < 4; i++)
+        __builtin_prefetch(next->y + (step + i / 2 * AMX_SIDE) * next->y_row + i % 2 * AMX_SIDE, 1,
                            3);
 }
 
 // The sums of `high` by `wide` (1 or 2) tiles; rows of tiles of x, and columns of tiles of weights,
 // are `steps` tiles apart.
 VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, bool first,
-                         const struct ask *ask, const int high, const int wide)
+                         const struct prefetch *next, const int high, const int wide)
 {
     char unread[AMX_TILE] __attribute__((aligned(64)));
     if (first)
@@ -140,7 +140,7 @@ VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, 
     else
         amx_sums_load(c, 2 * SUMS, SUMS, high, wide);
     for (int64_t s = 0; s < steps; s++, x += AMX_TILE, w += AMX_TILE) {
-        ask_for(ask, s);
+        prefetch_lines(next, s);
         _tile_loadd(6, w, 64);
         _tile_loadd(4, x, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -164,19 +164,19 @@ struct part {
     int64_t m, cols, from, rows;
 };
 
-// Addresses to prefetch after tiles i.. of the part's rows and j.. of its columns.
-static struct ask ask_behind(const struct plan *plan, const struct part *part, const float *sums,
-                             int64_t i, int64_t j, int64_t k)
+// Addresses to prefetch while multiplying row tiles i.. and column tiles j.. of the part.
+static struct prefetch prefetch_after(const struct plan *plan, const struct part *part,
+                                      const float *sums, int64_t i, int64_t j, int64_t k)
 {
     const struct amx_product *p = plan->p;
     const int64_t steps = amx_steps_from(&plan->x, k), pairs = (part->cols + 1) / 2;
-    struct ask ask = { .lines = (2 * AMX_SIDE + pairs - 1) / pairs, .sums = k ? sums : NULL };
+    struct prefetch next = { .lines = (2 * AMX_SIDE + pairs - 1) / pairs, .sums = k ? sums : NULL };
     if (i + 2 < part->rows)
-        ask.x = amx_rows_tile(&plan->x, part->from + i + 2, k) + j / 2 * ask.lines * steps * 64;
-    if (k + plan->x.piece < p->k || plan->past_caches) return ask;
-    ask.y = p->y + (part->from + i) * AMX_SIDE * p->m + part->m + j * AMX_SIDE;
-    ask.y_row = p->m;
-    return ask;
+        next.x = amx_rows_tile(&plan->x, part->from + i + 2, k) + j / 2 * next.lines * steps * 64;
+    if (k + plan->x.piece < p->k || plan->past_caches) return next;
+    next.y = p->y + (part->from + i) * AMX_SIDE * p->m + part->m + j * AMX_SIDE;
+    next.y_row = p->m;
+    return next;
 }
 
 // Computes the piece from k on. After the last one, writes the sums while they are in the L1 cache.
@@ -191,15 +191,15 @@ static void multiply_piece(const struct plan *plan, const struct worker *b, cons
             const char *x = amx_rows_tile(&plan->x, part->from + i, k),
                        *w = weights + j * steps * AMX_TILE;
             const bool high = i + 1 < part->rows, wide = j + 1 < part->cols;
-            const struct ask ask = ask_behind(plan, part, c + 4 * SUMS, i, j, k);
+            const struct prefetch next = prefetch_after(plan, part, c + 4 * SUMS, i, j, k);
             if (high && wide)
-                multiply(c, x, w, steps, first, &ask, 2, 2);
+                multiply(c, x, w, steps, first, &next, 2, 2);
             else if (high)
-                multiply(c, x, w, steps, first, &ask, 2, 1);
+                multiply(c, x, w, steps, first, &next, 2, 1);
             else if (wide)
-                multiply(c, x, w, steps, first, &ask, 1, 2);
+                multiply(c, x, w, steps, first, &next, 1, 2);
             else
-                multiply(c, x, w, steps, first, &ask, 1, 1);
+                multiply(c, x, w, steps, first, &next, 1, 1);
             for (int64_t h = 0; last && h < 1 + high; h++) {
                 const float *row = c + 2 * h * SUMS;
                 plan->put(plan->p, row, wide ? row + SUMS : NULL, (part->from + i + h) * AMX_SIDE,
@@ -209,7 +209,7 @@ static void multiply_piece(const struct plan *plan, const struct worker *b, cons
         }
 }
 
-// Columns m..m+cols of y, tiles from..from+rows of the rows; `packed`: the weights are packed
+// Computes columns m..m+cols of y for row tiles from..from+rows; `packed`: the weights are packed
 // already.
 static void multiply_block(const struct plan *plan, const struct worker *b, int64_t m, int64_t cols,
                            int64_t from, int64_t rows, bool packed)
@@ -220,7 +220,7 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
         const int64_t n = at_most(p->k - k, plan->x.piece);
         char *weights = b->weights + (plan->keep ? k / AMX_STEP * part.cols * AMX_TILE : 0);
         if (!packed && p->w.turned)
-            pack_turned_weights(b, plan, weights, m, cols, k, n);
+            pack_transposed_weights(b, plan, weights, m, cols, k, n);
         else if (!packed)
             pack_weights(b, plan, weights, m, cols, k, n);
         multiply_piece(plan, b, &part, weights, k);
@@ -233,13 +233,13 @@ static bool is_narrow(const struct amx_product *p)
     return p->m <= NARROW * AMX_SIDE;
 }
 
-// Pairs of tiles of columns. The last tile may be partial, and without a partner.
+// Number of pairs of column tiles. The last tile may be partial and unpaired.
 static int64_t pairs_of(const struct amx_product *p)
 {
     return (p->m + 2 * AMX_SIDE - 1) / (2 * AMX_SIDE);
 }
 
-// Groups of columns. More groups read x more often.
+// Number of column groups; each group reads x once.
 static int64_t groups_of(const struct amx_product *p, int64_t threads)
 {
     return is_narrow(p) ? 1 : amx_groups(pairs_of(p), GROUP / 2, threads);

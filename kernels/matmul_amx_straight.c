@@ -1,8 +1,8 @@
 // kernels/matmul_amx_straight.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] in bf16 with AMX, reading
 // weights directly from memory.
 //
-// As the left operand of y^T = w x^T, rows of w in memory are rows of a tile, so weights need no
-// packing. x is packed instead, once for all weights (kernels/matmul_amx_straight.h):
+// In y^T = w x^T, the left operand's tile rows are rows of w in memory, so weights need no packing.
+// Instead x is packed, once for all weights (kernels/matmul_amx_straight.h):
 //
 //   for each block of rows of x and each group of rows of w, shared among threads:
 //     for each piece along K and each two tiles of w:
@@ -10,7 +10,7 @@
 //       after the last piece transpose the sums into y, while the next ones are computed
 //
 // A block's piece of x stays in the L2 cache, from which tiles load two thirds as fast as from L1.
-// kernels/matmul_amx.c adds the same numbers in the same order.
+// The order of sums equals that of kernels/matmul_amx.c.
 #include "kernels/matmul_amx_straight.h"
 
 #include "kernels/matmul_amx.h"
@@ -20,7 +20,7 @@
 
 enum {
     GROUP = 8,    // most pairs of tiles of weights per thread and task
-    LEAST_M = 128 // from this many columns on, threads share them
+    LEAST_M = 128 // with this many columns or more, threads share them
 };
 
 // A thread's task: tiles m..to of columns, tiles from..from+rows of the rows.
@@ -28,7 +28,7 @@ struct part {
     int64_t m, to, from, rows;
 };
 
-// Sums to write later: `high` by `wide` tiles, of rows from `row` and columns from m on.
+// Sums to write later: `high` by `wide` tiles, from row `row` and column m on.
 struct waiting {
     const struct straight *s;
     const float *sums;
@@ -129,13 +129,13 @@ static void multiply_pair(const struct straight *s, const struct part *part, str
     }
 }
 
-// The sums of the part's pairs are stored one after the other.
+// Stores the sums of the part's pairs consecutively.
 static void multiply_part(const struct straight *s, const struct part *part, struct worker *b)
 {
     const int64_t all = s->p->m / AMX_SIDE;
     for (int64_t step = 0; step < s->x.steps; step += s->x.piece)
         for (int64_t m = part->m; m < part->to; m += 2) {
-            // Prefetches the next columns, the next piece or the next part.
+            // Prefetches the next columns, K piece or part.
             const bool again = m + 2 >= part->to && step + s->x.piece < s->x.steps;
             const int64_t from = again ? part->m : m + 2, then = again ? step + s->x.piece : step;
             const char *const next[] = { from < all ? weights(s, from, then) : NULL,
@@ -145,7 +145,7 @@ static void multiply_part(const struct straight *s, const struct part *part, str
     straight_finish(&b->rest);
 }
 
-// bf16 rows are only reordered.
+// Packs bf16 rows, which only need reordering.
 static void pack_narrow(const struct straight_x *x, const struct straight_rows *from, int64_t tile)
 {
     const int64_t row = tile * AMX_SIDE, n = at_most(x->rows - row, AMX_SIDE);

@@ -1,19 +1,19 @@
 // kernels/matmul_few.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of few rows: dot products that read
-// the weights as they are stored. Memory bandwidth is the limit, so the bus must be kept busy:
+// the weights in place. Memory bandwidth is the limit, so the bus must stay busy:
 //
 //   each thread splits a range of the weight rows into contiguous streams
 //   for every i: multiply row i of all streams with all rows of x
 //   a thread that has finished takes rows from the ends of other threads' streams
 //
-// The streams share their loads of x. A row of x is 32 KB at K = 8192, as large as an L1 cache
-// through which the weights pass too: read again for every weight row, it would come from L2, and
-// these loads would occupy the queues of loads from memory (Zen 4: half of the bandwidth lost).
-// Streams are contiguous because hardware prefetchers follow addresses; interleaved rows cost half
-// of the bandwidth too. Threads help each other because no two read equally fast for 100
-// microseconds: waiting for the slower one in every product cost 5% of a token's time.
+// The streams share their loads of x. At K = 8192 a row of x is 32 KB, as large as an L1 cache,
+// through which the weights pass too. Rereading it for every weight row would load it from L2 and
+// fill the queues of memory loads (on Zen 4 that loses half of the bandwidth). Streams are
+// contiguous because hardware prefetchers follow addresses; interleaved rows also lose half of the
+// bandwidth. Threads help each other because no two read equally fast for 100 microseconds: waiting
+// for the slower one in every product cost 5% of a token's time.
 //
-// Of a vector of bf16 weights the even numbers are shifted and the odd ones masked, which is
-// cheaper than widening them in order. x is reordered to match, once.
+// A vector of bf16 weights is widened by shifting even elements and masking odd ones, which is
+// cheaper than widening in order. x is reordered once to match.
 #include "kernels/matmul_few.h"
 
 #include <stdatomic.h>
@@ -35,10 +35,10 @@ enum { NEAR = 3 };
 enum { NEAR = 2 };
 #endif
 
-// As many streams as fit in registers: 2 sums for each number of y, and 2 vectors per stream.
+// As many streams as fit in registers: 2 sums per element of y, and 2 vectors per stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Four for blocks: 1 sum for each number of y, kept in the L1 cache while others are added.
+// Four for blocks: 1 sum per element of y, kept in the L1 cache while others are computed.
 enum { BLOCK_STREAMS = 4 };
 #define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
@@ -75,8 +75,8 @@ VEC_INLINE void put_block_sums(const struct few_product *p, vf s[FEW_ROWS][4], i
                 vf_sum(s[r][t]) + (p->bias ? p->bias[i + t * apart] : 0);
 }
 
-// Multiplies weight row i of each stream (`apart` rows apart) with each row of x. Two sums for each
-// number of y; their order depends on K alone.
+// Multiplies weight row i of each stream (`apart` rows apart) with each row of x. Each element of y
+// has two sums, whose order depends on K alone.
 VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int64_t apart,
                      const int rows, const int streams, const enum dtype dtype)
 {
@@ -94,7 +94,7 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
 #pragma GCC unroll 4
         for (int t = 0; t < streams; t++) {
             const char *from = w + t * stream_bytes;
-            // (Prefetching past the end is harmless.)
+            // Prefetching past the end is harmless.
             for (int64_t byte = 0; byte < STEP * size; byte += 64)
                 __builtin_prefetch(from + k * size + byte + AHEAD, 0, NEAR);
             load_step(from, k, &a[t], &b[t], dtype);
@@ -119,8 +119,8 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
     put_sums(p, s, i, apart, rows, streams);
 }
 
-// The same for weights in blocks, with x prepared. DTYPE_COUNT: any dtype; a function unpacks the
-// bytes of a run into the L1 cache, for all rows of x.
+// The same for weights in blocks, with prepared x. DTYPE_COUNT: any dtype; a function unpacks the
+// bytes of a run into the L1 cache for all rows of x.
 VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
                             int64_t apart, const int rows, const int streams,
                             const enum dtype dtype)
@@ -151,7 +151,7 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
-// A function for each dtype: inlined into its caller it would run out of registers.
+// One function per dtype: inlined into the caller, it would run out of registers.
 typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
                         int64_t apart);
 #define BLOCK_DOTS(name, dtype)                                                       \
@@ -203,7 +203,7 @@ struct stretch {
     int64_t from, to, apart;            // columns; columns per stream
 };
 
-// The next band from the front or the back; -1: none is left.
+// Takes the next band from the front or the back; -1 if none is left.
 static int64_t take_band(struct stretch *s, bool front)
 {
     uint64_t now = atomic_load(&s->left), next;
@@ -258,8 +258,8 @@ VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct st
     }
 }
 
-// A function for each number of rows and kind of dtype: one function with all variants inlined
-// takes GCC several times as long.
+// One function per number of rows and kind of dtype: GCC takes several times as long to compile one
+// function with all variants inlined.
 typedef void thread_run(const struct few_product *p, const void *x, struct stretch *stretches,
                         int64_t count, int64_t me);
 #define THREAD_RUN(rows, name, dtype)                                                         \
@@ -304,7 +304,7 @@ static enum kind kind_of(enum dtype dtype)
                                  : KIND_BLOCKS;
 }
 
-// x with the even numbers of each step before the odd ones; a partial last step stays in order.
+// Reorders x: even elements of each step before odd ones; a partial last step stays in order.
 static void order_x(const struct few_product *p, float *to)
 {
     for (int64_t r = 0; r < p->rows; r++) {

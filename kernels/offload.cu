@@ -1,8 +1,8 @@
-// kernels/offload.cu -- tensors in pinned host memory until the GPU needs them (offload.h).
+// kernels/offload.cu -- keeps tensors in pinned host memory until the GPU needs them (offload.h).
 //
 // The memory is a stack of chunks, and a tensor may span several. Each GPU has a second stream for
-// these copies. A copy waits for the ops before it, and ops wait for it at `settle`: streams wait
-// for each other by events. Pinning a chunk is slow, so chunks are kept from pass to pass.
+// these copies. Through events, a copy waits for the ops before it, and ops wait for the copy at
+// `settle`. Pinning a chunk is slow, so chunks are kept from pass to pass.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ static constexpr size_t CHUNK = 64 << 20;
 struct piece {
     size_t from, bytes; // in the stack
     int gpu;            // whose stream copied it last
-    bool open;          // no op waits for that copy yet
+    bool open;          // no op has waited for that copy yet
     cudaEvent_t done[CUDA_GPUS_MOST];
 };
 
@@ -22,7 +22,7 @@ static struct shelf {
     std::vector<char *> chunks;
     std::vector<struct piece> pieces;
     size_t count; // pieces in use
-    bool full;    // allocation failed: do not try again in each layer
+    bool full;    // allocation failed: stops retrying in each layer
 } &shelf = *new struct shelf();
 
 static struct carrier {
@@ -30,7 +30,7 @@ static struct carrier {
     cudaEvent_t asked;
 } carriers[CUDA_GPUS_MOST];
 
-// Tries to allocate; a failure is no error of an op.
+// True if an allocation succeeded. Clears a failure, which is no error of an op.
 static bool had(cudaError_t error)
 {
     if (error == cudaSuccess) return true;
@@ -117,7 +117,7 @@ static int64_t put(const void *device, size_t bytes)
     return (int64_t)shelf.count++;
 }
 
-// Waits until another GPU's copy to it has arrived.
+// First waits until another GPU's copy to it has arrived.
 static void fetch(int64_t number, void *device)
 {
     struct piece *p = &shelf.pieces[(size_t)number];

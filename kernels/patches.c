@@ -1,5 +1,5 @@
-// kernels/patches.c -- cuts a picture into squares, one output row each: the patch convolution of a
-// vision transformer (stride = size) is then a matrix product.
+// kernels/patches.c -- cuts a picture into squares, one output row each. The patch convolution of a
+// vision transformer (stride = size) then becomes a matrix product.
 #include <string.h>
 
 #include "kernels/vec.h"

@@ -1,4 +1,4 @@
-// kernels/patches.cu -- a picture cut into squares, one row of the output for each.
+// kernels/patches.cu -- cuts a picture into squares, one output row each.
 #include "kernels/cuda.h"
 
 // How the pixels [channels, height, width] are cut.

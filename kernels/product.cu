@@ -1,16 +1,16 @@
-// kernels/product.cu -- products that cuBLASLt has no algorithm for: any widths, any alignment,
-// both operands f32, f16 or bf16.
+// kernels/product.cu -- products for which cuBLASLt has no algorithm: any width and alignment,
+// operands in f32, f16 or bf16.
 //
-// A block of threads computes a tile of y and walks along K; a part of both operands is in shared
-// memory as f32. A fallback for odd shapes, without tensor cores.
+// A block of threads computes a tile of y and walks along K; shared memory holds parts of both
+// operands as f32. This fallback for odd shapes uses no tensor cores.
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
 static constexpr int TILE = 64, DEEP = 16, OWN = 4, ACROSS = TILE / OWN;
 static constexpr int THREADS = ACROSS * ACROSS;
 
-// Loads DEEP numbers along K, from `from` on, of the TILE vectors from `first` on; 0 past the ends.
-// Neighbouring threads read neighbouring numbers.
+// Loads DEEP elements along K, from `from` on, of the TILE vectors from `first` on; 0 past the
+// ends. Neighbouring threads read neighbouring elements.
 static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, int64_t first,
                             int64_t rows, int64_t from, int64_t k)
 {

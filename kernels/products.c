@@ -1,4 +1,4 @@
-// kernels/products.c -- kernels/products.h on the CPU, with AMX tiles.
+// kernels/products.c -- implements kernels/products.h on the CPU with AMX tiles.
 #include "kernels/products.h"
 
 #include "kernels/attention_amx.h"
@@ -87,7 +87,7 @@ static int run(const struct packed_product *p)
     return KERNEL(matmul_tiles)(&product);
 }
 
-// The padding of tiles must be finite, because its weights are 0.
+// Tile padding must be finite, because its weights are 0 (and 0 times infinity is NaN).
 static void clear_ends(const struct amx_rows *to)
 {
     const int64_t tiles = amx_row_tiles(to->rows), whole = to->k / AMX_STEP * AMX_STEP;

@@ -3,7 +3,7 @@
 
 #include "kernels/vec.h"
 
-// The compiler vectorises it for a constant step.
+// The compiler vectorises this for a constant step.
 static void take(float *out, const float *in, int64_t step, int64_t count)
 {
     if (step == 1)
@@ -27,7 +27,7 @@ int KERNEL(put_columns)(struct tensor *y, int64_t to, const struct tensor *x, st
     return 0;
 }
 
-// A thread handles whole rows of x, so it alone sums the rows of y that share one.
+// A thread handles whole rows of x, so it alone sums the rows of y that share a row.
 int KERNEL(put_columns_backward)(struct tensor *dx, struct columns from, const struct tensor *dy,
                                  int64_t to)
 {

@@ -1,9 +1,9 @@
-// kernels/record.cu -- records ops as a CUDA graph, which replays them with one call: that call is
-// the whole cost of a repeated step (a token of an answer) on the host. A recording begins and ends
-// on one GPU; the events of gpus->enter include others.
+// kernels/record.cu -- records ops as a CUDA graph. One call replays them, so a repeated step (a
+// token of an answer) costs the host a single call. A recording begins and ends on one GPU; the
+// events of gpus->enter include others.
 #include "kernels/cuda.h"
 
-// Address of the scratch during recording: a replay uses the same.
+// Address of the scratch during recording, which a replay reuses.
 struct recording {
     cudaGraphExec_t run;
     const void *scratch[CUDA_GPUS_MOST];
@@ -43,7 +43,7 @@ static void *finish(void)
     noting = {};
     if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
     if (graph) cudaGraphDestroy(graph);
-    if (error != cudaSuccess) cudaGetLastError(); // reported here: later ops did not fail
+    if (error != cudaSuccess) cudaGetLastError(); // clears the error: later ops must not report it
     if (failed) return nullptr;
     if (error == cudaSuccess) {
         struct recording *r = new recording{ run, {} };
@@ -61,7 +61,7 @@ static int play(void *recorded)
         if (r->scratch[i] != cuda_scratch_of(i)) return 1;
     const cudaError_t error = cudaGraphLaunch(r->run, cuda_stream());
     if (error == cudaSuccess) return cuda_started("playing");
-    cudaGetLastError(); // reported here: later ops did not fail
+    cudaGetLastError(); // clears the error: later ops must not report it
     return cuda_fail("playing: %s", cudaGetErrorString(error));
 }
 

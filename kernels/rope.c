@@ -37,9 +37,10 @@ int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
 
 #endif
 
-// The gradient of a rotation is the rotation by the negative angle: dx += (dx' cos + dy' sin, dy'
-// cos - dx' sin).
-static void turn_back(float *dx, const float *dy, const float *cos, const float *sin, int64_t half)
+// The gradient of a rotation is a rotation by the negative angle: dx += (dx' cos + dy' sin, dy' cos
+// - dx' sin).
+static void rotate_back(float *dx, const float *dy, const float *cos, const float *sin,
+                        int64_t half)
 {
     for (int64_t i = 0; i < half; i++) {
         float a = dy[i], b = dy[half + i];
@@ -55,9 +56,9 @@ int KERNEL(rope_backward)(struct tensor *dx, const struct tensor *dy, const stru
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * heads * width))
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++)
-            turn_back((float *)dx->data + (i * heads + h) * width,
-                      (const float *)dy->data + (i * heads + h) * width,
-                      (const float *)cos->data + i * half, (const float *)sin->data + i * half,
-                      half);
+            rotate_back((float *)dx->data + (i * heads + h) * width,
+                        (const float *)dy->data + (i * heads + h) * width,
+                        (const float *)cos->data + i * half, (const float *)sin->data + i * half,
+                        half);
     return 0;
 }

@@ -51,7 +51,7 @@ int rope_cuda(struct tensor *x, const struct tensor *cos, const struct tensor *s
     return run<false>(x, x, cos, sin, 1);
 }
 
-// The gradient of a rotation is the rotation by the negative angle.
+// The gradient of a rotation is a rotation by the negative angle.
 int rope_backward_cuda(struct tensor *dx, const struct tensor *dy, const struct tensor *cos,
                        const struct tensor *sin)
 {

@@ -1,8 +1,8 @@
-// kernels/rows_products.c -- several products of the same rows, which are normed and packed once,
-// with AMX.
+// kernels/rows_products.c -- several products of the same rows with AMX; norms and packs the rows
+// once.
 //
-// Each product is computed as in kernels/matmul_amx_straight.c. A thread that finds no more columns
-// of one product continues with the next.
+// Computes each product as kernels/matmul_amx_straight.c does. A thread that finds no columns left
+// in one product continues with the next.
 #include "kernels/rows_products.h"
 
 #include "kernels/matmul_amx.h"
@@ -34,7 +34,7 @@ static struct amx_product product_of(const struct rows_products *p, const struct
                                  .m = one->w->shape[0] };
 }
 
-// Either all stores bypass the caches or none.
+// Stores of all products bypass the caches, or none do.
 static bool go_past_caches(const struct amx_product *product, int count, int64_t threads)
 {
     struct amx_product all = product[0];

@@ -1,5 +1,4 @@
-// kernels/scatter_rows.c -- writes rows to given indices; rounds f32 to bf16 if the target has
-// that.
+// kernels/scatter_rows.c -- writes rows to given indices; rounds f32 to bf16 if the target is bf16.
 #include <string.h>
 
 #include "kernels/vec.h"

@@ -1,5 +1,5 @@
-// kernels/scatter_rows.cu -- writes rows to given indices; rounds f32 to bf16 if the target has
-// that.
+// kernels/scatter_rows.cu -- writes rows to given indices; rounds f32 to bf16 if the target is
+// bf16.
 #include "kernels/cuda.h"
 
 template <typename T>
