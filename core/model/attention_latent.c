@@ -268,13 +268,13 @@ static struct tensor *project_at_once(struct graph *g, const struct layer *layer
         return NULL;
     const int64_t m = h->shape[0];
     const struct arena_mark mark = arena_mark(g->arena);
-    struct tensor *asked = l->q_rank ? graph_new2(g, DTYPE_F32, m, l->q_rank) : q;
+    struct tensor *latent_q = l->q_rank ? graph_new2(g, DTYPE_F32, m, l->q_rank) : q;
     struct tensor *both = graph_new2(g, DTYPE_F32, m, l->rank + l->rope);
     bool done = fused_each(g, h, &norm, (const struct linear *[]){ &w[Q], &w[DOWN] }, 2,
-                           (struct tensor *[]){ asked, both });
+                           (struct tensor *[]){ latent_q, both });
     if (done && l->q_rank) {
         const struct norm_gain inner = { graph_weight(&w[Q_NORM].weight), latent_eps };
-        done = fused_each(g, asked, &inner, (const struct linear *[]){ &w[Q_UP] }, 1, &q);
+        done = fused_each(g, latent_q, &inner, (const struct linear *[]){ &w[Q_UP] }, 1, &q);
     }
     if (done && graph_ok(g) && g->backend->rope_tail(q, l->nope, cos, sin) == 0) return both;
     arena_reset(g->arena, mark);
@@ -359,7 +359,7 @@ static struct tensor *linear_times(struct graph *g, struct tensor *x, const stru
 }
 
 // q_nope Wk of all heads: [n, H*R].
-static struct tensor *ask_latents(struct graph *g, const struct layer *layer, struct tensor *q)
+static struct tensor *latent_queries(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     const struct decoder_config *c = layer->pass->config;
     const int64_t n = q->shape[0], nope = c->latent.nope, rank = c->latent.rank;
@@ -397,14 +397,14 @@ static struct tensor *values_of(struct graph *g, const struct layer *layer, stru
 
 // For each head of row i the sum over the keys of p c: [H, R].
 static struct tensor *gather_row(struct graph *g, const struct layer *layer, struct tensor *q,
-                                 struct tensor *asked, int64_t i)
+                                 struct tensor *latent_q, int64_t i)
 {
     const struct decoder_config *c = layer->pass->config;
     const int64_t keys = layer->pass->past + i + 1, H = c->heads;
     const float scale = attend_scale(q);
     struct tensor *latents = graph_rows(g, &layer->cache->v, 0, keys);
     struct tensor *rope = graph_rows(g, &layer->cache->k, 0, keys);
-    struct tensor *row = graph_rows(g, q, i, 1), *to = graph_rows(g, asked, i, 1);
+    struct tensor *row = graph_rows(g, q, i, 1), *to = graph_rows(g, latent_q, i, 1);
     if (!latents || !rope || !row || !to) return NULL;
     latents = flat(g, latents, keys, c->latent.rank);
     rope = flat(g, rope, keys, c->latent.rope);
@@ -420,11 +420,11 @@ static struct tensor *attend_latents(struct graph *g, const struct layer *layer,
                                      struct tensor *q)
 {
     const struct decoder_config *c = layer->pass->config;
-    struct tensor *asked = ask_latents(g, layer, q); // [n, H*R]
+    struct tensor *latent_q = latent_queries(g, layer, q); // [n, H*R]
     struct tensor *gathered = graph_new2(g, DTYPE_F32, q->shape[0], c->heads * c->latent.rank);
     for (int64_t i = 0; i < q->shape[0] && graph_ok(g); i++) {
         struct arena_mark one = graph_scratch_begin(g);
-        struct tensor *row = gather_row(g, layer, q, asked, i);
+        struct tensor *row = gather_row(g, layer, q, latent_q, i);
         if (row) row = flat(g, row, 1, c->heads * c->latent.rank);
         op_copy_rows_into(g, gathered, i, row);
         graph_scratch_end(g, one);

@@ -7,7 +7,8 @@ typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tens
                                   struct tensor *bias);
 
 // Reorders each head: the first elements of its pairs, then the second ones, then unrotated ones.
-static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, struct head_order o)
+static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t heads,
+                                  struct head_order o)
 {
     const int64_t half = o.turn / 2, rest = o.head - o.turn;
     const struct column_part parts[] = { { y, { 0, 2, half } },
@@ -17,8 +18,8 @@ static struct tensor *apart(struct graph *g, struct tensor *y, int64_t heads, st
 }
 
 // The inverse: each first number before its second one.
-static struct tensor *together(struct graph *g, struct tensor *y, int64_t heads,
-                               struct head_order o)
+static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t heads,
+                                 struct head_order o)
 {
     const int64_t half = -o.turn / 2, rest = o.head - 2 * half;
     struct tensor *part[2];
@@ -56,7 +57,7 @@ static struct tensor *forward(struct graph *g, struct tensor *x, const struct li
     if (o.head && y) { // the weight's rows are reordered; the bias never is
         const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
         y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
-        if (y) y = o.turn > 0 ? apart(g, y, heads, o) : together(g, y, heads, o);
+        if (y) y = o.turn > 0 ? split_pairs(g, y, heads, o) : join_pairs(g, y, heads, o);
         y = y ? add_bias(g, graph_view(g, y, 2, (int64_t[]){ n, out }), &w->bias) : NULL;
     }
     if (!w->lora) return y;

@@ -30,7 +30,7 @@ static void check(struct graph *g, int status)
     if (status < 0) graph_fail(g, "product: %s", g->backend->failure());
 }
 
-static bool is_there(struct graph *g, const struct tensor *w)
+static bool has_weight(struct graph *g, const struct tensor *w)
 {
     if (!w) graph_fail(g, "product: its weight is missing");
     return w != NULL;
@@ -42,7 +42,7 @@ static bool fits(struct graph *g, const struct packed_product *p, const struct t
 {
     const int64_t out = p->y ? op_columns(p->y) : p->packed.k;
     char shape[96];
-    if (!is_there(g, w)) return false;
+    if (!has_weight(g, w)) return false;
     if (w->rank >= 2 && op_columns(w) == p->x.k && w->shape[0] == out)
         return !bias || op_want_vector(g, "product", "bias", bias, out);
     graph_fail(g, "product: rows of %lld numbers, of which %lld are wanted, do not fit w %s",
@@ -109,7 +109,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
 // Runs p with results packed for `next`.
 static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
 {
-    if (!is_there(g, p->w)) return (struct linear_rows){ 0 };
+    if (!has_weight(g, p->w)) return (struct linear_rows){ 0 };
     p->packed = packed_new(g, p->x.rows, p->w->shape[0]);
     if (p->packed.data) multiply(g, p);
     return (struct linear_rows){ NULL, p->packed };
