@@ -76,7 +76,7 @@ static struct tensor *new_in(struct graph *g, struct arena *arena, enum dtype dt
     size_t bytes = (size_t)form.bytes;
     for (int i = 0; i < rank; i++)
         if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes))
-            return graph_fail(g, "a tensor of this step is too large to exist");
+            return graph_fail(g, "a tensor of this step is too large");
     bytes /= (size_t)form.numbers;
     struct tensor *t = arena_alloc_host(g->arena, sizeof *t);
     void *data = t ? arena_alloc(arena, bytes) : NULL;

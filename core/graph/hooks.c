@@ -94,7 +94,7 @@ int hooks_run(struct graph *g, const struct site *site, struct site_args *args)
     if (!g->hooks || !graph_ok(g)) return graph_ok(g) ? 0 : -1;
     if (!(site->has & HAS_ROWS) != !args->sequence ||
         ((site->has & HAS_KEYS) && (!args->q || !args->k)))
-        BUG("site %s is not given what it has (core/graph/hooks.h)", site->name);
+        BUG("site %s lacks arguments that it declares (core/graph/hooks.h)", site->name);
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
         if (!h->wants(h->self, site, args->layer)) continue;

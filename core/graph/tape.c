@@ -335,7 +335,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     t->touched |= touched;
     if (!out) return graph_fail(g, "%s", g->backend->failure());
     if (out != y && tensor_count(out) != tensor_count(y))
-        return graph_fail(g, "a block that is computed again must keep its shape");
+        return graph_fail(g, "a recomputed block must keep its shape");
     if (out->data != y->data && g->backend->widen(y, out) < 0)
         return graph_fail(g, "converting to f32: %s", g->backend->failure());
     arena_reset(g->arena, mark);

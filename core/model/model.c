@@ -169,7 +169,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     return m;
 named:
     err_in(err, "cannot load '%s'%s", folder,
-           m->checkpoint->gguf_count ? " (its metadata are read as a config.json)" : "");
+           m->checkpoint->gguf_count ? " (its metadata serve as config.json)" : "");
 out:
     free(folder);
     model_free(m);

@@ -105,10 +105,11 @@ static char *title_of(const cJSON *q)
 
 static int refuse(const char *title, bool by_config, const char *tensor, struct err *err)
 {
-    return err_set(err,
-                   "these are %s weights (%stensor '%.160s'), which are not read: take the model's "
-                   "folder in BF16 or F16, or a GGUF file of it",
-                   title, by_config ? "\"quantization_config\" of config.json, " : "", tensor);
+    return err_set(
+        err,
+        "these are %s weights (%stensor '%.160s'), which vlmsh cannot read: use the model's "
+        "folder in BF16 or F16, or a GGUF file of it",
+        title, by_config ? "\"quantization_config\" of config.json, " : "", tensor);
 }
 
 int quantised_check(struct model *m, struct err *err)
@@ -129,7 +130,7 @@ int quantised_check(struct model *m, struct err *err)
     // A dequantised copy may still have the key: it is an ordinary folder.
     if (q && status == 0)
         text_append(&c->notice, xasprintf("config.json says that the weights are %s, but they are "
-                                          "plain numbers: they are read as they are",
+                                          "not quantised: vlmsh reads them as stored",
                                           title));
     free(title);
     return status;

@@ -224,13 +224,13 @@ int rope_config_check(const struct rope_config *r, struct err *err)
 {
     const int64_t sum = r->section[0] + r->section[1] + r->section[2];
     if (rope_rotated(r) % 2 || r->dim % 2)
-        return err_set(err, "heads cannot be rotated: %lld of their %lld numbers would turn",
+        return err_set(err, "heads cannot be rotated: %lld of %lld elements, but both must be even",
                        (long long)rope_rotated(r), (long long)r->dim);
     if (r->divisor_count && r->divisor_count != r->dim / 2)
         return err_set(err, "%d divisors of rotary frequencies for %lld pairs", r->divisor_count,
                        (long long)r->dim / 2);
     if (!r->rotary->multimodal || sum == rope_rotated(r) / 2) return 0;
-    return err_set(err, "\"mrope_section\": %lld pairs, but %lld turn", (long long)sum,
+    return err_set(err, "\"mrope_section\": %lld pairs, but %lld are rotated", (long long)sum,
                    (long long)rope_rotated(r) / 2);
 }
 

@@ -291,17 +291,16 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
     content_get(m->checkpoint->weights, kind->name, written);
     struct gguf *f = path ? open_file(m, kind, path, written, progress, &damaged) : NULL;
     if (damaged)
-        text_append(
-            &m->checkpoint->notice,
-            xasprintf("the %s weights kept in '%s' were damaged: they have been written anew",
-                      kind->name, path));
+        text_append(&m->checkpoint->notice,
+                    xasprintf("the %s weights kept in '%s' were damaged and have been rewritten",
+                              kind->name, path));
     if (!path) not_kept(kind, err);
     int left = WRITES;
     while (path && !f && left-- && write_hashed(m, kind, path, written, progress, err) == 0)
         if (!(f = open_file(m, kind, path, written, progress, &damaged)))
             err_set(err,
-                    "'%s' was removed each time before it was opened: is weights.cache too "
-                    "small elsewhere? try again",
+                    "'%s' was removed before it could be opened: does another vlmsh have a "
+                    "smaller weights.cache? try again",
                     path);
     if (f) weight_cache_use(path);
     if (f) content_keep(path, written); // the time has changed

@@ -251,7 +251,7 @@ int unread_keys(struct model *m, struct err *err)
 {
     struct err why;
     if (config_keys_check(m, &why) == 0) return 0;
-    if (!m->ignore) return err_set(err, "%s; --ignore-weights opens it all the same", why.text);
+    if (!m->ignore) return err_set(err, "%s; --ignore-weights opens it anyway", why.text);
     note_ignored(m, xstrdup(why.text));
     return 0;
 }
@@ -270,17 +270,16 @@ int unread_check(struct model *m, struct err *err)
     sort_out(m, &inside, &apart);
     char *in = report_text(&inside), *out = report_text(&apart);
     if (inside.tensors && m->ignore)
-        note_ignored(m, xasprintf("%s inside what is computed: answers are wrong", in));
+        note_ignored(m, xasprintf("%s inside computed parts: answers are wrong", in));
     else if (inside.tensors)
         status = err_set(err,
-                         "%s lie inside what is computed, but the family %s has no such part: "
-                         "answers would be wrong. Is it another architecture than %s? "
+                         "%s lie inside computed parts, but the family %s does not read them: "
+                         "answers would be wrong. Is the architecture other than %s? "
                          "--ignore-weights opens it without them",
                          in, m->family->name,
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
     if (status == 0 && apart.tensors)
-        text_append(&m->unread,
-                    xasprintf("%s outside of the model that config.json describes", out));
+        text_append(&m->unread, xasprintf("%s outside the model that config.json describes", out));
     // /quantize leaves such weights out, but its file records that they were ignored.
     const struct checkpoint *c = m->checkpoint;
     const char *before = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;

@@ -83,7 +83,7 @@ static char *greedy_notice(const struct model *m)
     if (strstr(keys, "repetition_penalty"))
         how = xasprintf(": /set sample.repeat_penalty %.6g", penalty->valuedouble);
     char *text = xasprintf(
-        "%s for %s, which is not used (%s follows it in greedy answers too)%s",
+        "%s for %s, which vlmsh does not apply (%s does, even to greedy answers)%s",
         m->checkpoint->gguf_count ? "the file's metadata ask" : "generation_config.json asks", keys,
         m->checkpoint->gguf_count ? "llama.cpp" : "transformers", how ? how : "");
     free(keys);
@@ -209,7 +209,7 @@ int unused_notices(const struct model *m, char *list[UNUSED_MOST])
     int n = 0;
     if (m->decoder.config.untied)
         list[n++] = xstrdup("config.json ties the output head to the embedding, but the file has "
-                            "another one, which is used, as in transformers 5 (4 took the "
+                            "a different head: vlmsh uses it, as transformers 5 does (4 used the "
                             "embedding)");
     if ((list[n] = greedy_notice(m))) n++;
     if ((list[n] = picture_notice(m))) n++;

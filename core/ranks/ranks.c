@@ -103,7 +103,7 @@ struct ranks *ranks_open(struct err *err)
 {
     int provided;
     if (!getenv("OMPI_COMM_WORLD_SIZE")) {
-        err_set(err, "a rank of a job is started by mpirun: vlmsh job run ID starts all of them");
+        err_set(err, "only mpirun starts a rank of a job: use vlmsh job run ID");
         return NULL;
     }
     if (open_library(err) < 0) return NULL;

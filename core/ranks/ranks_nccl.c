@@ -48,7 +48,7 @@ static int open_library(struct ranks_gpu *gpu, struct err *err)
         { "ncclCommDestroy", (void **)&gpu->destroy },
     };
     gpu->file = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!gpu->file) return err_set(err, "there is no NCCL (%s)", dlerror());
+    if (!gpu->file) return err_set(err, "cannot load NCCL (%s)", dlerror());
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!(*names[i].at = dlsym(gpu->file, names[i].name)))
             return err_set(err, "libnccl.so.2 lacks '%s'", names[i].name);

@@ -30,7 +30,7 @@ mkdir "$work/none"
 : >"$work/none/libnccl.so.2"
 LD_LIBRARY_PATH=$work/none train 2 "$work/host" '/set train.method layernorm' || fail "through the host: $(tail -1 "$work/out")"
 log "$work/host"
-grep -q "sums over the ranks go through host memory: rank 0: there is no NCCL" "$work/out" || fail "log: $(cat "$work/out")"
+grep -q "sums over the ranks go through host memory: rank 0: cannot load NCCL" "$work/out" || fail "log: $(cat "$work/out")"
 
 export LD_LIBRARY_PATH=$played NCCL_HOST_REPORT=$work/report
 train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail -1 "$work/out")"

@@ -112,7 +112,7 @@ quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_pro
 more tests/goldens/llama-3.2 "$work/plain"
 jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
 opens "plain numbers" "$work/plain" ""
-grep -q 'says that the weights are FP8, but they are plain' "$work/out" || fail "plain numbers: $(cat "$work/out")"
+grep -q 'says that the weights are FP8, but they are not quantised' "$work/out" || fail "plain numbers: $(cat "$work/out")"
 
 # --- config.json ------------------------------------------------------------------------------------------------
 keys() { # MODEL TEXT EDIT...: each edited config is refused with that text
@@ -162,14 +162,14 @@ n, = struct.unpack_from("<Q", raw)
 raw[8 + n + json.loads(raw[8:8 + n])["lm_head.weight"]["data_offsets"][0] + 1000] ^= 1
 open(sys.argv[1], "wb").write(raw)
 P
-unused "another head" "config.json ties the output head to the embedding, but the file has another one, which is used, as in transformers 5 (4 took the embedding)"
+unused "another head" "config.json ties the output head to the embedding, but the file has a different head: vlmsh uses it, as transformers 5 does (4 used the embedding)"
 copy llama-3.2
 unused "sampling is a row only" ""
 grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "no row of sampling"
 change generation_config.json '.min_new_tokens = 0 | .stop_strings = null | .num_beams = 1 | .repetition_penalty = 1'
 unused "neutral" ""
 change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [1] | .min_new_tokens = 5'
-unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which is not used (transformers follows it in greedy answers too): /set sample.repeat_penalty 1.05"
+unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
 copy llava-1.5
 change preprocessor_config.json '.do_flip_channel_order = true | .do_grayscale = false | .image_processor_type = "ViTImageProcessor"'
 unused "steps" 'not used of preprocessor_config.json: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be preprocessed differently than in training'
@@ -235,7 +235,7 @@ done
 gguf "opens it without them" --add blk.0.attn_k_norm.weight
 opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
 gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp=0.3' --set 'general.sampling.top_k=20'
-grep -q "the file's metadata ask for repetition_penalty 1.5, which is not used (llama.cpp" "$work/out" || fail "no notice of sampling"
+grep -q "the file's metadata ask for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "no notice of sampling"
 grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
 # Unread metadata: known to be harmless, unknown, or relevant to the result.
@@ -254,7 +254,7 @@ opens "many" "$work/m.gguf" "'llama.key-1' 1.5, 'llama.key-10' 10.5, 'llama.key-
 for set in llama.expert_count=8 'llama.activation_sparsity_scale=[0.5, 0.0]' 'llama.hidden_activation="gelu"' llama.attention.sliding_window_pattern=2 \
     llama.final_logit_softcapping=30.0 llama.attention.causal=false; do
     gguf "which is not supported" --set "$set"
-    says "$set" "$work/m.gguf" "--ignore-weights opens it all the same"
+    says "$set" "$work/m.gguf" "--ignore-weights opens it anyway"
     opens "$set, ignored" "$work/m.gguf" "'${set%=*}' is" --mmproj none --ignore-weights
 done
 python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set 'tokenizer.chat_template=null' --set 'tokenizer.chat_templates=["rag"]' \

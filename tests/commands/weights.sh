@@ -55,7 +55,7 @@ answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained with
 cp "$file" "$work/good"
 dd if=/dev/zero of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) count=4096 conv=notrunc status=none
 small q8_0
-check_has "said" 'select(.event == "notice").text' "were damaged: they have been written anew"
+check_has "said" 'select(.event == "notice").text' "were damaged and have been rewritten"
 cmp "$file" "$work/good" || fail "the damaged file is used"
 small q8_0
 check "once" 'select(.event == "notice").text | select(test("damaged"))' ""

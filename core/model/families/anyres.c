@@ -71,7 +71,7 @@ int anyres_configure(struct model *m, const struct checkpoint *c, const char *gr
     if (vision_features(v, &square) != side_of(m) * side_of(m))
         return err_set(err,
                        "config.json: \"vision_feature_select_strategy\" leaves %lld features "
-                       "of a tile, which are not its %lld x %lld patches",
+                       "of a tile, which has %lld x %lld patches",
                        (long long)vision_features(v, &square), (long long)side_of(m),
                        (long long)side_of(m));
     if (read_pictures(m, c, err) < 0) return -1;

@@ -284,7 +284,7 @@ static void what_computes_otherwise_is_refused(void **state)
                   "of its relatives, Glm4vForConditionalGeneration is");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\"}", "mrope_section");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\", \"mrope_section\": [2, 3, 4]}",
-                  "9 pairs, but 8 turn");
+                  "9 pairs, but 8 are rotated");
     check_refused(QWEN, "vision_config.window_size", "7", "less than a visual token");
     check_refused(QWEN, "vision_config.fullatt_block_indexes", "[1, -1]", "list of blocks");
     check_refused(QWEN, "vision_config.out_hidden_size", "32", "out_hidden_size");
