@@ -17,7 +17,7 @@
 
 struct json_sink {
     FILE *out;
-    struct throttle throttle; // of progress
+    struct throttle throttle; // limits progress events
     char *request;            // the running line's id, as JSON; NULL: none
 };
 

@@ -22,7 +22,7 @@
 // reply for its end.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
-static const double token_time = 0.3; // of a token while maps are played
+static const double token_time = 0.3; // per token while maps play
 
 struct screen *screen_new(void)
 {

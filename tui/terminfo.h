@@ -23,7 +23,7 @@ enum terminfo_string {
     TERMINFO_ITALIC,
     TERMINFO_HIDE_CURSOR,
     TERMINFO_SHOW_CURSOR,
-    TERMINFO_BEGIN, // of full-screen programs
+    TERMINFO_BEGIN, // starts full-screen mode
     TERMINFO_END,
     TERMINFO_KEYPAD,
     TERMINFO_END_KEYPAD,

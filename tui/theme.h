@@ -60,7 +60,7 @@ uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // The nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
 uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
-int colour_hue(uint32_t rgb);       // of the first eight, 1..6 by its hue; -1: a grey
+int colour_hue(uint32_t rgb);       // one of the first eight, 1..6 by hue; -1: grey
 // One of the first eight colours for a share of a map's range: -1 (none), blue, cyan, green,
 // yellow.
 int step_of_eight(double share);

@@ -312,7 +312,8 @@ static int ask(struct grid *g, size_t cell, struct err *err)
 
         a.said = *engine_sinks(a.engine);
         engine_stash(a.engine);
-        for (int64_t i = 0; first && steps && i < todo[steps - 1]; i++) // of an earlier run
+        // Questions that an earlier run answered.
+        for (int64_t i = 0; first && steps && i < todo[steps - 1]; i++)
             if (a.data.list[i].done) note_index(&a, a.data.list[i].index);
         status = run_samples(&a, todo, steps, err);
         engine_unstash(a.engine);

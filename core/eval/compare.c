@@ -51,7 +51,7 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
     const struct decoder *d = &m->model->decoder;
     double *flops = &m->cost.of[args->prefill ? COST_PREFILL_FLOPS : COST_DECODE_FLOPS];
     if (site == SITE_VALUES) {
-        double pairs = 0; // of a query and a key that it sees
+        double pairs = 0; // of a query and a visible key
         for (int64_t i = 0; i < args->q->shape[0]; i++) pairs += (double)flops_keys(args, i);
         *flops += flops_attention(&d->config, args->layer, pairs);
     }

@@ -469,7 +469,7 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
         if (grid_use(c->g, (size_t)k, err) < 0) return -1;
         c->side[k].request.tensors = c->g->tensors;
         *more &= evaluate_next(v[k]);
-        step_logits_clear(&c->side[0].logits); // of ranked choices
+        step_logits_clear(&c->side[0].logits); // left by ranked choices
     }
     // A resumed job repeats a cancelled sample.
     const bool cancelled = atomic_load(grid_cancel(c->g));

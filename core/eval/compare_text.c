@@ -98,7 +98,7 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
         const struct decoder *d = &r[i].model->decoder;
         struct graph *g = &r[i].g;
         arena_reset(&r[i].arena, (struct arena_mark){ 0 });
-        model_pass(r[i].model, true); // with an adapter for pictures, as the file was written
+        model_pass(r[i].model, true); // applies an adapter for pictures too, as the writer did
         struct tensor *h = splice(g, &d->embed, s, 0, NULL, NULL, 0);
         if (decoder_forward(g, d, NULL, s, h, LOGITS_HIDDEN, true, &r[i].hidden) < 0)
             return reader_failed(&r[i], err);

@@ -28,7 +28,7 @@ struct ahead {
 struct walk {
     struct image_decoder *decoder;
     int64_t chosen;     // samples of the chosen kinds
-    struct shown shown; // by the last sample with decoded pictures
+    struct shown shown; // pictures of the last sample with decoded ones
 };
 
 static size_t bytes_of(const struct ahead_sample *s)

@@ -1,7 +1,7 @@
 // core/eval/evaluate_job.h -- an evaluation as a plan of a grid: for /eval and the job.
 //
 //   struct grid g = grid_of_engine(e);
-//   struct evaluate_work w = { .report = report, .self = me };   // of several cells: an array
+//   struct evaluate_work w = { .report = report, .self = me };   // for several cells: an array
 //   if (evaluate_options_read(&w.options, argc, argv, &err) < 0) ...
 //   g.self = &w;
 //   grid_add(&g, NULL, settings)->set = w.options.set;

@@ -69,7 +69,7 @@ struct evaluating {
 
 // A question of a sample, with its references.
 struct question {
-    size_t message; // of the sample: the user's
+    size_t message; // index of the user's message in the sample
     int turn;
     char *text;
     const char *const *references; // of the sample, or &reference

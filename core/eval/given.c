@@ -20,7 +20,7 @@ enum {
 static const size_t none = (size_t)-1;
 
 struct given_line {
-    size_t id;            // of names
+    size_t id;            // index in ids
     char *prompt;         // NULL: none
     char *written, *text; // the id as in the file; the answer
     int64_t number;       // in the file, from 1
@@ -43,7 +43,7 @@ struct given {
     size_t question_count, question_capacity;
     struct tally_of_id {
         size_t lines, questions;
-        bool matched; // by a prompt
+        bool matched; // a prompt matched
     } * of_id;        // [ids.count] after given_match
 };
 
@@ -154,7 +154,7 @@ struct candidate {
     size_t id;
     char *key;
     bool question;
-    size_t at; // of lines or questions
+    size_t at; // index in lines or questions
 };
 
 static int compare(const void *a, const void *b)

@@ -41,7 +41,7 @@ static struct adapter_delta *list_deltas(const struct params *p, const struct ad
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
         struct adapter_delta delta = { .weight = one->weight, .tensor = one->tensor };
-        if (one->kind == PARAM_LORA_B) continue; // with A
+        if (one->kind == PARAM_LORA_B) continue; // written with A
         if (extras_alone && one->kind != PARAM_EXTRA) continue;
         delta.kind = one->kind == PARAM_EXTRA    ? ADAPTER_EXTRA
                      : one->kind == PARAM_LORA_A ? ADAPTER_LORA
