@@ -1,5 +1,5 @@
-// tui/event_text.h -- events as lines of text: tables and pairs of texts, fitted to a width;
-// measures.
+// tui/event_text.h -- formats events as lines of text: tables and pairs of texts, fitted to a
+// width, and measures of answers.
 //
 //   struct table_copy *t = table_copy_new(event->table);
 //   char *text = table_copy_text(t, 78);               // free() it

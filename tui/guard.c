@@ -199,8 +199,8 @@ static int do_nothing(int count, int key)
     return 0;
 }
 
-// Binds unused keys and sequences, except where a prefix has a meaning of its own: readline falls
-// back to it.
+// Binds unused keys and sequences, except after a prefix that is bound itself: readline falls back
+// to that binding.
 static void fill(Keymap map)
 {
     const bool whole = !map[ANYOTHERKEY].function;

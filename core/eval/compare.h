@@ -9,7 +9,7 @@
 //   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...
 //   comparison_release(&c);
 //
-// Each side first answers independently, starting from the pictures. Then the second side computes
+// Each side first answers independently, starting from the pictures. Then the second side processes
 // the first side's tokens (teacher forcing): step t compares the distributions for token t after
 // the same t tokens. The original conversation is not changed.
 #ifndef CORE_COMPARE_COMPARE_H
@@ -36,8 +36,8 @@ enum compare_cost_number {
     COST_DECODE_S,
     COST_PREFILL_FLOPS, // of the language model; 2 per multiply-add
     COST_DECODE_FLOPS,
-    // Mean L2 norms of visual and text rows of the prompt: of h[0], and of h[L] of the rows alive
-    // there. NaN: no such rows.
+    // Mean L2 norms of visual and text rows of the prompt: of h[0], and of the rows that remain
+    // in h[L]. NaN: no such rows.
     COST_NORM_FIRST,
     COST_NORM_LAST = COST_NORM_FIRST + 2,
     COST_KV_BYTES = COST_NORM_LAST + 2, // keys and values in use at the end

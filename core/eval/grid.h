@@ -14,7 +14,7 @@
 //   collect    one                 a command                              rows of a CSV file
 //   sweep      one for each value  a training run                         a folder for each
 //
-// (The plan of sweeps is in the room above, core/train/sweep.c: training validates by evaluations.)
+// (core/train/sweep.c has the plan of sweeps, because training uses evaluations for validation.)
 //
 //   struct grid g = grid_of_job(j);                          // or of an engine, in the shell
 //   g.self = &work;

@@ -11,10 +11,10 @@
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
-// A checkpoint gets its name only once it is on disk (written beside, fsync, rename); older ones
-// are deleted after that. The same holds for the best masters; a resumed run deletes those of steps
-// that a crash has lost. Sample order and noise are counter-based (core/base/random.h), so the step
-// is the whole random state and position in the data.
+// save_write writes a checkpoint under a temporary name, syncs and renames it, and only then
+// deletes older ones. save_best does the same for the best masters; a resumed run deletes best
+// masters of steps that a crash has lost. Sample order and noise are counter-based
+// (core/base/random.h), so the step number is the complete random state and position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
