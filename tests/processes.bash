@@ -1,5 +1,4 @@
-# processes.bash -- which processes there are, from /proc: procps is not on every machine. Sourced from
-# the root.
+# processes.bash -- lists processes from /proc: procps is not on every machine. Sourced from the root.
 #
 #   children_of PID    pids of its children, a line each
 #   running TEXT       pids of processes whose command line, words joined by blanks, contains TEXT

@@ -1,17 +1,17 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more at once than there are
-# processors (some wait for others), the slow ones first (tests/slow), each quietly unless it fails.
-# Lines that begin with "SKIPPED: " are shown and counted: what a test could not check on this machine.
-# A script that could check nothing exits with 77. Closes with "N passed, N failed, N skipped" and
-# fails if any failed. TEST_UNDER is a command that the programs
-# run under, TEST_JOBS how many run at once, TEST_TIMEOUT the seconds that each may take, TEST_TIMES a
-# file that gets a line for each: its seconds, its seconds on processors, its name.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more in parallel than processors
+# (some wait for others), the slow ones first (tests/slow), and prints the output of failing ones.
+# Lines that begin with "SKIPPED: " name checks that this machine does not allow; they are shown and
+# counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and
+# fails if any failed. TEST_UNDER is a command to run the programs
+# under, TEST_JOBS the number of parallel tests, TEST_TIMEOUT the seconds that each may take, TEST_TIMES
+# a file that gets a line for each: its seconds, its processor seconds, its name.
 export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 # Threads that spin while they wait cost far more than the work of these tests.
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
-# Tests under another instruction set than VLMSH_ISA names would say nothing about that one.
+# Fails if the CPU lacks the instruction set that VLMSH_ISA names, rather than testing another one.
 [ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
 # Memory that libraries keep until exit; suppressed silently, because tests compare program output.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
@@ -20,7 +20,7 @@ trap 'rm -rf "$scratch"' EXIT
 export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900} TEST_TIMES=${TEST_TIMES:-/dev/null}
 export TIMEFORMAT='%R %U %S'
 
-# A test with a home of its own: none sees the user's files or another test's, and nothing of it is left.
+# Each test has a home of its own, without the user's or other tests' files; it is removed afterwards.
 run_test() {
     local test=$1 home log name status real user system
     home=$(mktemp -d "$scratch/XXXXXX") || exit 1
@@ -44,7 +44,7 @@ run_test() {
     rm -rf "$home"
 }
 
-# What is printed of a test; what it counted goes to $scratch/counts.
+# Prints a test's result; its counts go to $scratch/counts.
 report() {
     local name=$1 status=$2 log=$3 seconds=$4 passed failed=0 skipped took=
     passed=$(grep -c '^\[       OK \]' "$log")

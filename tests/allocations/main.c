@@ -1,11 +1,11 @@
-// tests/allocations/main.c -- lets one allocation after another fail while a file is read, as
-// SQLite tests itself.
+// tests/allocations/main.c -- lets each allocation fail in turn while a file is read, as SQLite's
+// tests do.
 //
 //   readers READER MOST FILE...
 //
 // READER is one of the fuzz targets (tests/fuzz/NAME.c; the Makefile lists them in READERS). For
-// each file and each n, a child process reads the file while its nth allocation fails, whoever asks
-// for it (libraries too). Allowed ends: the reader returns, or the process ends with "out of
+// each file and each n, a child process reads the file while its nth allocation fails, also in
+// libraries. Allowed ends: the reader returns, or the process ends with "out of
 // memory". The first MOST allocations fail one by one, later ones at growing distances.
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ void *__libc_realloc(void *memory, size_t size);
 
 enum { NOT_REACHED = 3, SECONDS = 30 };
 
-static volatile long left = -1; // allocations until one fails; negative: none will
+static volatile long left = -1; // allocations until one fails; negative: none fails
 
 static int fails(void)
 {
@@ -45,7 +45,7 @@ void *realloc(void *memory, size_t size)
     return fails() ? NULL : __libc_realloc(memory, size);
 }
 
-// What targets call instead of abort: without memory some of their own calls fail.
+// Targets call this instead of abort: without memory some of their own calls fail.
 void give_up(void);
 void give_up(void)
 {
@@ -79,7 +79,7 @@ static unsigned char *contents(const char *path, size_t *size)
     return data;
 }
 
-// A child that reads with the nth allocation failing: its status, and what it printed.
+// Reads in a child whose nth allocation fails: its status and output.
 static int try_one(reader *read_file, const unsigned char *data, size_t size, long n, char *said,
                    size_t room)
 {

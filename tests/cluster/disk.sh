@@ -1,4 +1,4 @@
-# disk.sh -- the output of a training in ranks on a disk of its own (a tmpfs): it is full, then it is slow.
+# disk.sh -- a training in ranks writes to a disk of its own (a tmpfs), which is full, then slow.
 # Root only: `make test-cluster`.
 . tests/commands/common.bash
 . tests/processes.bash
@@ -28,7 +28,7 @@ for _ in $(seq 600); do [ -d "$disk/full/checkpoint-4" ] && break; sleep 0.05; d
 fill() { dd if=/dev/zero of="$disk/filler" bs=64k 2>/dev/null; }
 fill
 began=$SECONDS
-vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "all is well on a full disk"
+vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "no error on a full disk"
 took=$((SECONDS - began))
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "full: $(tail -1 "$work/out")"
 [ $took -le 30 ] || fail "it took $took s"
@@ -36,8 +36,8 @@ echo "full: after $took s: $(tail -1 "$work/out")"
 find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
 [ "$last" -lt 120 ] || fail "it had room for all checkpoints"
-# Without room it says the same again, in any number of ranks; with room it goes on, to the bits of a run without.
-vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "all is well without room"
+# Without room it fails again with any number of ranks; with room it resumes, to the bits of an undisturbed run.
+vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "no error without room"
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still full: $(tail -1 "$work/out")"
 rm "$disk/filler"
 vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "with room: $(tail -1 "$work/out")"
@@ -45,7 +45,7 @@ grep -q "continuing after step $last" <(vlmsh -c "/job $id log 50") || fail "not
 cmp "$work/straight/$state" "$disk/full/$state" || fail "other weights after a full disk"
 rm -r "$disk/full"
 
-# The job's own folder on the full disk: the ranks cannot say that they are there.
+# The job's own folder on the full disk: the ranks cannot write their heartbeats.
 mkdir "$disk/jobs"
 tell "$work/beats" "/set job.folder $disk/jobs" '/set train.steps 4000'
 for _ in $(seq 600); do [ -d "$work/beats/checkpoint-4" ] && break; sleep 0.05; done
@@ -62,9 +62,9 @@ rm "$disk/filler"
 vlmsh -c "/job $id resume --ranks 3" >"$work/out" 2>&1 || fail "folder with room: $(tail -1 "$work/out")"
 sleep 5
 vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
-grep -q paused "$work/out" || fail "it did not go on: $(tail -1 "$work/out")"
+grep -q paused "$work/out" || fail "it did not resume: $(tail -1 "$work/out")"
 
-# A result that takes long to write, while the others wait for rank 0: they still say that they are there.
+# A result that takes long to write, while the others wait for rank 0: they still send heartbeats.
 cat >"$work/slow.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>

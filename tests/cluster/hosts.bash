@@ -1,9 +1,9 @@
-# hosts.bash -- two network namespaces as two hosts, with a folder that both see. Needs root. Sourced.
+# hosts.bash -- two network namespaces as two hosts with a shared folder. Needs root. Sourced.
 #
 #   hosts_up; hosts_down
-#   $va, $vb              their names, which nobody else on the machine uses
+#   $va, $vb              their names, unique on this machine
 #   on $va COMMAND...     runs it on that host, under its name as hostname
-#   in_reach on|off       is the second host on the network?
+#   in_reach on|off       connects or disconnects the second host
 #   OMPI_MCA_...          mpirun finds both hosts
 
 agent=$work/agent
@@ -26,7 +26,7 @@ hosts_up() {
         mkdir -p /etc/netns/$host
         printf '127.0.0.1 localhost\n%s.1 %s\n%s.2 %s\n' $net $va $net $vb >/etc/netns/$host/hosts
     done
-    # What mpirun calls to start a process on another host: HOST COMMAND...
+    # mpirun calls this to start a process on another host: HOST COMMAND...
     cat >"$agent" <<'END'
 #!/bin/bash
 host=$1

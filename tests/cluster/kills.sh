@@ -1,7 +1,7 @@
 # kills.sh -- a training on two hosts, in which a random rank is killed or stopped, or a host leaves the
 # network, at random moments: each time the job must end within 30 s with a message that names the rank and
-# the reason, its checkpoint must be whole, and the job must go on in another number of ranks. In the end
-# the weights must be those of a run that nobody disturbed, bit for bit. Root only: `make test-cluster`.
+# the reason, its checkpoint must be whole, and the job must resume with another number of ranks. In the
+# end the weights must equal those of an undisturbed run, bit for bit. Root only: `make test-cluster`.
 # KILLS is how often (50).
 . tests/commands/common.bash
 . tests/processes.bash
@@ -33,7 +33,7 @@ rank() { # NUMBER: its process
         tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"
     done
 }
-# The checkpoints can be read from its first byte to its last.
+# Checkpoints are complete from the first byte to the last.
 whole() {
     local folder
     for folder in "$work"/run/checkpoint-*; do
@@ -50,7 +50,7 @@ P
 newest() { # step of the newest checkpoint
     find "$work/run" -name 'checkpoint-*[0-9]' 2>/dev/null | sed 's/.*-//' | sort -n | tail -1
 }
-# Waits until all ranks run: their processes, or the first lines that they have written of this run.
+# Waits until all ranks run: their processes exist, or they have written their first lines of this run.
 begun() { # COUNT processes|lines
     local n k there
     for n in $(seq 600); do
@@ -74,7 +74,7 @@ declare -A ended
 worst=0 count=2 good=0 step=0
 for try in $(seq "${KILLS:-50}"); do
     if [ $((RANDOM % 5)) = 0 ]; then
-        begun $count processes # before they know each other
+        begun $count processes # before they have connected
     else
         begun $count lines
         sleep "$((RANDOM % 5)).$((RANDOM % 10))"

@@ -42,7 +42,7 @@ cat >"$work/bin/mpirun" <<'SH'
 set -- "${@/#$VLMSH_PROGRAM/$VLMSH_WORK/rank}"
 exec "$VLMSH_MPIRUN" "$@"
 SH
-# A page counts for the group that reads it first: none is to be there already, from the shell's /load.
+# A page counts for the group that reads it first, so the cache must not hold pages from the shell's /load.
 cat >"$work/rank" <<'SH'
 #!/bin/bash
 python3 -c 'import os, sys; os.posix_fadvise(os.open(sys.argv[1], os.O_RDONLY), 0, 0, os.POSIX_FADV_DONTNEED)' "$VLMSH_WORK/model/model.safetensors"

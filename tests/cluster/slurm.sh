@@ -48,7 +48,7 @@ NodeName=$host CPUs=4 RealMemory=1000 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 END
 sed -i 's/^NodeName=.*/& /' "$SLURM_CONF"
-echo 'SlurmdParameters=config_overrides' >>"$SLURM_CONF" # more CPUs than the machine may have
+echo 'SlurmdParameters=config_overrides' >>"$SLURM_CONF" # allows more CPUs than the machine has
 slurmctld -c || exit 1
 slurmd -c || exit 1
 for _ in $(seq 100); do sinfo -h -o %T 2>/dev/null | grep -q idle && break; sleep 0.2; done
@@ -119,19 +119,19 @@ number=$(vlmsh -c "/job $long_id" | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
 scontrol requeue "$number" || fail "no requeue"
 for _ in $(seq 100); do [ "$(state $long_id)" = waiting ] && break; sleep 0.2; done
 echo "requeued: $(vlmsh -c "/job $long_id" | sed -n 's/^why *//p')"
-# Slurm would wait two minutes. Within the second in which it took the job's credential back, slurmd refuses
-# to start the job ("Job credential revoked").
+# Slurm would wait two minutes. Within a second of revoking the job's credential, slurmd refuses to start
+# the job ("Job credential revoked").
 sleep 3
 scontrol update JobId="$number" StartTime=now || fail "no start"
 until_state $long_id running
 vlmsh -c "/job $long_id log 100" >"$work/out"
-[ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not go on: $(cat "$work/out")"
+[ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not resume: $(cat "$work/out")"
 vlmsh -c "/job $long_id cancel" >"$work/out" 2>&1
 until_state $long_id cancelled
 for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
 squeue -h | grep . && fail "Slurm still has it"
 
-# Near its time limit it pauses, and goes on when it is submitted again.
+# Near its time limit it pauses; it resumes when submitted again.
 printf '%s\n' "${long[@]}" '/set job.time 2' "/train $work/data.jsonl $work/limited --ranks 2 --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 until_state $((long_id + 1)) running
@@ -141,7 +141,7 @@ until_state $((long_id + 1)) running
 vlmsh -c "/job $((long_id + 1)) cancel" >"$work/out" 2>&1
 until_state $((long_id + 1)) cancelled
 
-# A job that waits behind another one is cancelled before it has begun.
+# A job that waits for another is cancelled before it starts.
 printf '%s\n' "${long[@]}" '/set job.sbatch --hold' "/train $work/data.jsonl $work/held --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 until_state $((long_id + 2)) waiting

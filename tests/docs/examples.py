@@ -1,6 +1,6 @@
-"""Runs the examples of documents and compares what they print with what the documents say.
+"""Runs the examples of documents and compares their output with the documents.
 
-    VLMSH=PROGRAM examples.py DOCUMENT...     UPDATE=1 writes what was printed into the documents
+    VLMSH=PROGRAM examples.py DOCUMENT...     UPDATE=1 writes the output into the documents
 
 Examples are fences, run in order, each document in a folder of its own (its /tmp):
 
@@ -10,8 +10,8 @@ Examples are fences, run in order, each document in a folder of its own (its /tm
     ```console WORD       not run: gpu, cluster, network, long (more than a minute), by-hand
     ```text /tmp/FILE     becomes that file
 
-A line "..." stands for any lines. Words are compared as they stand; whole numbers too; others may
-differ by 3%, times and dates altogether (MASKS). A command must end with 0, unless `$ echo $?` follows.
+A line "..." matches any lines. Words and whole numbers must be equal; other numbers may differ by 3%,
+times and dates freely (MASKS). A command must end with 0, unless `$ echo $?` follows.
 """
 import difflib, os, re, shutil, subprocess, sys, tempfile
 from terminal import Terminal
@@ -33,8 +33,8 @@ MASKS = [
     (r"\s+", " "),
 ]
 UPDATE = os.environ.get("UPDATE") == "1"
-# Whatever else runs here, jobs get on; processors round bf16 in ways of their own. Scripts read no
-# configuration: where rounding decides what they print, they set this themselves.
+# Jobs run at normal priority on a busy machine; processors round bf16 differently. Scripts read no
+# configuration: if rounding affects their output, they set this themselves.
 CONFIG = "/set job.nice 0\n/set compute.matmul f32\n"
 CONFIG_SAYS = {"job.nice = 0", "compute.matmul = f32"}
 
@@ -61,7 +61,7 @@ def same_number(a, b, varies):
 
 
 def same(want, got, varies):
-    """Are these the same lines? "..." in want stands for any of them."""
+    """True if the lines match; "..." in want matches any lines."""
     if not want: return not got
     if want[0] == "...": return any(same(want[1:], got[i:], varies) for i in range(len(got) + 1))
     return bool(got) and same_line(want[0], got[0], varies) and same(want[1:], got[1:], varies)
@@ -84,7 +84,7 @@ def shortened(want, got):
 
 
 class Shell:
-    """Where the examples of one document run: the repository's demo, and a folder in place of /tmp."""
+    """The place in which one document's examples run: the repository's demo, and a folder for /tmp."""
 
     def __init__(self, root, program):
         self.folder = os.path.realpath(tempfile.mkdtemp())
@@ -114,7 +114,7 @@ class Shell:
         return [re.sub(r".*\r", "", line.rstrip()) for line in text.split("\n")]
 
     def run(self, command):
-        """What the command prints, as lines; its exit status is kept."""
+        """The command's output, as lines; keeps its exit status."""
         self.end()
         done = subprocess.run(["bash", "-c", "(exit %d); %s" % (self.status, self.outside(command))], cwd=self.here,
                               env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -123,7 +123,7 @@ class Shell:
         return trimmed(self.lines(done.stdout.decode("utf-8", "replace")))
 
     def start(self, command):
-        """Starts a vlmsh that is typed at; what it says before its first prompt."""
+        """Starts an interactive vlmsh; returns its output before the first prompt."""
         self.end()
         os.chdir(self.here)
         self.prompt = Terminal(["bash", "-c", "exec " + self.outside(command)], self.env, (40, 100))
@@ -169,7 +169,7 @@ def fences(lines):
 
 
 def commands(lines, first, end):
-    """[sign, command, line of the document, what it is to print] of a fence."""
+    """[sign, command, line of the document, expected output] of a fence."""
     found = []
     for i in range(first, end):
         line = lines[i]
@@ -196,7 +196,7 @@ class Document:
         self.wrong += 1
 
     def examples(self):
-        """[varies, sign, command, line, what it is to print] of all that are run, in order."""
+        """[varies, sign, command, line, expected output] of all commands to run, in order."""
         found = []
         for words, first, end in fences(self.lines):
             kind = words[0] if words else ""

@@ -2,10 +2,10 @@
 # replaces it by the real output: review the difference.
 set -eu
 export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
-export OMP_NUM_THREADS=2 # as many as where their outputs come from
+export OMP_NUM_THREADS=2 # as for the recorded outputs
 if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
 
-# What it is for: other words, other numbers, a command that fails, a fence that says nothing.
+# Checks the checker: other words, other numbers, a failing command, an empty fence.
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 cat >"$wrong" <<'END'

@@ -1,6 +1,5 @@
-# tests/docs/links.sh -- what the documents name is there: files and headings that they link to, files in code spans,
-# functions of their call trees and who calls them. The drawing of rooms is
-# that of the sources, and the README stays short.
+# tests/docs/links.sh -- names in the documents exist: linked files and headings, files in code spans, functions
+# of call trees and their callers. The drawing of rooms matches the sources, and the README stays short.
 set -eu
 exec python3 - README.md CONTRIBUTING.md docs/*.md core/*/README.md demo/README.md demo/report/README.md tests/*/README.md tests/*/*/README.md <<'END'
 import glob, os, re, subprocess, sys

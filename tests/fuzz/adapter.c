@@ -1,6 +1,6 @@
 // tests/fuzz/adapter.c -- any bytes as an adapter of a small model: adapter_config.json, a NUL
 // byte, then adapter_model.safetensors or, where the first part is empty, extra.safetensors. It is
-// refused, or can be put on, measured and taken off, and the model is what it was.
+// refused, or can be applied, measured and removed, and the model is unchanged.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "core/model/weights.h"
 #include "kernels/backend.h"
 
-// A digest of what the model's weights point at.
+// A digest of the model's weights.
 static uintptr_t digest(const struct model *m)
 {
     uintptr_t sum = (uintptr_t)m->decoder.head.data;

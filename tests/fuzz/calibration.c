@@ -26,7 +26,7 @@ static void read_file(const char *path, const struct model *m)
     calibration_close(&c);
 }
 
-// As the settings of methods and probes name it.
+// The path for the settings of methods and probes.
 static void use_file(const char *path, struct model *m)
 {
     static const char *const keys[] = { "ffn.calibration", "sinks.calibration",

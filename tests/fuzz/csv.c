@@ -1,5 +1,5 @@
-// tests/fuzz/csv.c -- any bytes as a CSV file: a table that was read is written and read back the
-// same.
+// tests/fuzz/csv.c -- any bytes as a CSV file: a table that was read is equal after writing and
+// reading it again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,13 @@
 #!/bin/bash
-# Runs fuzzers, as many at once as there are processors: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0:
-# another one each time)
-# Each starts from a few small files made from tests/goldens, and from what fuzzers have reached before
-# (tests/fuzz/corpus/NAME.tar.xz); one line a fuzzer. A crash, a hang (10 s; of parquet, whose inputs are
-# larger, 60 s) or more than 2 GB of memory fails it; the input that did it is kept beside the binary.
-# KEEP=FOLDER writes to those the small inputs, of this run and of FOLDER/NAME, that reach what no other does.
+# Runs fuzzers, one per processor: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0: a random one)
+# Each starts from a few small files made from tests/goldens, and from the corpus of earlier runs
+# (tests/fuzz/corpus/NAME.tar.xz); prints one line per fuzzer. A crash, a hang (10 s; 60 s for parquet,
+# whose inputs are larger) or more than 2 GB of memory fails it; the input is kept beside the binary.
+# KEEP=FOLDER adds to the corpora the small inputs, of this run and of FOLDER/NAME, with new coverage.
 seconds=$1 seed=$2
 shift 2
 cd "$(dirname "$0")/../.." || exit 1
-export OMP_NUM_THREADS=1 # there are other fuzzers beside each
+export OMP_NUM_THREADS=1 # other fuzzers run in parallel
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work/state TMPDIR=$work # written files are remembered there

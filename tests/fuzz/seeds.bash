@@ -1,4 +1,4 @@
-# tests/fuzz/seeds.bash -- the small files that fuzzers begin with, from tests/goldens and written here:
+# tests/fuzz/seeds.bash -- writes the fuzzers' initial inputs, from tests/goldens and by hand:
 #   make_seeds NAME FOLDER
 
 # One safetensors file: the header in $2, then $3 bytes.

@@ -1,5 +1,5 @@
-// tests/fuzz/sessions.c -- any bytes as a session database: it is refused, or everything that lies
-// in it can be listed, read, exported and gone on with, or is refused.
+// tests/fuzz/sessions.c -- any bytes as a session database: it is refused, or everything in it can
+// be listed, read, exported and resumed, or is refused.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// tests/fuzz/tokenizer.c -- a tokenizer.json of any bytes, and what it makes of a text and of ids.
+// tests/fuzz/tokenizer.c -- any bytes as a tokenizer.json, which encodes a text and decodes ids.
 //
-// The input is the file; what follows a line of "=" is the text.
+// The input is the file; a line of "=" separates the text.
 #include "tests/fuzz/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

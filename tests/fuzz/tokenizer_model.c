@@ -2,7 +2,7 @@
 // bytes.
 //
 // The input is tokenizer_config.json (whose "vocab" is the merges' vocab.json), a zero byte and the
-// file; what follows a line of "=" is the text.
+// file; a line of "=" separates the text.
 #include <cjson/cJSON.h>
 
 #include "core/tokenizer/tokenizer_parts.h"

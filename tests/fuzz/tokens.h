@@ -1,4 +1,4 @@
-// tests/fuzz/tokens.h -- what a tokenizer that was read from any bytes makes of a text and of ids.
+// tests/fuzz/tokens.h -- encodes a text and decodes ids with a tokenizer read from any bytes.
 #ifndef TESTS_FUZZ_TOKENS_H
 #define TESTS_FUZZ_TOKENS_H
 
@@ -13,7 +13,7 @@ static const char default_text[] =
     "<|im_end|> \xFF\xE2\x96\x81"
     "aaaa  \t x";
 
-// Streaming gives what decoding at once gives.
+// Streaming gives the same text as decoding at once.
 static void stream(const struct tokenizer *t, const struct ids *ids)
 {
     struct buf all = { 0 }, parts = { 0 };

@@ -14,8 +14,8 @@ enum { WEIGHTS = 1 << 20 }; // more than the file has
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-// That of the corpus's first file: otherwise it would be refused once fingerprints are computed in
-// another way.
+// The fingerprint of the corpus's first file: otherwise a new way to compute fingerprints would
+// refuse it.
 static const char fingerprint[] =
     "b8aa49cd98ca9162d9caa52e3afb905cefa5d56dd7562c6e42f763145f59d4ec";
 
@@ -28,7 +28,7 @@ static const struct model *model_of(const struct gguf_kind *kind)
     return m;
 }
 
-// What a checkpoint with these weights reads of them.
+// Reads a checkpoint with these weights.
 static void read_weights(const struct model *m, const struct gguf *f)
 {
     volatile unsigned sum = 0;

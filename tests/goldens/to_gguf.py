@@ -5,9 +5,9 @@
                [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]
 
 Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder again, to compare with. --swap exchanges the layers of the encoder's FFNs, --add gives the
-encoder a tensor more and --drop takes one out, --set KEY=null leaves a key out, --split-heads stores kv_b_proj as
-newer converters do.
+holds as a model folder, for comparison. --swap exchanges the layers of the encoder's FFNs, --add adds a tensor to
+the encoder and --drop removes one, --set KEY=null removes a key, --split-heads stores kv_b_proj as newer converters
+do.
 """
 import argparse, array, json, os, shutil, struct, sys
 
@@ -163,20 +163,20 @@ def text_config(config):
 
 
 def in_pairs(t, heads):
-    """Rows of each head: numbers i and i + d/2, which turn together, become neighbours."""
+    """Rows of each head: numbers i and i + d/2, which RoPE rotates as a pair, become neighbours."""
     d = t.shape[0] // heads
     return t.rows([h * d + p * (d // 2) + i for h in range(heads) for i in range(d // 2) for p in range(2)])
 
 
 def halved(t, heads, turned):
-    """Of each head's first numbers, where neighbours turn together, first the even ones (for M-RoPE)."""
+    """First the even ones of each head's first numbers, whose neighbours RoPE rotates as pairs (for M-RoPE)."""
     d = t.shape[0] // heads
     order = list(range(0, turned, 2)) + list(range(1, turned, 2)) + list(range(turned, d))
     return t.rows([h * d + i for h in range(heads) for i in order])
 
 
 def apart(t, heads, nope):
-    """kv_b_proj as each head's keys, turned, and values."""
+    """kv_b_proj as each head's keys, transposed, and values."""
     rank = t.shape[1]
     size, wide = len(t.data) // (t.shape[0] * rank), t.shape[0] // heads - nope
     row = lambda h, i: t.data[(h * (nope + wide) + i) * rank * size:][:rank * size]

@@ -1,8 +1,8 @@
-// tests/nccl_host/nccl.c -- plays libnccl.so.2 for ranks on one machine whose GPUs are played, too
+// tests/nccl_host/nccl.c -- emulates libnccl.so.2 for ranks on one machine with emulated GPUs
 // (tests/cuda_host): the functions that core/ranks/ranks_nccl.c calls, with the signatures and
 // values of NCCL 2's nccl.h, over shared memory. "GPU memory" is the host's (CUDA_HOST_OPEN=1).
 //
-//   NCCL_HOST_REPORT=FILE   a line for each rank that leaves: what it has done
+//   NCCL_HOST_REPORT=FILE   a line with each rank's counts when it exits
 //   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails
 #include <fcntl.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ struct comm {
     long sums, floats, shares, bytes, groups;
 };
 
-// What a thread has begun with ncclGroupStart; a call outside of a group is one by itself.
+// A thread's group since ncclGroupStart; a call outside of a group forms its own.
 static _Thread_local int depth;
 static _Thread_local struct comm *in_group;
 

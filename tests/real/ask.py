@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks a model the questions of answers.json: its tokens must be those of transformers. ask.py VLMSH MODEL"""
+"""Asks a model the questions of answers.json: its tokens must equal those of transformers. ask.py VLMSH MODEL"""
 import json, os, subprocess, sys, tempfile
 
 vlmsh, model = sys.argv[1:3]

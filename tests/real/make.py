@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers answers on the weights of a GGUF file, dequantised: make.py FILE.gguf >answers.json
+"""Answers of transformers on the dequantised weights of a GGUF file: make.py FILE.gguf >answers.json
 
 Written with transformers 5.23.0, torch 2.15.0 and gguf 0.19.0, in float32, greedy.
 """

@@ -1,4 +1,4 @@
-// tests/toys/family.c -- a family whose layers are like no other's: keys are the values rotated,
+// tests/toys/family.c -- a family unlike any other: keys are the rotated values,
 // every second layer mixes no tokens and caches nothing, the FFN has no gate, norms follow,
 // positions rotate half as fast, tensors have other names.
 //

@@ -1,6 +1,5 @@
 // tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its
-// own, whose layers differ (family.c), is computed, answered, trained, counted and adapted as any
-// other.
+// own, whose layers differ (family.c), computes, answers, trains, counts and adapts as any other.
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
@@ -39,7 +38,7 @@ static void near_to(const char *what, double got, double want, double room)
 
 // --- a pass --------------------------------------------------------------------------------------
 
-// Rows up to `to` behind the cached ones; their logits against the naive ones.
+// Rows up to `to` after the cached ones; their logits against the naive ones.
 static void check_pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
 {
     const int64_t past = kv->layer[0].rows;
@@ -187,7 +186,7 @@ static void it_talks_and_its_cost_is_counted(void **state)
 
 // --- training ------------------------------------------------------------------------------------
 
-// Methods mean weights by what they are, whatever the files call them.
+// Methods select weights by their role, whatever their names in the files.
 static void methods_find_their_weights(void **state)
 {
     enum { TABLES = 2 * TOY_WORDS * TOY_WIDTH };
@@ -197,7 +196,8 @@ static void methods_find_their_weights(void **state)
     } methods[] = {
         { "qv", TABLES + TOY_WIDTH * (TOY_HEADS + TOY_KV_HEADS + 2 * TOY_HEADS) * TOY_DIM },
         { "mlp", TABLES + TOY_LAYERS * (2 * TOY_WIDTH + 1) * TOY_FFN },
-        { "layernorm-simple", TOY_LAYERS * TOY_WIDTH }, // that after the FFN is no Llama norm
+        { "layernorm-simple",
+          TOY_LAYERS * TOY_WIDTH }, // the norm after the FFN is not one of Llama's
     };
     struct toy_tensor t[TOY_TENSORS];
     struct model *m = open_toy(t);
@@ -226,7 +226,7 @@ static void has_tensor(const char *folder, const char *name)
     free(path);
 }
 
-// --- what an adapter makes of the model ----------------------------------------------------------
+// --- adapters ------------------------------------------------------------------------------------
 
 static const struct safetensor *part_of(const struct safetensors *f, const struct toy_tensor *t,
                                         const char *end)
@@ -317,8 +317,8 @@ static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSO
     return far;
 }
 
-// What these rules train holds that tensor; the model in the scratch folder takes it, and answers
-// as one into which it is merged.
+// The adapter trained by these rules holds that tensor; the model in the scratch folder loads it
+// and answers as the merged model does.
 static void adapts(struct golden *g, const struct toy_tensor before[TOY_TENSORS], const char *rules,
                    const char *written)
 {

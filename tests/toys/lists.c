@@ -1,4 +1,4 @@
-// tests/toys/lists.c -- the lists of core/lists.h with the toys behind.
+// tests/toys/lists.c -- the lists of core/lists.h with the toys appended.
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
 #include "core/probes/probe.h"

@@ -1,4 +1,4 @@
-// tests/toys/naive.h -- a small model of the toy family: its folder, and what it computes, in loops
+// tests/toys/naive.h -- a small model of the toy family: its folder and its arithmetic, in loops
 // over doubles that share nothing with the program.
 #ifndef TESTS_TOYS_NAIVE_H
 #define TESTS_TOYS_NAIVE_H

@@ -1,5 +1,5 @@
-// tests/toys/toys.c -- a method, a probe, a command and a setting are known everywhere once they
-// are in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
+// tests/toys/toys.c -- a method, a probe, a command and a setting work everywhere once they are
+// in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
 #include "tests/toys/toys.h"
 
 #include "tests/core/train/sft.h"
@@ -15,7 +15,7 @@ static void set(struct golden *g, const char *key, const char *value)
     must(engine_set(g->engine, key, value, &err), &err);
 }
 
-// All that was said.
+// All messages.
 static void listen_to(void *self, const struct event *e)
 {
     struct buf *said = self;
@@ -27,7 +27,7 @@ static void listen_to(void *self, const struct event *e)
         buf_printf(said, "%s|", e->table->cells[i]);
 }
 
-// What a line says; it must succeed.
+// A line's messages; it must succeed.
 static char *line(struct golden *g, const char *text)
 {
     struct err err = { 0 };

@@ -1,5 +1,5 @@
-// tests/toys/toys.h -- one of each kind that can be added (CONTRIBUTING.md), in files of their own:
-// nothing outside of this folder names them.
+// tests/toys/toys.h -- one of each extensible kind (CONTRIBUTING.md), in files of their own; no
+// file outside of this folder names them.
 #ifndef TESTS_TOYS_TOYS_H
 #define TESTS_TOYS_TOYS_H
 
@@ -12,7 +12,7 @@ extern const struct probe probe_toy;
 extern const struct command command_toy;
 extern const struct family family_toy;
 
-// The program's lists with the toys behind.
+// The program's lists with the toys appended.
 void toys_hand_over(void);
 
 #endif
