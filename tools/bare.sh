@@ -1,14 +1,14 @@
 #!/bin/bash
-# Runs the README's two commands on a machine that has nothing: a fresh Debian, as debootstrap makes
-# it, beside `make`, which the commands begin with. By hand, as root:
+# Runs the README's two commands on a bare machine: a fresh Debian from debootstrap with only `make`
+# added, which the commands start with. By hand, as root:
 #
-#   tools/bare.sh 12 [COMMAND...]     12 or 13; instead of the two: these, in the repository's root
-#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which stays; of one that is there all but /root/vlmsh is used as it is
+#   tools/bare.sh 12 [COMMAND...]     12 or 13; runs these commands in the repository's root instead of the two
+#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which is kept; an existing one is reused except /root/vlmsh
 #
-# It takes the commit that is checked out. Mirror, proxy and certificates are those of this machine's
-# apt; nothing is mounted outside of the mount namespace that it works in.
+# It uses the checked-out commit, and this machine's apt mirror, proxy and certificates; mounts stay
+# within its own mount namespace.
 set -eu
-tree=${BARE_TREE:+$(realpath -m "$BARE_TREE")} # of the caller's folder
+tree=${BARE_TREE:+$(realpath -m "$BARE_TREE")} # relative to the caller's folder
 cd "$(dirname "$0")/.."
 
 usage() {
@@ -33,7 +33,7 @@ if [ -z "$tree" ]; then
     tree=$scratch
 fi
 
-# This machine's mirror of Debian, where it has one.
+# This machine's mirror of Debian, if it has one.
 mirror() {
     local found
     found=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
@@ -41,7 +41,7 @@ mirror() {
     echo "${found:-http://deb.debian.org/debian}"
 }
 
-# copy FILE: to the same place in the tree.
+# copy FILE: copies it to the same path in the tree.
 copy() {
     [ -e "$1" ] || return 0
     mkdir -p "$tree$(dirname "$1")"
@@ -60,11 +60,11 @@ if [ ! -e "$tree/etc/debian_version" ]; then
 fi
 copy /etc/resolv.conf
 copy /etc/hosts
-rm -rf "$tree/root/vlmsh" # no file that the commit does not have
+rm -rf "$tree/root/vlmsh" # only files of the commit
 mkdir -p "$tree/root/vlmsh"
 git archive HEAD | tar -x -C "$tree/root/vlmsh"
 
-# inside: in namespaces of its own, so that everything mounted and started ends with it.
+# inside: runs in namespaces of its own, so that all mounts and processes end with it.
 inside() {
     unshare --mount --pid --fork --kill-child bash -c '
         set -e

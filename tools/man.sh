@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the lists of commands and settings in vlmsh.1 anew from the program's own tables.
+# Updates the lists of commands and settings in vlmsh.1 from the program's own tables.
 # usage: tools/man.sh [--check]   (from the root, after make; --check only compares)
 set -eu
 program=${VLMSH:-./vlmsh}

@@ -1,7 +1,7 @@
 #!/bin/bash
-# tools/rooms.sh LIBRARY -- arrows between folders and between the rooms of core/ point one way: a room uses those above
-# it in this list only, by its #includes and by the symbols of its objects; commands/ and tui/ see public headers only.
-# `make lint` runs it, after all of the program was built.
+# tools/rooms.sh LIBRARY -- checks that folders and the rooms of core/ depend on each other in one direction: a room uses
+# only those above it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see public
+# headers only. `make lint` runs it after a full build.
 rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
        engine scenes draw new jobs eval train lists"
 
@@ -9,7 +9,7 @@ set -o pipefail
 library=$1
 cd "$(dirname "$0")/.." || exit 1
 
-# The folders beside it: each includes those before it in this list only.
+# The other folders: each includes only those before it in this list.
 below=
 for folder in kernels core sessions commands tui; do
     below="$below|$folder"
@@ -20,7 +20,7 @@ for folder in kernels core sessions commands tui; do
     fi
 done
 
-# By symbols too: a setting's rows in commands/, for example, lack in programs made of the core alone.
+# By symbols too: programs made of the core alone lack, for example, a setting's rows in commands/.
 objects() { find "$@" -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm; }
 if comm -12 <(objects core | awk '$1 == "U" { print $2 }' | sort -u) \
     <(objects sessions commands tui | awk '$2 ~ /^[TDRB]$/ { print $3 }' | sort -u) | grep .; then
@@ -28,8 +28,8 @@ if comm -12 <(objects core | awk '$1 == "U" { print $2 }' | sort -u) \
     exit 1
 fi
 
-# commands/ and tui/ see the core through these headers, and in them models, passes and conversations as pointers alone:
-# how far their #includes reach is read from the lists of dependencies beside the objects.
+# commands/ and tui/ see the core through these headers, with models, passes and conversations as opaque pointers; the
+# dependency lists beside the objects show how far their #includes reach.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tools/rooms_drawing.py [--check] -- draws docs/rooms.svg: the folders of the program and the rooms of core/, each with
-its lines of code, and an arrow to each room whose headers it includes. An arrow that others imply is left out, so paths
-show what a room may reach. --check fails if the drawing's arrows are not those of the sources."""
+its lines of code, and an arrow to each room whose headers it includes. Arrows implied by others are omitted, so paths
+show what a room may reach. --check fails if the drawing's arrows do not match the sources."""
 import glob, re, sys
 
 OUT = "docs/rooms.svg"

@@ -28,7 +28,7 @@ wait_for() {
 }
 picture() { sleep 0.5; rm -f "$folder/$1.png"; tmux capture-pane -e -p | "$shot" "$font" "$folder/$1.png"; echo "  $folder/$1.png"; }
 
-# A world of its own to look at, the model under a short name.
+# A world for the pictures, the model under a short name.
 cd "$work"
 ln -s "$model" demo
 "$vlmsh" scenes 40 world --seed 5 >/dev/null 2>&1
@@ -40,7 +40,7 @@ start() { # COLUMNS LINES [VAR=VALUE]
     wait_for 'Type a question'
 }
 
-# Two questions, pruning put on by a key, how far the FFNs change the tokens.
+# Two questions, pruning enabled by a key, and how far FFNs change the tokens.
 talk() {
     line '/image world/pictures/000003.png'
     wait_for '1 picture\]'
@@ -97,10 +97,10 @@ wait_for 'job 1: loss'
 wait_for '  job 1 [4-9][0-9]%'
 keys C-l
 picture maps
-line '/wait' # it would stand in the next screen
+line '/wait' # its message would appear in the next screen
 wait_for '(train) is done'
 
-# As text, where there are no colours.
+# As text, without colours.
 start 104 36 NO_COLOR=1
 talk
 sleep 0.5

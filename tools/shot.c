@@ -2,9 +2,8 @@
 //
 //   tmux capture-pane -e -p | shot /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf screen.png
 //
-// Reads lines of UTF-8 with the escapes that tmux writes for colours and attributes (SGR). What is
-// made of lines, blocks and dots is drawn here, edge to edge as terminals do; letters come from the
-// font.
+// Reads lines of UTF-8 with tmux's escapes for colours and attributes (SGR). Lines, blocks and dots
+// are drawn here, edge to edge as terminals do; letters come from the font.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +77,7 @@ static void set_attribute(struct pen *p, int code)
     if (code == 49) p->paper = default_paper;
 }
 
-// What follows ESC [; the first byte behind it is returned.
+// Reads the sequence after ESC [; returns the first byte after it.
 static const char *read_escape(struct pen *p, const char *text)
 {
     int codes[32] = { 0 }, count = 0;
@@ -166,7 +165,7 @@ static bool draw_block(struct sheet *s, int row, int column, const struct glyph 
     return true;
 }
 
-// Lines of a box: which arms they have (left, right, up, down).
+// Box-drawing characters by their arms (left, right, up, down).
 static bool draw_box(struct sheet *s, int row, int column, const struct glyph *g)
 {
     static const struct {
