@@ -1,7 +1,7 @@
 // core/template/jinja.h -- chat templates: the part of Jinja2 that published ones use
 // (docs/templates.md), set up as in transformers: trim_blocks, lstrip_blocks, loop controls, {%
-// generation %}, its tojson and functions. The rest of Jinja2 is refused by name with its line:
-// when the template is parsed, or when it is reached (output.unknown).
+// generation %}, its tojson and functions. Anything else of Jinja2 is an error that names it and
+// its line, in parsing or when rendering reaches it (output.unknown).
 //
 //   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
 //   struct jinja_arena arena = { 0 };
@@ -9,9 +9,9 @@
 //   jinja_set(&arena, vars, "name", jinja_text(&arena, "x", 1, 7));   // from source 7
 //   jinja_render(t, &arena, vars, &output, &err);
 //
-// Strings remember their origin through everything a template does to them: text that a person
-// typed is known as such in the rendered text. Templates are untrusted: nesting and output are
-// bounded, and parsing and rendering share a budget of steps and memory. Ctrl-C ends both.
+// Strings keep track of their origin through every operation, so the rendered text shows which
+// parts the user typed. Templates are untrusted: nesting and output are bounded, and parsing and
+// rendering share a budget of steps and memory. Ctrl-C ends both.
 #ifndef CORE_TEMPLATE_JINJA_H
 #define CORE_TEMPLATE_JINJA_H
 
@@ -25,8 +25,7 @@
 
 struct jinja; // a parsed template
 
-// Memory of one rendering: all values live in it until jinja_arena_release. It counts what the
-// rendering has used of its budget.
+// Memory of one rendering: holds all values until jinja_arena_release, and counts the budget used.
 struct jinja_arena {
     struct jinja_block *blocks;
     size_t used;       // bytes, all blocks
@@ -36,10 +35,10 @@ struct jinja_arena {
 
 void jinja_arena_release(struct jinja_arena *arena);
 
-enum { JINJA_TEMPLATE = -1 }; // source of text that the template wrote, or nobody in particular
+enum { JINJA_TEMPLATE = -1 }; // source of the template's own text, or of no source
 
 enum jinja_kind {
-    JINJA_ABSENT,    // an argument that was not given
+    JINJA_ABSENT,    // a missing argument
     JINJA_UNDEFINED, // name: of what
     JINJA_NONE,
     JINJA_BOOL,
@@ -76,12 +75,12 @@ struct jinja_value {
     };
 };
 
-// Bytes [start, end) of a text came from byte `from` on of a source; bytes without a span are of
-// the template.
+// Bytes [start, end) of a text come from a source, starting at its byte `from`; bytes without a
+// span are the template's.
 struct jinja_span {
     size_t start, end;
     int32_t source;
-    size_t from; // SIZE_MAX: changed on the way (upper case, escapes)
+    size_t from; // SIZE_MAX: changed by the template (upper case, escapes)
 };
 
 // --- values --------------------------------------------------------------------------------------
@@ -94,16 +93,17 @@ struct jinja_value jinja_bool(bool truth);
 struct jinja_value jinja_dict(struct jinja_arena *arena);
 void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *key,
                struct jinja_value value);
-// A value from JSON, all its texts from `source`. Numbers with a point or an exponent are reals.
+// Reads a value from JSON; all its texts come from `source`. Numbers with a point or an exponent
+// are reals.
 int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const char *name,
                int32_t source, struct jinja_value *value, struct err *err);
 
 // --- templates -----------------------------------------------------------------------------------
 
-// NULL: an unknown or wrong construct; the message names it and its line.
+// Returns NULL for an unknown or wrong construct; the message names it and its line.
 struct jinja *jinja_parse(const char *text, size_t length, const char *name, struct err *err);
 void jinja_free(struct jinja *t);
-// Does the template mention this variable or function?
+// True if the template mentions this variable or function.
 bool jinja_mentions(const struct jinja *t, const char *name);
 
 struct jinja_output {
@@ -113,7 +113,7 @@ struct jinja_output {
     bool unknown; // rendering failed at a name or form unknown to this engine
 };
 
-// Renders with the variables of a dict. `now`: for strftime_now; 0: the time of day.
+// Renders with the variables of a dict. `now`: for strftime_now; 0: the current time.
 int jinja_render(const struct jinja *t, struct jinja_arena *arena, struct jinja_value variables,
                  time_t now, struct jinja_output *output, struct err *err);
 void jinja_output_release(struct jinja_output *output);

@@ -28,7 +28,7 @@ static struct jinja_value real_arithmetic(enum jinja_op op, double a, double b)
     case N_MULTIPLY: return jinja_value_real(a * b);
     case N_DIVIDE: return jinja_value_real(a / b);
     case N_FLOOR: return jinja_value_real(floor(a / b));
-    default: // N_MODULO: it has the sign of b
+    default: // N_MODULO: the result has the sign of b
         if (rest == 0) return jinja_value_real(copysign(0, b));
         return jinja_value_real((rest < 0) != (b < 0) ? rest + b : rest);
     }
@@ -53,7 +53,7 @@ static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, stru
         overflow = __builtin_sub_overflow(a, b, &result);
     } else if (op == N_MULTIPLY) {
         overflow = __builtin_mul_overflow(a, b, &result);
-    } else if (b == -1) { // INT64_MIN / -1 is not to be computed
+    } else if (b == -1) { // INT64_MIN / -1 would overflow
         overflow = op == N_FLOOR && __builtin_sub_overflow(0, a, &result);
     } else {
         const int64_t quotient = a / b - (a % b && (a < 0) != (b < 0));
@@ -192,7 +192,8 @@ struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
                                               : jinja_value_undefined("an item");
 }
 
-// Start, stop and step of a slice of `count` items, as Python clips them. False: a failure.
+// Computes start, stop and step of a slice of `count` items, clipped as in Python. False on
+// failure.
 static bool slice_bounds(struct jinja_run *r, const struct jinja_node *n, int64_t count,
                          int64_t bounds[3])
 {
@@ -236,7 +237,7 @@ static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
     if (r->failed) return v;
     if (!slice_bounds(r, n, jinja_value_length(r, v), bounds)) return jinja_value_none();
     if (jinja_is_text(v)) {
-        if (bounds[2] != 1) jinja_fail(r, "a slice of a text with a step is not known");
+        if (bounds[2] != 1) jinja_fail(r, "slicing a text with a step is not supported");
         const size_t start = jinja_string_at(v.text, bounds[0]);
         return jinja_string_piece(
             r, v.text, start, bounds[1] > bounds[0] ? jinja_string_at(v.text, bounds[1]) : start);
@@ -300,7 +301,7 @@ const struct jinja_callable *jinja_callable_find(const struct jinja_callable *ta
     return NULL;
 }
 
-// Number of the parameter `name` in a list of names, -1: none has it.
+// Index of the parameter `name` in a list of names, -1 if absent.
 static int parameter_number(const char *parameters, const char *name)
 {
     const size_t length = strlen(name);
@@ -341,8 +342,8 @@ struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_c
     for (size_t i = 0; i < args->named_count; i++) {
         const int k = parameter_number(parameters, args->names[i]);
         if (k < 0 || jinja_is_given(at[k])) {
-            jinja_fail(r, "'%s' %s '%.60s'", c->name, k < 0 ? "has no argument" : "is given twice",
-                       args->names[i]);
+            jinja_fail(r, "'%s' %s '%.60s'", c->name,
+                       k < 0 ? "has no argument" : "has two values for", args->names[i]);
             return jinja_value_none();
         }
         at[k] = args->named[i];

@@ -49,13 +49,13 @@ FILTER(tojson)
         style.item = separators.list->items[0].text->bytes;
         style.key = separators.list->items[1].text->bytes;
     } else if (jinja_is_given(separators) && separators.kind != JINJA_NONE) {
-        jinja_fail(r, "tojson: separators are two texts");
+        jinja_fail(r, "tojson: separators must be two texts");
     }
     if (!r->failed) jinja_put_json(&b, v, &style, 0);
     return jinja_builder_value(&b);
 }
 
-// Reads the number that a text is, with white space around it: "12", "-3.5", "1e3".
+// Reads a text as a number, ignoring white space around it: "12", "-3.5", "1e3".
 static bool read_number(const struct jinja_string *s, struct jinja_value *v)
 {
     char digits[64], *end;
@@ -117,7 +117,7 @@ FILTER(indent)
 
 // --- order -------------------------------------------------------------------------------------
 
-// item.a.b for the attribute "a.b"; the item itself when none is given.
+// Returns item.a.b for the attribute "a.b"; the item itself without an attribute.
 static struct jinja_value item_attribute(struct jinja_run *r, struct jinja_value item,
                                          struct jinja_value attribute)
 {
@@ -164,7 +164,7 @@ static void merge_sort(struct jinja_run *r, const struct jinja_value *keys, size
         bool left = j >= to;
         if (i < middle && j < to) {
             const struct jinja_value one = keys[order[i]], other = keys[order[j]];
-            // Equal items need no order.
+            // Equal items need not support ordering.
             const int by = jinja_value_equal(r, one, other) ? 0 : jinja_value_order(r, one, other);
             left = reverse ? by >= 0 : by <= 0;
         }
@@ -338,7 +338,7 @@ FILTER(map)
 
 enum choice { REJECT, SELECT, BY_ATTRIBUTE };
 
-// Items, or their attribute (the first argument), that pass a test, or do not.
+// Selects or rejects items by a test of the item, or of its attribute (the first argument).
 FILTER(choose)
 {
     const bool by_attribute = a->call->how & BY_ATTRIBUTE, wanted = a->call->how & SELECT;

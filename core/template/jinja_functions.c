@@ -14,7 +14,7 @@ static struct jinja_value function_raise(struct jinja_run *r, struct jinja_value
     return self;
 }
 
-// Of a dict and of keywords; `how`: a dict or a namespace.
+// Builds a dict or namespace (`how`) from a dict and keywords.
 static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value self,
                                         const struct jinja_args *a)
 {
@@ -44,7 +44,7 @@ static struct jinja_value function_range(struct jinja_run *r, struct jinja_value
 
 // --- the date ----------------------------------------------------------------------------------
 
-// English whatever the locale: the date is read by a model.
+// English whatever the locale: a model reads the date.
 static void put_date_part(struct builder *b, const struct tm *t, char what)
 {
     static const char *const days[] = { "Sunday",   "Monday", "Tuesday", "Wednesday",
@@ -61,7 +61,7 @@ static void put_date_part(struct builder *b, const struct tm *t, char what)
     case 'B': snprintf(text, sizeof text, "%.*s", what == 'b' ? 3 : 20, months[t->tm_mon]); break;
     case 'p': snprintf(text, sizeof text, "%s", t->tm_hour < 12 ? "AM" : "PM"); break;
     default:
-        // Their output depends on no locale.
+        // These do not depend on the locale.
         if (!what || !strchr("dDeFHIjmMSTyY%", what) || !strftime(text, sizeof text, form, t))
             jinja_unknown(b->r, "date format", form);
     }

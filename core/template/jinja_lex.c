@@ -15,9 +15,9 @@ struct lexer {
     const char *text;
     size_t length, at;
     int line;
-    bool line_begins;           // the text before ended with a line break
+    bool line_begins;           // the preceding text ended with a line break
     bool print;                 // inside {{ }}, not {% %}
-    int brackets;               // open ones, inside which a tag cannot end
+    int brackets;               // open brackets; a tag cannot end inside them
     struct jinja_token dropped; // once the budget is spent
     struct err *err;
 };
@@ -65,7 +65,7 @@ static size_t behind_space(const struct lexer *l, size_t at)
 // --- between tags ------------------------------------------------------------------------------
 
 // Adds the text before a tag with this sign ('-', '+' or 0), without the white space that the tag
-// drops. `block`: blanks before it at the start of its line too.
+// drops. `block`: drops blanks before a tag that starts its line too.
 static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool block)
 {
     size_t n;
@@ -121,7 +121,7 @@ static size_t raw_word(const struct lexer *l, size_t at, const char *name)
     return ahead(l, at, "%}") || ahead(l, at, "-%}") || ahead(l, at, "+%}") ? at : 0;
 }
 
-// A raw block; `at`: before "%}" of its first tag.
+// Lexes a raw block; `at`: before "%}" of its first tag.
 static int lex_raw(struct lexer *l, size_t at)
 {
     move(l, at);
@@ -143,7 +143,7 @@ static int lex_raw(struct lexer *l, size_t at)
 
 // --- inside tags -------------------------------------------------------------------------------
 
-// Resolves escapes as in Python's strings; escapes that Python does not know stay.
+// Resolves escapes as in Python's strings; keeps escapes unknown to Python.
 static int resolve(struct lexer *l, const char *text, size_t end, struct buf *out)
 {
     static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -162,7 +162,7 @@ static int resolve(struct lexer *l, const char *text, size_t end, struct buf *ou
             if (end - i >= n) memcpy(digits, text + i, n);
             const long code = isxdigit((unsigned char)*digits) ? strtol(digits, &stop, 16) : 0;
             if (stop != digits + n || (code >= 0xD800 && code < 0xE000))
-                return fail(l, "a string has an escape that is no character");
+                return fail(l, "an escape in a string is not a character");
             utf8_put(out, (int32_t)code);
             i += n;
         } else if (e == '\n' || e == 'N' || e == 'U' || (e >= '0' && e <= '7')) {
@@ -222,7 +222,7 @@ static int lex_name(struct lexer *l)
     while (end < l->length &&
            jinja_char_is_name(jinja_char_at(l->text + end, l->length - end, &n), end == l->at))
         end += n;
-    if (end == l->at) return fail(l, "a sign that is not known");
+    if (end == l->at) return fail(l, "an unknown character");
     if (end - l->at > JINJA_NAME) return fail(l, "a name is too long");
     add_text(l, T_NAME, l->text + l->at, end - l->at);
     move(l, end);
@@ -238,7 +238,7 @@ static int lex_sign(struct lexer *l)
         if (!ahead(l, l->at, signs[i])) continue;
         if (strchr("[({", *signs[i])) l->brackets++;
         if (strchr("])}", *signs[i]) && l->brackets-- == 0)
-            return fail(l, "a bracket is closed that was not opened");
+            return fail(l, "a closing bracket has no opening bracket");
         add_text(l, T_SIGN, signs[i], strlen(signs[i]));
         move(l, l->at + strlen(signs[i]));
         return 0;
@@ -246,7 +246,7 @@ static int lex_sign(struct lexer *l)
     return lex_name(l);
 }
 
-// Up to the end of a tag.
+// Lexes up to the end of a tag.
 static int lex_tag(struct lexer *l)
 {
     const char *close = l->print ? "}}" : "%}";
@@ -271,7 +271,7 @@ static int lex_tag(struct lexer *l)
     }
 }
 
-// A tag at `at`, after the text from l->at on.
+// Lexes the text from l->at, then the tag at `at`.
 static int lex_one(struct lexer *l, size_t at)
 {
     const char kind = l->text[at + 1], next = at + 2 < l->length ? l->text[at + 2] : '\0';
@@ -289,7 +289,7 @@ static int lex_one(struct lexer *l, size_t at)
     return lex_tag(l);
 }
 
-// Line breaks become \n; drops one at the end.
+// Converts line breaks to \n; drops one at the end.
 static void normalise(struct lexer *l, const char *text, size_t length)
 {
     char *out = jinja_take(l->arena, length + 1);

@@ -17,7 +17,7 @@ struct jinja_value jinja_call_case(struct jinja_run *r, struct jinja_value v,
 
 enum edge { AT_START, AT_END, REMOVE_START, REMOVE_END };
 
-// Does the text begin, or end, with the first argument? Or: the text without it.
+// Tests whether the text begins or ends with the first argument, or removes it.
 METHOD(text, edge)
 {
     const struct jinja_string *part = jinja_need_text(r, a->at[0], a->call->name), *s = v.text;
@@ -68,7 +68,7 @@ struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
     return r->failed ? v : jinja_string_strip(r, s, set, a->call->how);
 }
 
-// Words between white space, after at most `most` cuts the rest as the last word.
+// Splits at white space; after `most` cuts, the rest is the last word.
 static void split_words(struct jinja_run *r, const struct jinja_string *s, int64_t most,
                         struct jinja_list *list)
 {
@@ -196,7 +196,7 @@ METHOD(list, pop)
     const int64_t n = (int64_t)v.list->count;
     int64_t at = jinja_argument_int(r, a, 0, -1, "pop");
     if (at < 0) at += n;
-    if (at < 0 || at >= n) jinja_fail(r, "pop: there is no such item");
+    if (at < 0 || at >= n) jinja_fail(r, "pop: no such item");
     if (r->failed || !jinja_step(r, 1 + (size_t)(n - at) / 4)) return jinja_value_none();
     const struct jinja_value item = v.list->items[at];
     v.list->count--;

@@ -49,14 +49,14 @@ static void advance(struct parser *p)
     if (p->at + 1 < p->t->tokens.count) p->at++;
 }
 
-// Is the next token that sign or word?
+// True if the next token is this sign or word.
 static bool at(struct parser *p, const char *word)
 {
     const struct jinja_token *t = peek(p);
     return (t->kind == T_SIGN || t->kind == T_NAME) && !strcmp(t->text, word);
 }
 
-// Is the token after the next that word?
+// True if the token after the next is this word.
 static bool then(struct parser *p, const char *word)
 {
     struct parser ahead = *p;
@@ -123,7 +123,7 @@ static struct jinja_node *node_new(struct parser *p, enum jinja_op op)
     return n;
 }
 
-// A node is deeper than its children; a chain of operators is as deep as it is long.
+// Sets the depth: one more than the children's, so a chain of operators is as deep as it is long.
 static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
 {
     struct jinja_node *ones[] = { n->a, n->b, n->c };
@@ -201,7 +201,7 @@ static struct jinja_node *parse_name(struct parser *p)
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (!strcmp(constants[i].name, name)) return value_node(p, constants[i].value);
     if (!strcmp(name, "varargs") || !strcmp(name, "kwargs"))
-        fail(p, "'%s' of a macro is not known", name);
+        fail(p, "'%s' in a macro is not supported", name);
     struct jinja_node *n = node_new(p, N_NAME);
     n->name = name;
     return n;
@@ -239,7 +239,7 @@ static void parse_arguments(struct parser *p, struct jinja_node *call)
 {
     expect(p, "(");
     while (!p->failed && !at(p, ")")) {
-        if (at(p, "*")) fail(p, "'*' in a call is not known");
+        if (at(p, "*")) fail(p, "'*' in a call is not supported");
         if (peek(p)->kind == T_NAME && then(p, "=")) {
             struct jinja_node *n = node_new(p, N_NAMED);
             n->name = expect_name(p);
@@ -331,7 +331,7 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     return negated ? node_of(p, N_NOT, deepen(p, n), NULL, NULL) : deepen(p, n);
 }
 
-// Filters, tests and calls after a value.
+// Parses filters, tests and calls after a value.
 static struct jinja_node *parse_filters(struct parser *p, struct jinja_node *n)
 {
     for (;;) {
@@ -359,7 +359,7 @@ static struct jinja_node *parse_unary(struct parser *p, bool filters)
     return n;
 }
 
-// Reads a comparison operator, if there is one.
+// Reads an optional comparison operator.
 static bool skip_compare(struct parser *p, enum compare *compare)
 {
     static const char *const signs[] = { "==", "!=", "<", "<=", ">", ">=", "in" };
@@ -373,7 +373,7 @@ static bool skip_compare(struct parser *p, enum compare *compare)
 
 enum { LEVEL_NOT = 2, LEVEL_COMPARE, LEVEL_ADD, LEVEL_UNARY = 7 };
 
-// Operators by level, the loosest first.
+// Parses operators by level, from the lowest precedence.
 static struct jinja_node *parse_level(struct parser *p, int level)
 {
     static const struct {
@@ -399,7 +399,7 @@ static struct jinja_node *parse_level(struct parser *p, int level)
         n = node_of(p, N_COMPARE, n, parse_level(p, LEVEL_ADD), NULL);
         n->compare = compare;
         if (skip_compare(p, &other))
-            fail(p, "comparisons in a row are not known: write 'a < b and b < c'");
+            fail(p, "chained comparisons are not supported: write 'a < b and b < c'");
     }
     for (int i = 0; levels[level][i].sign; i++) {
         if (!skip(p, levels[level][i].sign)) continue;
@@ -425,7 +425,7 @@ static struct jinja_node *parse_expression(struct parser *p)
 
 // --- statements --------------------------------------------------------------------------------
 
-// A value, or a tuple without brackets. `condition`: values may be `a if b`.
+// Parses a value, or a tuple without brackets. `condition`: values may be `a if b`.
 static struct jinja_node *parse_values(struct parser *p, bool condition)
 {
     struct jinja_node *n = node_new(p, N_TUPLE);
@@ -439,13 +439,13 @@ static struct jinja_node *parse_values(struct parser *p, bool condition)
     return tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
 }
 
-// A name or an attribute, or several of them.
+// Parses an assignment target: a name or an attribute, or several.
 static struct jinja_node *parse_target(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_TUPLE), *one = NULL;
     do {
         one = parse_name(p);
-        if (one->op != N_NAME) fail(p, "nothing can be assigned to that");
+        if (one->op != N_NAME) fail(p, "this cannot be assigned to");
         if (skip(p, ".")) one = parse_attribute(p, one);
         add_node(p, &n->list, one);
     } while (skip(p, ","));
@@ -454,8 +454,8 @@ static struct jinja_node *parse_target(struct parser *p)
 
 static struct jinja_node *parse_statement(struct parser *p);
 
-// Text, output and statements up to a block whose first word, the next token, is one of `ends`;
-// NULL: up to the end of the template.
+// Parses text, output and statements up to a block that starts with one of `ends` (then the next
+// token); NULL: up to the end of the template.
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "statements are nested too deeply");
@@ -534,8 +534,8 @@ static struct jinja_node *parse_for(struct parser *p)
     return n;
 }
 
-// a: target, b: the value. A block has list: its body, and c: filters over an N_VALUE, which stands
-// for its text.
+// a: target, b: the value. A block has list: its body, and c: filters over an N_VALUE that holds
+// its text.
 static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_SET);
@@ -596,7 +596,7 @@ static struct jinja_node *parse_statement(struct parser *p)
         n = node_new(p, N_BLOCK);
         parse_until(p, &n->list, "endgeneration");
     } else if (at(p, "break") || at(p, "continue")) {
-        if (!p->loops) fail(p, "'%s' stands outside a loop", peek(p)->text);
+        if (!p->loops) fail(p, "'%s' is outside a loop", peek(p)->text);
         n = node_new(p, at(p, "break") ? N_BREAK : N_CONTINUE);
         advance(p);
     } else {

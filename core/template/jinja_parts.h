@@ -6,7 +6,7 @@
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
 //   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    what templates can call
 //   jinja_value.c       memory, lists, dicts, truth, order
-//   jinja_string.c      strings and where they came from
+//   jinja_string.c      strings and their origin
 //   jinja_unicode.c     upper and lower case, white space, characters
 //   jinja_show.c        str(), repr() and tojson of values; JSON -> values
 #ifndef CORE_TEMPLATE_JINJA_PARTS_H
@@ -16,7 +16,7 @@
 
 enum {
     JINJA_DEPTH = 400,             // nested expressions and statements in a template
-    JINJA_STACK = 2000,            // of them, with those of macros called, and nested values
+    JINJA_STACK = 2000,            // the same, including called macros, and nested values
     JINJA_CALLS = 60,              // macros in macros
     JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied: about a second
     JINJA_OUTPUT = 64 << 20,       // bytes
@@ -59,7 +59,7 @@ struct jinja_scope {
     const char **names;
     struct jinja_value *values;
     size_t count, capacity;
-    bool captured; // by a macro, which may outlive it
+    bool captured; // by a macro that may outlive the scope
 };
 
 struct jinja_run {
@@ -68,7 +68,7 @@ struct jinja_run {
     struct jinja_scope *scope;
     struct builder *out; // output: the whole text, or that of a block
     struct err *err;
-    bool failed, unknown; // unknown: at something that this engine does not support
+    bool failed, unknown; // unknown: on a feature that this engine lacks
     int line, depth, calls;
     time_t now;
     bool breaking, continuing;
@@ -78,20 +78,20 @@ struct jinja_run {
 
 // Reports the first failure and stops the rendering.
 void jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same for something that this engine does not support: "filter", its name.
+// Reports a feature that this engine lacks, such as "filter" and its name.
 void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
-// One level deeper; the caller leaves it by r->depth--.
+// Enters a level of nesting; the caller leaves it with r->depth--.
 bool jinja_enter(struct jinja_run *r);
 // Counts steps; false once the rendering has failed.
 bool jinja_step(struct jinja_run *r, size_t steps);
-// The same for callers without a run: false once the budget is spent.
+// Counts steps for callers without a run; false once the budget is spent.
 bool jinja_spend(struct jinja_arena *arena, size_t steps);
-// False if less than `size` is left of the budget, which is then spent. Call it before taking
-// anything large.
+// False if the budget has less than `size` left; it is then spent. Call it before a large
+// allocation.
 bool jinja_afford(struct jinja_arena *arena, size_t size);
 void *jinja_take(struct jinja_arena *arena, size_t size);
-// An array with space for one more than `count` elements of this size; copies the old ones when it
-// doubles. NULL: the budget is spent, and the caller drops the element.
+// Returns an array with space for one more than `count` elements; copies the old ones when it
+// doubles. NULL once the budget is spent: the caller drops the element.
 void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length);
 
@@ -130,7 +130,7 @@ static inline bool jinja_is_text(struct jinja_value v)
     return v.kind == JINJA_TEXT;
 }
 
-// Bools too.
+// True for bools too.
 static inline bool jinja_is_number(struct jinja_value v)
 {
     return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
@@ -147,7 +147,7 @@ static inline struct jinja_dict *jinja_dict_of(struct jinja_value v)
     return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
 }
 
-// Of a bool or an integer.
+// Value of a bool or an integer.
 static inline int64_t jinja_value_as_int(struct jinja_value v)
 {
     return v.kind == JINJA_BOOL ? v.truth : v.integer;
@@ -168,22 +168,23 @@ struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *lis
 struct jinja_value jinja_pair(struct jinja_arena *arena, struct jinja_value a,
                               struct jinja_value b);
 
-// Index of a key, -1: not there.
+// Index of a key, -1 if absent.
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
 void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value v);
 
-// The entries of a dict, the only argument, and of keywords; fails with `problem` for others.
+// Adds the entries of a dict (the only argument) and of keywords; fails with `problem` for other
+// arguments.
 void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
                        const char *problem);
 
 bool jinja_value_truth(struct jinja_value v);
 bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
-// -1, 0, 1; fails when the values have no order.
+// Returns -1, 0 or 1; fails if the values cannot be ordered.
 int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
 bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
-// The items of a loop or filter as a list of its own: characters, keys, items. NULL with a failure
-// if there are none to iterate over. Uses up a generator.
+// Copies the items of a loop or filter to a list: characters, keys, items. Fails with NULL if the
+// value is not iterable. Consumes a generator.
 struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
 bool jinja_value_iterable(struct jinja_value v);
 // len(); -1 with a failure.
@@ -194,7 +195,7 @@ int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
 // Index of the first span that ends after byte `at`.
 size_t jinja_span_from(const struct jinja_span *spans, size_t count, size_t at);
 
-// Builds a string of pieces that keep their origin.
+// Builds a string from pieces that keep their origin.
 struct builder {
     struct jinja_run *r;
     char *bytes;
@@ -209,7 +210,7 @@ void jinja_put_words(struct builder *b, const char *text);
 void jinja_put_blanks(struct builder *b, int64_t count);
 void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
 void jinja_put_all(struct builder *b, const struct jinja_string *s);
-// Bytes made from the character at s->bytes[at]: they get its origin.
+// Appends bytes derived from the character at s->bytes[at], with its origin.
 void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
                        const struct jinja_string *s, size_t at);
 void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
@@ -235,8 +236,8 @@ struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_st
 // The same text as Markup.
 struct jinja_value jinja_markup(struct jinja_arena *arena, const struct jinja_string *s);
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
-// End of the line that starts at `at`, as in Python's splitlines(); *next: after its break, or the
-// same at the end of the text.
+// Returns the end of the line that starts at `at`, as in Python's splitlines(); *next: after its
+// line break, if any.
 size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next);
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s);
 // Offset of character number n (which may be the number of characters).
@@ -244,8 +245,8 @@ size_t jinja_string_at(const struct jinja_string *s, int64_t n);
 
 struct json_style {
     const char *item, *key; // separators
-    bool ascii, lines;      // lines: each item has its own
-    int64_t indent;         // of those, a level
+    bool ascii, lines;      // lines: one item per line
+    int64_t indent;         // of a line, per level
 };
 void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
                     int level);
@@ -355,7 +356,7 @@ struct jinja_nodes {
     size_t count, capacity;
 };
 
-// The parser of each kind of node says what its fields are.
+// The parser function of each kind documents its fields.
 struct jinja_node {
     enum jinja_op op;
     int line, depth;
@@ -398,9 +399,9 @@ struct jinja_args {
 
 enum { PARAMETERS_MAX = 6 };
 
-// A filter, test, function or method. `parameters`: their names, separated by blanks; "*" at the
-// end: any number of them, and any keyword. The function gets them in `at`, missing ones as
-// JINJA_ABSENT; with "*" the arguments as given.
+// A filter, test, function or method. `parameters`: names separated by blanks; a final "*" accepts
+// any number of arguments and any keyword. The function gets arguments in `at`, missing ones as
+// JINJA_ABSENT; with "*", as passed.
 struct jinja_callable {
     const char *name;
     struct jinja_value (*run)(struct jinja_run *r, struct jinja_value self,
@@ -426,7 +427,7 @@ struct jinja_value jinja_macro_of(struct jinja_run *r, const struct jinja_node *
 struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
                                     const struct jinja_args *args);
 
-// In tables, which end with a row without a name; NULL: unknown.
+// Searches a table, which ends with a row without a name; NULL: unknown.
 const struct jinja_callable *jinja_callable_find(const struct jinja_callable *table,
                                                  const char *name);
 const struct jinja_callable *jinja_filter(const char *name);
@@ -443,7 +444,7 @@ struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
 
 struct jinja_value jinja_argument(const struct jinja_args *args, size_t i); // ABSENT past the end
 bool jinja_argument_true(const struct jinja_args *args, size_t i, bool otherwise);
-// Of an integer or bool; fails for others.
+// Fails unless the argument is an integer or bool.
 int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, size_t i,
                            int64_t otherwise, const char *who);
 

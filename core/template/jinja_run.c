@@ -75,7 +75,7 @@ static void assign(struct jinja_run *r, const struct jinja_node *target, struct 
 
 // --- output ------------------------------------------------------------------------------------
 
-// The output of `body`, as a value.
+// Renders `body` to a value.
 static struct jinja_value collect(struct jinja_run *r, const struct jinja_nodes *body)
 {
     struct builder b = { .r = r }, *out = r->out;
@@ -119,7 +119,7 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
         const struct jinja_value by_name = named(r, args, name);
         struct jinja_value v = i < args->count ? args->at[i] : by_name;
         if (i < args->count && jinja_is_given(by_name))
-            jinja_fail(r, "the macro '%.60s' is given '%.60s' twice", n->name, name);
+            jinja_fail(r, "the macro '%.60s' has two values for '%.60s'", n->name, name);
         if (!jinja_is_given(v))
             v = i >= first_default ? jinja_eval(r, n->other.list[i - first_default])
                                    : jinja_value_undefined(name);
@@ -183,8 +183,8 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
         r->continuing = false;
     }
     r->breaking = false;
-    // Jinja2 runs the else body unless an iteration reached its end, so also if break or continue
-    // ended all of them.
+    // As in Jinja2, the else body runs unless an iteration reached its end, so also if break or
+    // continue ended every one.
     if (!completed && !r->failed) {
         scope_push(r, scope);
         run_body(r, &n->other);

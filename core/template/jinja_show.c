@@ -1,5 +1,5 @@
-// core/template/jinja_show.c -- values as text: Python's str() and repr(), and JSON as json.dumps
-// writes it; values from JSON.
+// core/template/jinja_show.c -- values as text: Python's str() and repr(), json.dumps; and JSON to
+// values.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/template/jinja_parts.h"
 
-// The shortest decimals that read back as the same number, in Python's form.
+// Writes the shortest decimals that read back as the same number, in Python's form.
 static void show_real(char *text, size_t size, double real)
 {
     char digits[40];
@@ -201,7 +201,8 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
     }
 }
 
-// An integer, or with a point or an exponent a real: templates print 1 and 1.0 differently.
+// Returns a real for a number with a point or an exponent, else an integer: templates print 1 and
+// 1.0 differently.
 static struct jinja_value number_of(const cJSON *item)
 {
     const char *text = item->valuestring; // NULL: a short integer
@@ -241,5 +242,5 @@ int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const c
     *value = value_of(arena, parsed, source);
     cJSON_Delete(parsed);
     if (!arena->spent) return 0;
-    return err_set(err, "'%s' has more values and keys than a rendering may take", name);
+    return err_set(err, "'%s' has more values and keys than a rendering can hold", name);
 }

@@ -188,7 +188,7 @@ const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_val
 size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
                          const struct jinja_string *part, size_t from)
 {
-    // memmem reads all of the part first.
+    // memmem first reads the whole part.
     if (from > s->length || !jinja_step(r, 1 + part->length / 16)) return SIZE_MAX;
     if (!part->length) return from;
     // Adversarial texts cost memmem some nanoseconds a byte.
@@ -223,7 +223,7 @@ struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_
     struct builder b = { .r = r };
     size_t from = 0, at;
     if (count < 0) count = INT64_MAX;
-    if (!old->length) jinja_fail(r, "to replace an empty text is not known");
+    if (!old->length) jinja_fail(r, "replacing an empty text is not supported");
     while (count-- > 0 && (at = jinja_string_find(r, s, old, from)) != SIZE_MAX) {
         jinja_put_piece(&b, s, from, at);
         jinja_put_all(&b, new);

@@ -95,7 +95,7 @@ static bool is_cased(int32_t c)
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
                       bool title)
 {
-    // Letters that become two.
+    // Letters whose conversion is two letters.
     if (c == 0xDF)
         jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)
@@ -106,7 +106,7 @@ static void put_upper(struct builder *b, const struct jinja_string *s, size_t at
         jinja_put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
 }
 
-// A sigma is final after a letter and before none.
+// True for a sigma after a letter and not before one.
 static bool final_sigma(const struct jinja_string *s, size_t at, bool letter_before)
 {
     size_t n;
@@ -127,7 +127,7 @@ static void put_lower(struct builder *b, const struct jinja_string *s, size_t at
             at);
 }
 
-// Does c start a new word for the filter `title`?
+// True if this character starts a new word for the filter `title`.
 static bool word_break(const char *text, size_t length)
 {
     return jinja_space_start(text, length) || strchr("-({[<", *text) != NULL;

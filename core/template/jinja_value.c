@@ -21,7 +21,7 @@ static const char too_large[] = "the template needs more than 256 MB";
 
 bool jinja_spend(struct jinja_arena *arena, size_t steps)
 {
-    enum { LOOK = 20 }; // 2^20 steps between two looks at Ctrl-C
+    enum { LOOK = 20 }; // 2^20 steps between checks for Ctrl-C
     const uint64_t before = arena->steps;
     arena->steps += steps;
     if (arena->spent) return false;
@@ -39,8 +39,7 @@ bool jinja_afford(struct jinja_arena *arena, size_t size)
     return false;
 }
 
-// Never NULL: once the budget is spent, memory is still given, and the rendering stops at its next
-// step.
+// Never NULL: once the budget is spent, still allocates; the rendering stops at its next step.
 void *jinja_take(struct jinja_arena *arena, size_t size)
 {
     enum { BLOCK = 64 << 10 };
@@ -51,7 +50,7 @@ void *jinja_take(struct jinja_arena *arena, size_t size)
         const size_t bytes = size > BLOCK / 4 ? size : BLOCK;
         b = xmalloc(sizeof *b + bytes);
         *b = (struct jinja_block){ .size = bytes };
-        // A big block is full at once: keeps the current block in front.
+        // A big block is full at once: inserts it behind the current block.
         if (arena->blocks && bytes == size) {
             b->next = arena->blocks->next;
             arena->blocks->next = b;
@@ -330,7 +329,7 @@ int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_va
     if (jinja_is_text(a) && jinja_is_text(b)) {
         const size_t x = a.text->length, y = b.text->length, n = x < y ? x : y;
         jinja_step(r, n / 64);
-        // UTF-8 sorts as its characters do.
+        // Byte order of UTF-8 is code point order.
         const int order = n ? memcmp(a.text->bytes, b.text->bytes, n) : 0;
         if (order) return order < 0 ? -1 : 1;
         return x < y ? -1 : x > y;

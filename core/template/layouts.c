@@ -114,7 +114,7 @@ const struct layout layouts[] = {
         .place = SYSTEM_IN_USER,
     },
     {
-        // Named in InternVL2's config.json, written by its code, not by a template.
+        // InternVL2's config.json names it; its code, not a template, writes it.
         .name = "internlm2-chat",
         .open = { IM("system"), IM("user"), IM("assistant") },
         .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
@@ -135,7 +135,7 @@ const struct layout layouts[] = {
                   "联合开发的多模态大语言模型。",
     },
     {
-        .name = "plain", // the texts as they are, for base models
+        .name = "plain", // bare texts, for base models
         .open = { "", "", "" },
         .close = { "", "", "" },
         .generation = "",

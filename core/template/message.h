@@ -27,25 +27,25 @@ struct message {
     struct ids ids;
     // From a data set: special tokens spelled in its texts are tokens (data.special_tokens).
     bool from_data;
-    bool untrained; // an answer that data marks as context: training learns the others only
+    bool untrained; // an answer that the data marks as context, without loss
 };
 
 void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
 // All texts of the message, joined; the caller frees the result.
 char *message_text(const struct message *m);
-// Makes an answer its text, and empties a raw message.
+// Drops ids: an answer keeps its text, a raw message becomes empty.
 void message_drop_ids(struct message *m);
 void message_copy(struct message *to, const struct message *from);
 void message_release(struct message *m);
 
-// What the number and the positions of a picture's visual tokens depend on.
+// Determines the number and positions of a picture's visual tokens.
 struct picture_shape {
     int64_t width, height; // pixels
-    int64_t most_tokens;   // visual tokens that it may cost before `share`; 0: any number
-    double share;          // of its grids' tokens, to which they are averaged; 0: all of them
-    bool several; // its prompt has other pictures too, and the model's family then encodes it
-                  // differently
+    int64_t most_tokens;   // limit on visual tokens before `share`; 0: none
+    double share;          // of its grids' tokens kept by averaging; 0: all
+    bool several;          // its prompt has other pictures too, and the family then encodes it
+                           // differently
 };
 
 // A picture of the conversation: the bytes of its file, its pixels and its visual tokens.
@@ -57,11 +57,11 @@ struct picture {
     struct image image; // decoded, with alpha
     struct picture_shape shape;
     int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
-    // Tokens newline, newline + newline_step ... only end a row of the picture; step 0: none do.
+    // Tokens newline, newline + newline_step ... end a row of the picture; step 0: none.
     int64_t newline, newline_step;
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Of visual_keep.
     struct tensor *visual;
-    float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: nothing wanted it
+    float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: not requested
 };
 
 // Frees all but the visual tokens, which the conversation owns.

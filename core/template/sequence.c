@@ -27,7 +27,7 @@ void sequence_set_axes(struct sequence *s, int axes)
         for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
 }
 
-// Copies all rows of `from` to those of `to` from `at` on. One axis of positions stands for all.
+// Copies all rows of `from` to `to`, starting at row `at`. A single axis of positions fills all.
 static void copy_rows(struct sequence *to, int64_t at, const struct sequence *from)
 {
     const size_t n = (size_t)from->n;
@@ -111,7 +111,7 @@ int64_t sequence_visual_count(const struct sequence *s, int64_t from)
 
 void sequence_append(struct sequence *s, int32_t id)
 {
-    if (s->start) BUG("a row behind several samples");
+    if (s->start) BUG("appending a row to several samples");
     int64_t n = s->n + 1;
     struct sequence longer;
     sequence_init(&longer, n, s->axes);

@@ -1,7 +1,7 @@
 // core/template/sequence.h -- the token sequence: ids, visual tokens and positions.
 //
-// A function of the family gives the number of visual tokens per picture; the sequence says where
-// they are, for the prompt, the context meter, the splice, pruning and training.
+// The family computes the number of visual tokens per picture; the sequence records their rows, for
+// the prompt, the context meter, the splice, pruning and training.
 #ifndef CORE_TEMPLATE_SEQUENCE_H
 #define CORE_TEMPLATE_SEQUENCE_H
 
@@ -10,15 +10,15 @@
 
 #include "core/base/mem.h"
 
-// Several conversations with a common prefix in one pass (core/talk/batch.h). The keys of the
-// prefix are the first rows of the cache, which each row sees; then come `room` rows for the
-// conversation that is being computed, and then as many for each conversation to keep its own.
+// Several conversations with a common prefix in one pass (core/talk/batch.h). The cache starts with
+// the keys of the prefix, which every row sees; `room` rows for the conversation being computed
+// follow, then as many for each conversation's own keys.
 enum { SEGMENTS_MOST = 8 };
 struct segments {
     int count;
     int64_t prefix, room;
-    // Own rows of each in the cache, and rows of this pass, which follow them. The rows of the pass
-    // are those of the first, of the second, and so on.
+    // Own rows of each in the cache, then its rows of this pass. A pass holds the rows of the
+    // first, of the second, and so on.
     struct {
         int64_t cached, n;
     } of[SEGMENTS_MOST];
@@ -38,18 +38,18 @@ struct sequence {
     int32_t *ids;       // [n] token id; the placeholder id for visual tokens
     int32_t *picture;   // [n] index of the visual token's picture, -1 for text
     int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
-    bool *newline;      // [n] a visual token that shows nothing: it ends a row of its picture
+    bool *newline;      // [n] a visual token that only ends a row of its picture
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
-    int32_t *start;     // [n] first row of row i's sample; NULL: there is one sample
+    int32_t *start;     // [n] first row of row i's sample; NULL: one sample
     const struct segments *segments; // borrowed; NULL: all rows are of one conversation
     bool pictures;  // the conversation (of samples: one) has a picture, even if no row is visual
     int64_t prompt; // rows up to the end of the newest generation prompt; 0: all of them
 };
 
-// Room for n rows; ids zero, picture and cell -1, positions 0..n-1 on every axis.
+// Allocates n rows: ids 0, picture and cell -1, positions 0..n-1 on every axis.
 void sequence_init(struct sequence *s, int64_t n, int axes);
-// Positions on so many axes: 0..n-1 on each, to be changed.
+// Sets the number of position axes; initialises each to 0..n-1.
 void sequence_set_axes(struct sequence *s, int axes);
 // Appends a text token; its position is the largest so far + 1 on every axis.
 void sequence_append(struct sequence *s, int32_t id);
@@ -67,8 +67,8 @@ int64_t sequence_longest(const struct sequence *s);
 int64_t sequence_query(const struct sequence *s);
 // Number of visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
-// Which visual token each row is, counted through the sequence: [n], -1 for text; the caller frees
-// it. *visual: their number.
+// Index of each row's visual token in the sequence: [n], -1 for text; the caller frees it. *visual:
+// their number.
 int32_t *sequence_visual_numbers(const struct sequence *s, int64_t *visual);
 
 #endif

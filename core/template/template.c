@@ -1,13 +1,13 @@
 // core/template/template.c -- messages to a text with marks, and that text to token ids.
 //
-//   messages -> text, the ranges that a person typed, and a hole for every picture and every list
+//   messages -> text, the ranges that the user typed, and a hole for every picture and every list
 //   of kept ids -> tokenised at once (as the reference does with the rendered prompt) -> holes
 //   filled
 //
-// Typed text never becomes a special token, so nobody adds a turn of the assistant or a picture to
-// a prompt by spelling it. In texts of a data set special tokens are tokens, as in transformers
-// (`data.special_tokens`), except the token of a picture, which is an error. The text comes from
-// the folder's own template (template_jinja.c) or from a layout (template_layout.c).
+// Typed text never becomes a special token, so nobody can forge an assistant turn or a picture by
+// spelling it. In a data set, spelled special tokens are tokens, as in transformers
+// (`data.special_tokens`), except the picture token, which is an error. The text comes from the
+// folder's own template (template_jinja.c) or from a layout (template_layout.c).
 #include "core/template/template.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ int render_messages(struct rendering *r, const struct message *messages, size_t 
     bool raw = false;
     for (size_t i = 0; i < count; i++) raw |= messages[i].role == ROLE_RAW;
     buf_puts(&r->text, "");
-    // Templates know no raw ids, nor answers to them, nor an empty conversation: layouts do.
+    // Templates cannot render raw ids, answers to them, or an empty conversation; layouts can.
     if (r->options->template && count && !raw)
         return render_template(r, messages, count, answers, err);
     render_layout(r, messages, count);
@@ -114,7 +114,7 @@ static int filling_length(const struct filling *f, const struct picture *picture
                    (long long)p->shape.most_tokens);
 }
 
-// Does the model have all tokens of the text?
+// Checks that the model has all tokens of the text.
 static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t vocab,
                      struct err *err)
 {
@@ -179,7 +179,7 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
-// Tokens beyond the context that are still counted, for the message.
+// Number of tokens beyond the context still counted for the message.
 enum { BEYOND = 1 << 16 };
 
 static struct marked_text marked(const struct rendering *r)
@@ -197,9 +197,9 @@ static struct marked_text marked(const struct rendering *r)
 
 // --- where the answers are ---------------------------------------------------------------------
 //
-// Tokens have no offsets. Tokenising again with a cut at both ends of every answer mostly gives the
-// same ids, and the cuts among them. Where a token crosses a cut, the text before it is tokenised
-// alone: the common ids come before the cut.
+// Tokens have no offsets. Tokenising again with a cut at both ends of every answer usually yields
+// the same ids, with the cuts among them. If a token crosses a cut, the text before the cut is
+// tokenised alone; the ids that both share precede the cut.
 
 // Ids before `at` in `ids` (without the begin tokens).
 static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
@@ -226,8 +226,8 @@ static int ids_before(const struct rendering *r, const struct tokenizer *t, cons
     return status;
 }
 
-// places [2 * answers]: number of ids before the start and the end of every answer. False if the
-// cuts change the ids.
+// places [2 * answers]: number of ids before the start and the end of every answer. Returns false
+// if the cuts change the ids.
 static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
                          const struct ids *whole, size_t *places)
 {
@@ -270,7 +270,7 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     return same && seen == whole->count && found == cuts;
 }
 
-// Finds the rows of the answers. The first `begin` ids are not of the text.
+// Finds the rows of the answers. The first `begin` ids do not belong to the text.
 static int locate_answers(const struct rendering *r, const struct tokenizer *t,
                           const struct ids *ids, size_t begin, const struct picture *pictures,
                           struct prompt_answer **answers, struct err *err)
@@ -293,7 +293,7 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
         }
         if (status < 0) goto out;
     }
-    // Positions among the ids to rows.
+    // Maps positions among the ids to rows.
     rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;
@@ -339,7 +339,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
     if (status == 0) status = fill(&r, &ids, pictures, picture_count, s, err);
     if (status < 0) err_in(err, "prompt");
     if (status < 0 || !answers) goto out;
-    // The last answer ends with the whole text.
+    // The last answer ends where the text ends.
     if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
         r.answers[r.answer_count - 1].text.end = r.text.length;
     status = locate_answers(&r, t, &ids, ids.count - text_ids, pictures, answers, err);

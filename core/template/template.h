@@ -1,10 +1,9 @@
 // core/template/template.h -- chat templates: messages to token ids.
 //
-// The folder's own template renders the messages (core/template/jinja.h). A layout renders them in
-// one of the formats known here (Vicuna, Llama-3, ChatML...): rows of one table, for
-// `chat.template` and for folders whose template cannot be rendered. Either gives pieces: text,
-// pictures, and ids kept from generated answers. Adjacent texts are tokenised as one, as the
-// reference does with the whole prompt.
+// The folder's own template renders the messages (core/template/jinja.h), or a layout, one of a
+// table of built-in formats (Vicuna, Llama-3, ChatML...), for `chat.template` and for folders whose
+// template cannot be rendered. Either yields pieces: text, pictures, and ids kept from generated
+// answers. Adjacent texts are tokenised together, like the whole prompt in the reference.
 //
 // Room core/template/: messages with pictures, the engine that renders chat templates, and the
 // token sequence. Uses base, settings, picture and tokenizer.
@@ -28,19 +27,19 @@ struct layout; // one row of the table
 const char *layout_name(int index);
 const struct layout *layout_find(const char *name);
 const char *layout_title(const struct layout *layout); // its name
-// The layout that matches the folder's chat template; a plain one if there is none. Needs no model:
-// detected by marks in the template's text.
+// Detects the layout by marks in the text of the folder's chat template; the plain layout without
+// one. Needs no model.
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
-// A folder's own chat template, ready to be rendered.
+// A folder's own chat template, parsed.
 
 // Parses a template and tries it on small conversations, one with a picture when `placeholder` is
 // the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token and the like;
-// may be NULL. NULL: it cannot be used here; the message names what is not known, and its line.
+// may be NULL. NULL if it is unusable here; the message names the unknown construct and its line.
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err);
-// Whether it changes what is said (upper case, other spaces). False for NULL.
+// True if it changes messages' texts (upper case, other spaces). False for NULL.
 bool chat_template_changes(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);
 
@@ -53,9 +52,9 @@ struct prompt_options {
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
     int32_t placeholder;                        // placeholder id of visual tokens
     int64_t vocab;                              // of the model; 0: ids are not checked
-    int64_t context;        // tokens that there is room for; far more are an error. 0: unknown
+    int64_t context;        // tokens that fit; far more are an error. 0: unknown
     bool plain_data;        // special tokens spelled in messages of data stay text
-    bool written;           // BOS stands where the template writes it only
+    bool written;           // BOS only where the template writes it
     bool generation_prompt; // end with the start of the assistant's answer
 };
 
@@ -65,7 +64,8 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
-// Does the template include the date? And which (chat.date, or today): the caller frees it.
+// prompt_dated: true if the template includes the date. The others return it (chat.date, or today);
+// the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
 char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
@@ -75,11 +75,12 @@ char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
 // prompt's from there on), and end is before it.
 struct prompt_answer {
     int64_t first, end;
-    bool open; // nothing is written to end it
+    bool open; // no text ends it
 };
 
 // prompt_sequence, plus the answers' rows: *answers [*answer_count] is freed by the caller. The
-// sequence's prompt (used by pruning) ends where the last answer begins. answers NULL: no answers.
+// sequence's prompt (used by pruning) ends where the last answer begins. answers NULL: does not
+// locate them.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

@@ -1,8 +1,8 @@
 // core/template/template_jinja.c -- messages in the folder's own chat template.
 //
 //   messages -> values of the template, each text with its message as its source
-//   -> text whose spans say what came from which message
-//   -> placeholders of pictures become holes, generated answers become holes, spans what was typed
+//   -> text whose spans name the source message
+//   -> picture placeholders and generated answers become holes, spans become typed ranges
 //
 // Easy to get wrong: the ids of an answer replace its text only where the template kept all of it
 // (some drop the thinking of earlier turns; then its text is tokenised again), and a generated
@@ -17,7 +17,7 @@
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 
-// For all renderings that locate the answers of one sample: some seconds.
+// Budget for locating the answers of one sample, over all renderings: some seconds.
 static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
 
 struct chat_template {
@@ -26,11 +26,11 @@ struct chat_template {
     struct jinja_value special; // dict: bos_token ...
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // content may be a text; a list of parts
-    bool changes;               // it changes texts (upper case, other spaces)
+    bool changes;               // the template changes texts (upper case, other spaces)
     uint64_t *trials;           // while opening: steps of all trials, which share a budget
 };
 
-// Stands for an answer without text in the template; its ids replace it.
+// Marks an answer without text in the template; its ids replace the mark.
 static const char no_text[] = "\xEF\xBF\xBC";
 
 // --- values ------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ static struct jinja_value part_value(struct jinja_arena *arena, const char *text
     return part;
 }
 
-// The texts of a message as one; an answer without any is `no_text`.
+// Joins the texts of a message; `no_text` for an answer without any.
 static char *whole_text(const struct message *m)
 {
     char *text = message_text(m);
@@ -53,7 +53,7 @@ static char *whole_text(const struct message *m)
     return xstrdup(no_text);
 }
 
-// Parts; byte n of all their texts is byte n of the source.
+// Builds the parts; byte n of their joined texts is byte n of the source.
 static struct jinja_value parts_value(struct jinja_arena *arena, const struct message *m,
                                       int32_t source)
 {
@@ -108,7 +108,7 @@ char *prompt_date_at(const char *date, int64_t time)
     struct tm t;
     if (date && strcmp(date, "today") != 0) return xstrdup(date);
     if (!localtime_r(&now, &t)) return xstrdup("");
-    // English whatever the locale: the date is read by a model.
+    // English whatever the locale: a model reads the date.
     return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
 }
 
@@ -170,7 +170,7 @@ struct cut {
     size_t start, end;
     int picture;
     const struct message *message;
-    size_t after; // offset of the text after it, once it is made
+    size_t after; // offset in the final text of the text after it
 };
 
 struct cuts {
@@ -191,8 +191,8 @@ static bool is_blank(const char *text, size_t length)
     return !length;
 }
 
-// Start of the answer at `at`: the end of the generation prompt, if that and white space precede
-// it.
+// Returns the start of the answer at `at`: the end of the generation prompt if only white space
+// lies between.
 static size_t answer_start(const struct buf *text, const char *generation, size_t at)
 {
     const size_t length = strlen(generation);
@@ -224,7 +224,7 @@ static void cut_answers(struct cuts *c, const struct jinja_output *out, const ch
     }
 }
 
-// Offset of the first placeholder at or after `at` that no person typed, or SIZE_MAX.
+// Offset of the first placeholder at or after `at` that the user did not type, or SIZE_MAX.
 static size_t next_placeholder(const struct jinja_output *out, const char *placeholder, size_t at)
 {
     const size_t length = strlen(placeholder);
@@ -258,8 +258,8 @@ static int cut_pictures(struct cuts *c, const struct chat_template *t,
     if (!t->placeholder || next_placeholder(out, t->placeholder, at) == SIZE_MAX) return 0;
 wrong:
     return err_set(err,
-                   "the folder's chat template has %s places than pictures: choose another one "
-                   "(/set chat.template, /help templates)",
+                   "the folder's chat template writes %s placeholders than the messages have "
+                   "pictures: choose another one (/set chat.template, /help templates)",
                    written < shown ? "fewer" : "more");
 }
 
@@ -324,7 +324,7 @@ static void put_all_text(struct rendering *r, const struct message *messages,
 
 // --- answers -----------------------------------------------------------------------------------
 
-// Offset in the final text of an offset in the rendered text.
+// Maps an offset in the rendered text to the final text.
 static size_t place_after_cuts(const struct cuts *c, size_t at)
 {
     size_t from = 0, to = 0;
@@ -336,8 +336,8 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
     return to + at - from;
 }
 
-// The answer of message i starts where the text differs from that of the generation prompt before
-// it, and ends with its turn: where the text differs from that of the messages up to it.
+// Finds the answer of message i: it starts where the text departs from the rendering up to the
+// generation prompt, and ends where it departs from the rendering of the messages up to i.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
                        uint64_t *steps, struct err *err)
@@ -387,7 +387,7 @@ static int find_answers(struct rendering *r, const struct message *messages, siz
 
 // --- all of it -----------------------------------------------------------------------------------
 
-// The text that a generation prompt adds; the caller frees it.
+// Returns the text that a generation prompt adds; the caller frees it.
 static char *generation_text(const struct rendering *r, const struct message *messages,
                              size_t count, const struct jinja_output *out)
 {
@@ -406,7 +406,7 @@ static char *generation_text(const struct rendering *r, const struct message *me
     return text ? text : xstrdup("");
 }
 
-// Does the template accept the messages without the first one?
+// True if the template accepts the messages only without the first, a system message.
 static bool refuses_system(const struct rendering *r, const struct message *messages, size_t count)
 {
     const struct prompt_options *o = r->options;
@@ -441,9 +441,8 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     if (out.unknown || (status < 0 && refuses_system(r, messages, count))) {
         const struct err why = *err;
         err_set(err,
-                out.unknown
-                    ? "%s: choose another template (/set chat.template, /help templates)"
-                    : "%s (it takes no system message; /system \"\" removes that of a chat)",
+                out.unknown ? "%s: choose another template (/set chat.template, /help templates)"
+                            : "%s (it takes no system message; /system \"\" removes a chat's)",
                 why.text);
     }
     jinja_output_release(&out);
@@ -453,8 +452,8 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
 
 // --- opening -------------------------------------------------------------------------------------
 
-// Does the output contain the whole text, or if the template changes texts, some of it, and not as
-// a printed list of parts?
+// True if the output contains the whole text (some of it if the template changes texts), and not as
+// a printed list of parts.
 static bool shows(const struct chat_template *t, const struct jinja_output *out, size_t length)
 {
     bool whole = false;
@@ -464,8 +463,8 @@ static bool shows(const struct chat_template *t, const struct jinja_output *out,
     return whole || (t->changes && out->span_count);
 }
 
-// Renders one message of the user, a text and perhaps a picture: does the text appear, and does a
-// picture have one placeholder?
+// Renders one user message, a text and perhaps a picture; checks that the text appears and that the
+// picture has one placeholder.
 static int try_message(const struct chat_template *t, bool picture, struct err *err)
 {
     static const char text[] = "vlmsh tries this";
@@ -475,7 +474,7 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     message_add_text(&m, text);
     int status = run(t, &m, 1, NULL, true, &out, NULL, err);
     if (status == 0 && !shows(t, &out, strlen(text)))
-        status = err_set(err, "it does not show what the user says");
+        status = err_set(err, "it omits the user's text");
     const size_t place = status == 0 && picture ? next_placeholder(&out, t->placeholder, 0) : 0;
     if (status == 0 && place == SIZE_MAX) status = err_set(err, "it has no place for a picture");
     jinja_output_release(&out);
@@ -483,8 +482,8 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     return status;
 }
 
-// Renders all roles, because something unsupported may apply to answers only. Errors of the
-// template itself are for such conversations.
+// Renders all roles, because an unsupported construct may apply to answers only. Ignores the
+// template's own errors, which concern such a conversation.
 static int try_roles(const struct chat_template *t, struct err *err)
 {
     static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };
@@ -528,7 +527,7 @@ static int try_template(struct chat_template *t, struct err *err)
                                       : 0;
 }
 
-// "bos_token": a text, or an object with its "content".
+// Reads "bos_token" and the like: a text, or an object with its "content".
 static void read_special(struct chat_template *t, const cJSON *config)
 {
     const cJSON *item;

@@ -41,7 +41,7 @@ const struct layout *layout_detect(const char *chat_template, const struct token
     if (!chat_template) return layout_find("plain");
     for (int i = 0; layouts[i].name; i++)
         if (has_marks(&layouts[i], chat_template)) return &layouts[i];
-    // The template builds its marks in its own way: decides by its tokens.
+    // The template builds its marks by code: decides by the tokenizer's tokens.
     if (tokenizer_id(t, "<|start_header_id|>") >= 0) return layout_find("llama-3");
     if (tokenizer_id(t, "<|im_start|>") >= 0) return layout_find("chatml");
     return layout_find("plain");
@@ -90,9 +90,9 @@ static void put_content(struct rendering *r, const struct message *m)
     }
 }
 
-// Notes the answer of the message written from `from` on. It starts where its text differs from the
-// generation prompt ("ASSISTANT:", so the blank belongs to the answer), and ends with the turn; if
-// nothing ends the turn, with its last text.
+// Records the answer of the message written at `from`. It starts after the generation prompt
+// ("ASSISTANT:", so the blank belongs to the answer), and ends with the turn or, if no text ends
+// the turn, with its last text.
 static void note_answer(struct rendering *r, size_t from)
 {
     const struct layout *l = r->options->layout;
@@ -104,7 +104,7 @@ static void note_answer(struct rendering *r, size_t from)
     rendering_answer(r, answer.start, answer.end, l->bare_answers);
 }
 
-// An answer to raw ids follows them directly: nothing is written around either.
+// An answer to raw ids follows them directly, without text around either.
 static void put_message(struct rendering *r, const struct message *m, const struct message *before)
 {
     const struct layout *l = r->options->layout;
@@ -128,7 +128,7 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 
 // --- the system message ------------------------------------------------------------------------
 
-// The text after `from` in a template up to `to`, if it is plain text and not code.
+// Returns the template's text after `from` up to `to` if it is plain text, not code.
 static char *plain_until(const char *from, const char *to)
 {
     // A line break, or \n inside a string of the template.
@@ -144,8 +144,7 @@ static char *plain_until(const char *from, const char *to)
     return xstrndup(from, length);
 }
 
-// The system message that the folder's template writes by default: the text between its marks.
-// NULL: none.
+// Extracts the default system message of the folder's template from between its marks. NULL: none.
 static char *default_system(const struct prompt_options *o)
 {
     const struct layout *l = o->layout;

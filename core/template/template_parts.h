@@ -10,8 +10,7 @@
 // --- layouts
 // ---------------------------------------------------------------------------------------
 //
-// The strings are those of the published chat templates; the goldens contain what those templates
-// render.
+// The strings come from the published chat templates; goldens hold those templates' output.
 
 // Handling of the system message.
 enum system_place {
@@ -30,8 +29,8 @@ struct layout {
     const char *text_open, *text_close; // around each text
     const char *picture_end;            // behind each picture
     bool pictures_first;                // before the texts of their message
-    bool trim;                          // white space around a text is dropped
-    bool bare_answers; // nothing ends an answer: training uses the model's end token
+    bool trim;                          // drops white space around a text
+    bool bare_answers; // no text ends an answer: training uses the model's end token
     enum system_place place;
     const char *system; // the default system message, NULL: see template.h
 };
@@ -41,16 +40,16 @@ extern const struct layout layouts[]; // ends with a row without a name
 // --- renderings
 // ------------------------------------------------------------------------------------
 
-// What stands in a hole: a picture or the ids of a message.
+// Content of a hole: a picture or the ids of a message.
 struct filling {
     int picture; // -1: ids
     const struct message *message;
 };
 
-// A given answer: what follows the generation prompt.
+// An answer's text, after the generation prompt.
 struct answer_range {
     struct text_range text;
-    bool open; // nothing is written to end it
+    bool open; // no text ends it
 };
 
 struct rendering {
@@ -66,15 +65,15 @@ struct rendering {
 };
 
 void rendering_release(struct rendering *r);
-// At the end of the text: a text of that message, a hole.
+// Append a message's text, or a hole.
 void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length);
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 
-// Do the messages begin with raw ids? Nothing is written before those.
+// True if the messages begin with raw ids, before which nothing is written.
 bool begins_raw(const struct message *messages, size_t count);
 
-// By the template or the layout. `answers`: locates the given ones.
+// Renders by the template or the layout. `answers`: locates the answers.
 int render_messages(struct rendering *r, const struct message *messages, size_t count, bool answers,
                     struct err *err);
 void render_layout(struct rendering *r, const struct message *messages, size_t count);

@@ -521,8 +521,8 @@ static void test_unusable(void **state)
                    "{% endif %}{% if m.content is string %}{{ m.content }}{% else %}{% for c in "
                    "m.content %}{{ c.text }}{% endfor %}{% endif %}\n{% endfor %}",
                    "the filter 'nonsense' is not known");
-    check_unusable(&f, "{{ messages[0].content | string | length }}", "does not show");
-    check_unusable(&f, "Hello", "does not show what the user says");
+    check_unusable(&f, "{{ messages[0].content | string | length }}", "it omits");
+    check_unusable(&f, "Hello", "it omits the user's text");
     check_unusable(&f, "{{ messages[0].content }}", "no place for a picture");
     check_unusable(&f,
                    "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}"
