@@ -1,8 +1,8 @@
-// core/new/join.c -- the tensors of a joined model, and the sources of their numbers.
+// core/new/join.c -- the tensors of a joined model and their sources.
 //
 //   config of the joined model -> the tensors that it needs
-//     of the encoder and the decoder: found in their files by name; the shapes must fit
-//     of the projector: drawn
+//     of the encoder and the decoder: found in their files by name; shapes must fit
+//     of the projector: random
 //   and tensors of the encoder's file that other programs expect but vlmsh does not use (a pooling
 //   head, the layers after the features)
 #include "core/new/join.h"
@@ -25,7 +25,7 @@
 
 enum { PIECE = 4 << 20 }; // numbers written at a time
 
-// A model's file, and its tensors' names in a form that is common to files.
+// A model's file and the normalised names of its tensors.
 struct part_source {
     struct checkpoint *checkpoint;
     char **names; // [tensor_count]
@@ -38,7 +38,7 @@ struct join {
     const struct safetensor **sources; // [count]; NULL: of the projector
     int count, room;
     struct join_options options;
-    uint64_t drawn; // numbers so far
+    uint64_t drawn; // random numbers so far
     int64_t inputs; // of the projector's newest matrix
     struct err *err;
     bool failed;
@@ -50,7 +50,7 @@ struct join {
 
 static const char tower[] = "vision_tower.";
 
-// The part of a name that is common to files.
+// Normalises a name: drops what differs between files.
 static char *plain(const char *name)
 {
     const char *inside = strstr(name, tower);
@@ -86,7 +86,7 @@ static void add(struct join *j, const struct shape_tensor *t, const struct safet
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// The embedding and the head get rows for new tokens.
+// True if the shapes fit. The embedding and the head get rows for new tokens.
 static bool fits(const struct shape_tensor *t, const struct safetensor *s)
 {
     bool same = s->dtype >= 0 && s->rank == t->rank;
@@ -96,14 +96,15 @@ static bool fits(const struct shape_tensor *t, const struct safetensor *s)
     return same;
 }
 
-// Name in the joined model of a tensor of the encoder's file.
+// Sets the joined model's name of a tensor of the encoder's file.
 static void name_in_tower(struct shape_tensor *t, const char *name)
 {
     const char *inside = strstr(name, tower);
     snprintf(t->name, sizeof t->name, "%s%.100s", tower, inside ? inside + strlen(tower) : name);
 }
 
-// Without a second layer the binder takes the projector for one layer, "linear". It gets two.
+// Without a second layer the binder asks for a one-layer projector, "linear"; adds two layers
+// instead.
 static void need_projector(struct join *j, const struct shape_tensor *t)
 {
     static const char one[] = "multi_modal_projector.linear.";
@@ -156,7 +157,7 @@ static bool has_source(const struct join *j, const struct safetensor *s)
     return false;
 }
 
-// Skips tables of positions: they are no weights.
+// Skips tables of positions, which are not weights.
 static void add_unused(struct join *j)
 {
     const struct checkpoint *c = j->encoder.checkpoint;
@@ -194,7 +195,7 @@ static void close_source(struct part_source *p)
     checkpoint_close(p->checkpoint);
 }
 
-// LLaVA's projector does not take the features of other encoders: grids, windows, tiles.
+// Other encoders' features (grids, windows, tiles) do not suit LLaVA's projector.
 static int check_encoder(const struct checkpoint *c, struct err *err)
 {
     for (int64_t i = 0; i < c->tensor_count; i++)
@@ -275,7 +276,7 @@ static int put_floats(struct join *j, struct safetensors_writer *w, const float 
     return status;
 }
 
-// Uniform within `bound`.
+// Draws uniformly within `bound`.
 static int put_drawn(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                      struct err *err)
 {

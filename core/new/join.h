@@ -1,6 +1,6 @@
-// core/new/join.h -- joins a picture encoder and a language model by a new projector, as LLaVA does
-// (Liu et al. 2023, "Visual Instruction Tuning", section 4.1): a model that is ready to be trained
-// to see.
+// core/new/join.h -- joins a picture encoder and a language model with a new projector, as LLaVA
+// does (Liu et al. 2023, "Visual Instruction Tuning", section 4.1), ready for vision-language
+// training.
 //
 //   struct join *j = join_open("siglip", "llama.gguf", &options, &err);
 //   join_count(j, &counts);
@@ -22,14 +22,14 @@ struct new_model_counts;
 struct join_options {
     uint64_t seed; // of the projector
     double scale;  // of its second layer
-    int64_t merge; // features a side of a square that become one visual token
+    int64_t merge; // side of the square of features that becomes one visual token
 };
 
 // Opens both models, folders or GGUF files, and checks that they can be joined. The encoder is a
-// CLIP, SigLIP or MoonViT, alone or in a model; the decoder a text model, or that of a model that
-// sees. The projector's two layers start as torch.nn.Linear does, uniform within 1 / sqrt(inputs),
-// the second times `scale`. With merge > 1 it reads merge x merge neighbouring features together
-// (CLIP and SigLIP; transformers has no such LLaVA). NULL: why not.
+// CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or that of a
+// vision-language model. The projector's two layers start as torch.nn.Linear does, uniform within 1
+// / sqrt(inputs), the second times `scale`. With merge > 1 it reads merge x merge neighbouring
+// features together (CLIP and SigLIP; transformers' LLaVA lacks this). NULL with the reason.
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);

@@ -12,12 +12,12 @@ struct join_texts {
     cJSON *config;               // of the joined model
     int32_t image;               // id of "<image>"
     bool image_is_new;
-    int64_t vocab; // rows of the embedding, with that of "<image>"
+    int64_t vocab; // rows of the embedding, including "<image>"
 };
 
 // Reads the tokenizer and builds the config. 0 or -1.
 int join_texts_open(struct join_texts *t, struct err *err);
-// Configs, tokenizer and chat template into the folder. 0 or -1.
+// Writes configs, tokenizer and chat template to the folder. 0 or -1.
 int join_texts_write(const struct join_texts *t, const char *folder, struct err *err);
 void join_texts_release(struct join_texts *t);
 

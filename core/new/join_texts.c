@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
-// Easy to get wrong: transformers gives a template the parts of a message, but a language model's
-// own template expects texts. So it gets a prefix that joins the parts.
+// Easy to get wrong: transformers passes messages to a template as parts, but a language model's
+// own template expects texts. So we add a prefix that joins the parts.
 #include "core/new/join_parts.h"
 
 #include <math.h>
@@ -53,8 +53,8 @@ static bool has_class_token(const cJSON *vision)
     return json_text(vision, "model_type", "", &type, &err) == 0 && !strncmp(type, "clip", 4);
 }
 
-// As in the model that the encoder comes from, else the usual choice: CLIP's last layer but one
-// without the class token (Liu et al. 2023), all rows of the last layer of others.
+// Takes the feature layer from the encoder's model, else the usual one: for CLIP the last but one
+// without the class token (Liu et al. 2023), for others all rows of the last.
 static void put_features(cJSON *config, const struct checkpoint *encoder)
 {
     static const char layer[] = "vision_feature_layer", how[] = "vision_feature_select_strategy";
@@ -122,7 +122,7 @@ static cJSON *with_llama3(const cJSON *text, double factor)
 }
 
 // GGUF files hold Llama 3's scaling as divisors of the frequencies, for which config.json has no
-// key: finds the settings that give them by trying.
+// key: searches for settings that produce them.
 static int name_scaling(struct join_texts *t, struct err *err)
 {
     cJSON *text = cJSON_GetObjectItemCaseSensitive(t->config, "text_config");
@@ -137,10 +137,10 @@ static int name_scaling(struct join_texts *t, struct err *err)
         return 0;
     }
     cJSON_Delete(named);
-    return err_set(err,
-                   "'%s' scales its rotary frequencies in a way that config.json has no name for: "
-                   "give the model's original folder",
-                   t->decoder->folder);
+    return err_set(
+        err,
+        "'%s': config.json cannot express its rotary scaling: give the model's original folder",
+        t->decoder->folder);
 }
 
 int join_texts_open(struct join_texts *t, struct err *err)
@@ -175,7 +175,7 @@ static int write_json(const char *folder, const char *name, const cJSON *json, s
     return status;
 }
 
-// The decoder's tokenizer.json, or one made of its tokens. NULL: error.
+// Returns the decoder's tokenizer.json, or one made from its tokens. NULL on error.
 static cJSON *tokenizer_json(const struct join_texts *t, struct err *err)
 {
     static const size_t limit = (size_t)256 << 20;
@@ -213,7 +213,7 @@ static int write_tokenizer_config(const struct join_texts *t, const char *folder
     const cJSON *theirs = t->decoder->tokenizer_config;
     cJSON *config = theirs ? cJSON_Duplicate(theirs, true) : cJSON_CreateObject();
     cJSON *added = cJSON_GetObjectItemCaseSensitive(config, "added_tokens_decoder");
-    cJSON_DeleteItemFromObjectCaseSensitive(config, "chat_template"); // in a file of its own
+    cJSON_DeleteItemFromObjectCaseSensitive(config, "chat_template"); // it has its own file
     if (!json_get(config, "tokenizer_class"))
         cJSON_AddStringToObject(config, "tokenizer_class", "PreTrainedTokenizerFast");
     set(config, "processor_class", cJSON_CreateString("LlavaProcessor"));
@@ -261,7 +261,7 @@ static int write_template(const struct join_texts *t, const char *folder, struct
     return status;
 }
 
-// Removes the tiles of the processor of another model, which LLaVA does not use.
+// Removes the tile settings of another model's processor, which LLaVA does not use.
 static void without_tiles(cJSON *pictures, const cJSON *vision)
 {
     static const char *const keys[] = { "image_grid_pinpoints", "aspect_ratio_setting", "do_pad" };

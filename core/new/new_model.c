@@ -1,11 +1,11 @@
-// core/new/new_model.c -- writes a model folder of a real shape with random weights.
+// core/new/new_model.c -- writes a model folder in a published shape with random weights.
 //
 //   config.json  generation_config.json  preprocessor_config.json  processor_config.json
 //   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
 //   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
 //
-// Weights are normal, rounded to bf16: 16 random bits index a table of 65536 equally likely values
-// of the distribution, so that drawing keeps up with the disk.
+// Weights are normal, rounded to bf16: 16 random bits index a table of 65536 equally likely values,
+// so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
 
 #include <math.h>
@@ -26,17 +26,17 @@
 #include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
-enum { QUANTILES = 4 };   // different spreads of a shape
+enum { QUANTILES = 4 };   // distinct spreads of a shape
 
 struct job {
     const struct shape *shape;
-    const char *folder; // the one that is written
+    const char *folder; // the output folder
     bool zeros;
     struct shape_tensor *tensors;
     int count;
     size_t capacity;
     uint64_t seed, done, total; // bytes of weights
-    uint64_t place;             // of the next tensor's weights among all
+    uint64_t place;             // index of the next tensor's first weight in the model
     const struct load_progress *progress;
     struct {
         double spread;
@@ -86,10 +86,10 @@ static int write_text(struct job *j, const char *name, struct buf *b, struct err
 int new_model_room(const char *folder, uint64_t bytes, struct err *err)
 {
     struct statvfs fs;
-    if (statvfs(folder, &fs) < 0) return 0; // writing will fail instead
+    if (statvfs(folder, &fs) < 0) return 0; // writing will report it
     const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = bytes + (32u << 20);
     if (room >= need || bytes <= room / 2) return 0;
-    return err_set(err, "the model needs %.0f MB, but only %.0f MB of disk space are free",
+    return err_set(err, "the model needs %.0f MB, but only %.0f MB of disk space is free",
                    (double)need / 1e6, (double)room / 1e6);
 }
 
@@ -137,7 +137,7 @@ static void put_text_config(struct buf *b, const struct shape *s, const struct n
     buf_release(&lines);
 }
 
-// The shape's own text with the ids of this tokenizer.
+// Writes the shape's own config with the ids of this tokenizer.
 static void put_own_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t)
 {
     const struct {
@@ -289,7 +289,7 @@ static int write_texts(struct job *j, struct err *err)
 
 // --- weights -------------------------------------------------------------------------------------
 
-// x with P(normal < x) = p, for 0 < p < 1/2, by Newton's method on the distribution function.
+// Solves P(normal < x) = p, 0 < p < 1/2, by Newton's method.
 static double normal_quantile(double p, double x)
 {
     for (int i = 0; i < 50; i++) {
@@ -300,7 +300,7 @@ static double normal_quantile(double p, double x)
     return x;
 }
 
-// From the median down, each quantile starts at its neighbour, where Newton converges.
+// Goes down from the median: started at its neighbour, each quantile converges.
 static uint16_t *make_quantiles(double spread)
 {
     float *values = xmalloc(65536 * sizeof *values);
@@ -316,7 +316,7 @@ static uint16_t *make_quantiles(double spread)
     return table;
 }
 
-// A shape has few different spreads.
+// Finds or makes the quantiles; a shape has few distinct spreads.
 static const uint16_t *find_quantiles(struct job *j, double spread)
 {
     int i = 0;
@@ -329,8 +329,8 @@ static const uint16_t *find_quantiles(struct job *j, double spread)
     return j->quantiles[i].values;
 }
 
-// Draws `count` weights from position `place` of the model on; both are multiples of 4 except the
-// last count of a tensor.
+// Draws `count` weights, starting at index `place` of the model; both are multiples of 4 except a
+// tensor's last count.
 static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place, int64_t count)
 {
 #pragma omp parallel for schedule(static)
@@ -372,7 +372,7 @@ static void collect_tensor(void *self, const struct shape_tensor *t)
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// The weights get their names last, so they mark a complete model.
+// Weight files get their names last, so their presence marks a complete model.
 bool new_model_written(const char *folder)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };

@@ -10,7 +10,7 @@
 // shape and seed give the same bytes everywhere.
 //
 // Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
-// without numbers. Uses model, data, files and what they use.
+// without weight values. Uses model, data, files and what they use.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 
@@ -35,18 +35,18 @@ struct new_model_counts {
 // Name of each shape; NULL after the last.
 const char *new_model_shape(int index);
 
-// Counts a tensor.
+// Adds a tensor to the counts.
 void new_model_add(void *counts, const struct shape_tensor *t);
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
-// Fails if the disk of the folder has not enough space for so many bytes of weights.
+// Fails if the folder's disk lacks space for `bytes` of weights.
 int new_model_room(const char *folder, uint64_t bytes, struct err *err);
 
-// Does the folder already contain a complete model?
+// True if the folder already contains a complete model.
 bool new_model_written(const char *folder);
 
-// `folder` must be absent or empty. The tokenizer learns words from `text` besides common ones
-// (new_text_read); NULL: common ones only. Leaves nothing behind on failure.
+// `folder` must be absent or empty. The tokenizer learns common words and those of `text`
+// (new_text_read; NULL: none). Leaves nothing behind on failure.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
 // The same with `layers` decoder layers only, for benchmarks of models too large for a machine.
@@ -55,13 +55,12 @@ int new_model_write_layers(const char *shape, int64_t layers, const char *folder
 // The same as new_model_write with all-zero weights in sparse files, which take little disk space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
-// Adds the text of a file that a tokenizer learns from: of a data set (.json, .jsonl:
-// core/data/dataset.h) the texts as conversations ("USER: question ASSISTANT: answer"), of any
-// other file all of it.
+// Appends a file's text for the tokenizer to learn from: a data set's texts (.json, .jsonl:
+// core/data/dataset.h) as conversations ("USER: question ASSISTANT: answer"), any other file whole.
 enum { NEW_TEXT_MAX = 1 << 28 }; // bytes of all files
 int new_text_read(struct buf *text, const char *path, struct err *err);
 
-// The texts of config.json and preprocessor_config.json.
+// Write the texts of config.json and preprocessor_config.json.
 void new_model_config(struct buf *b, const struct shape *s, const struct new_tokenizer *t);
 void new_model_preprocessor(struct buf *b, const struct shape *s);
 

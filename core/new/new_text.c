@@ -18,8 +18,8 @@ static bool is_data_set(const char *path)
 static int check_room(const struct buf *text, const char *path, struct err *err)
 {
     if (text->length <= NEW_TEXT_MAX) return 0;
-    return err_set(err, "'%s': more than %d MB of text; part of it is enough to learn the words",
-                   path, NEW_TEXT_MAX >> 20);
+    return err_set(err, "'%s': more than %d MB of text; a part is enough to learn the words", path,
+                   NEW_TEXT_MAX >> 20);
 }
 
 static void add_sample(struct buf *text, const struct sample *s)

@@ -1,11 +1,11 @@
 // core/new/new_tokenizer.c -- makes a tokenizer.json: 256 byte tokens, merges learned from a text
-// and a page of everyday words, then `<|unused_N|>` up to the real size, then the family's special
-// tokens at their real ids.
+// and a page of everyday words, then `<|unused_N|>` up to the published size, then the family's
+// special tokens at their published ids.
 //
 //   ids   [specials of Llama-2]  bytes  merged tokens  <|unused_N|> ...  further specials
 //
 // Byte-level BPE as in GPT-2 (each byte is written as a printable character), split by the pattern
-// of Llama-3. Nothing is random: a shape and a text have one tokenizer.
+// of Llama-3. Nothing is random: shape and text determine the tokenizer.
 #include "core/new/new_tokenizer.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@
 
 enum { BYTES = 256, MERGES_MAX = 1000 };
 
-// Merges are learned from everyday words of a talk about pictures.
+// Everyday words of a conversation about pictures, from which merges are learned.
 static const char everyday[] =
     "What is in this picture? Describe the picture in a few words. The picture shows a small house "
     "on a green hill, and there is a red car in front of the house. In the background there are "
@@ -53,7 +53,7 @@ struct merge {
     int left, right;
 };
 
-// Tokens 0..255 are the bytes in GPT-2's order, the others results of merges.
+// Tokens 0..255 are the bytes in GPT-2's order, the others merges.
 struct learned {
     char *tokens[BYTES + MERGES_MAX]; // as written in the file
     int count;
@@ -98,8 +98,8 @@ static void count_word(struct words *w, const char *word, size_t length)
     w->times[i]++;
 }
 
-// A word is letters and the blank before them; other characters are words by themselves, so that
-// the split pattern never cuts a merged token.
+// Counts words: letters with the blank before them, or any other single character, so that the
+// split pattern never cuts a merged token.
 static void count_words(struct words *w, const char *text)
 {
     for (const char *p = text, *start = text; *p; p++) {
@@ -110,11 +110,11 @@ static void count_words(struct words *w, const char *text)
     }
 }
 
-// The different words as ids, -1 before each; times[i]: count of the word of symbol i.
+// Distinct words as ids, -1 before each; times[i]: count of the word that contains symbol i.
 struct corpus {
     int *symbols, count;
     int64_t *times;
-    struct pair *pairs; // room for best_pair
+    struct pair *pairs; // buffer of best_pair
 };
 
 struct pair {
@@ -144,7 +144,7 @@ static int compare_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Finds the most frequent pair of neighbours, on ties that of the smaller ids. False if no pair
+// Finds the most frequent adjacent pair, on ties the one with the smaller ids. False if no pair
 // occurs twice.
 static bool best_pair(const struct corpus *c, struct merge *best)
 {
@@ -189,7 +189,7 @@ static void apply_merge(struct corpus *c, struct merge m, int id)
     c->count = kept;
 }
 
-// Up to `limit` tokens in all.
+// Learns up to `limit` tokens in total.
 static struct learned *learn(int64_t limit, const char *text)
 {
     struct learned *l = xcalloc(1, sizeof *l);

@@ -22,7 +22,7 @@ struct new_tokenizer {
 };
 
 // Learns merges from `text` (NULL: none) and a page of common words: the most frequent pair of
-// tokens first, the smaller ids on ties. Nothing is random.
+// tokens first, on ties the smaller ids. Nothing is random.
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text);
 void new_tokenizer_release(struct new_tokenizer *t);
 

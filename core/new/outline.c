@@ -1,4 +1,5 @@
-// core/new/outline.c -- models without numbers: a checkpoint of a shape, a second view of a model.
+// core/new/outline.c -- models without weight values: a checkpoint of a shape, a second view of a
+// model.
 #include "core/new/outline.h"
 
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
 }
 
-// All tensors have the same address, in pages that nobody touches.
+// All tensors share an address range of untouched pages.
 static int make_tensors(struct checkpoint *c, const struct shape *s, struct err *err)
 {
     struct safetensors *f = xcalloc(1, sizeof *f);
@@ -106,7 +107,7 @@ struct model *outline_model(const struct model *m, struct err *err)
     o->layout = m->layout;
     ids_append(&o->eos, m->eos.data, m->eos.count);
     if (model_bind(o, err) == 0) {
-        o->placeholder = m->placeholder; // which may come from the tokenizer
+        o->placeholder = m->placeholder; // it may come from the tokenizer
         return o;
     }
     outline_free(o);

@@ -1,7 +1,7 @@
 // core/new/outline.h -- a model without weight values, for counting parameters and memory.
 //
 //   struct model *o = outline_shape("llava-1.5-7b", &err);   // of a shape: no files, no weights
-//   struct model *o = outline_model(loaded, &err);           // of a model that is in use
+//   struct model *o = outline_model(loaded, &err);           // of a loaded model
 //   ... params_open, passes on backend_dry() ...
 //   outline_free(o);
 //
@@ -11,9 +11,9 @@
 
 #include "core/base/err.h"
 
-// From a shape of core/new/shapes.h. Has no tokenizer; reading its weights gives zeros.
+// Outlines a shape of core/new/shapes.h. Has no tokenizer; its weights read as zeros.
 struct model *outline_shape(const char *shape, struct err *err);
-// Checkpoint and tokenizer are those of `m`, which must outlive it.
+// Shares checkpoint and tokenizer with `m`, which must outlive it.
 struct model *outline_model(const struct model *m, struct err *err);
 void outline_free(struct model *o);
 

@@ -1,8 +1,8 @@
-// core/new/shape_tensors.c -- the list of a shape's tensors: by its sizes, or of a config those
-// that the family asks for when it binds a model.
+// core/new/shape_tensors.c -- lists a shape's tensors: from its sizes, or from its config those
+// that the family binds.
 //
-// tests/core/new/new_model.c checks the sums against the number of parameters that transformers'
-// classes have with the same sizes.
+// tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
+// at the same sizes.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ struct listing {
     const struct shape *shape;
     enum model_part_kind part;
     char prefix[64]; // of the names
-    bool last;       // the tensor leads back to the residual stream
+    bool last;       // the tensor writes to the residual stream
 };
 
 static double tensor_spread(const struct listing *l, const char *name)
@@ -119,7 +119,7 @@ static double tensor_spread(const struct listing *l, const char *name)
     return s->spread / sqrt(2.0 * (double)(l->part == PART_VISION ? s->tower_layers : s->layers));
 }
 
-// One tensor [a, b]; b = 0: [a].
+// Adds a tensor [a, b]; b = 0: [a].
 __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t a, int64_t b,
                                                       const char *format, ...)
 {
@@ -134,14 +134,14 @@ __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t
     l->each(l->self, &t);
 }
 
-// A linear layer [rows, columns] with its bias; columns = 0: a norm.
+// Adds a linear layer [rows, columns] with its bias; columns = 0: a norm.
 static void add_linear(struct listing *l, int64_t rows, int64_t columns, const char *name)
 {
     add(l, rows, columns, "%s.weight", name);
     add(l, rows, 0, "%s.bias", name);
 }
 
-// The weights of a sublayer and the norms around it, under the names of the family's files.
+// Adds a sublayer's weights and norms, under the names of the family's files.
 static void list_sublayer(struct listing *l, const struct decoder_config *c, int layer,
                           const char *before, layer_weight_fn list, const char *after)
 {
@@ -189,7 +189,7 @@ static void list_decoder(const struct shape *s, struct listing *l)
     if (!s->tied) add(l, s->vocab, s->hidden, "%s.weight", decoder_name(kind, "lm_head"));
 }
 
-// SigLIP's pooling head is in the published files, though no LLaVA reads it.
+// Adds SigLIP's pooling head, which published files contain though no LLaVA reads it.
 static void list_siglip_head(const struct shape *s, struct listing *l)
 {
     int64_t d = s->tower_hidden;
@@ -221,7 +221,7 @@ static void list_tower(const struct shape *s, struct listing *l)
     l->each(l->self, &patch);
     if (!clip) add(l, d, 0, "embeddings.patch_embedding.bias");
     add(l, side * side + clip, d, "embeddings.position_embedding.weight");
-    if (clip) add_linear(l, d, 0, "pre_layrnorm"); // so spelled in every CLIP file
+    if (clip) add_linear(l, d, 0, "pre_layrnorm"); // spelled like this in every CLIP file
     for (int i = 0; i < (int)s->tower_layers; i++) {
         snprintf(l->prefix, sizeof l->prefix, "%sencoder.layers.%d.", top, i);
         add_linear(l, d, 0, "layer_norm1");

@@ -1,4 +1,4 @@
-// core/new/shapes.c -- the table of shapes, one row a model. Sizes are those of the published
+// core/new/shapes.c -- the table of shapes, one row per model. Sizes come from the published
 // config.json files.
 #include "core/new/shapes.h"
 
@@ -17,7 +17,7 @@
 #define LLAMA_3_2                                                                               \
     .context = 131072, .vocab = 128256, .words = 128000, .tied = true, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 500000, .rope_factor = 32, .spread = 0.02
-// The rows beyond Llama-2's 32000 are those of LLaVA-1.5: <image>, <pad> and padding to 64.
+// LLaVA-1.5 adds rows to Llama-2's 32000: <image>, <pad> and padding to a multiple of 64.
 #define VICUNA                                                                                     \
     .context = 4096, .vocab = 32064, .words = 32000, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
     .spread = 0.02
@@ -25,7 +25,7 @@
 #define LLAMA_2                                                                                    \
     .context = 4096, .vocab = 32000, .words = 31998, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
     .spread = 0.02
-// Layers, width, heads, width of the FFN, sides of a picture and of a patch in pixels.
+// Layers, width, heads, FFN width, side of a picture and of a patch in pixels.
 #define ENCODER(kind, l, wide, h, f, side, of_patch)                                          \
     .tower = kind, .tower_layers = l, .tower_hidden = wide, .tower_heads = h, .tower_ffn = f, \
     .image = side, .patch = of_patch
@@ -68,7 +68,7 @@
     "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 
-// MoonViT, as Kimi-VL has it, and how its pictures are read.
+// Kimi-VL's MoonViT and its preprocessing.
 #define MOONVIT                                                                        \
     "{\"model_type\": \"moonvit\", \"hidden_size\": 1152, \"num_hidden_layers\": 27, " \
     "\"num_attention_heads\": 16, \"intermediate_size\": 4304, \"patch_size\": 14, "   \
@@ -119,8 +119,7 @@
                 ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "        \
                 "\"max_position_embeddings\": 32768, \"rope_scaling\": {\"factor\": 2.0, " \
                 "\"rope_type\": \"dynamic\"}")
-// With Qwen3; all sizes have a head of their own, as their parameter counts tell (Qwen3 has none
-// up to 4B).
+// With Qwen3; by their parameter counts, all sizes have an untied head (Qwen3 ties it up to 4B).
 #define INTERNVL3_5(hidden, ffn, layers, heads)                                             \
     INTERNVL_HF("\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", "    \
                 "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                  \
@@ -154,7 +153,7 @@
     "\"do_resize\": true, \"feature_extractor_type\": \"CLIPFeatureExtractor\", "   \
     "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
     "\"resample\": 3, \"size\": 448}"
-// Shapes of which the published configs are given.
+// Shapes defined by their published configs.
 #define PUBLISHED(id, text, pictures, rows, ordinary)                                           \
     {                                                                                           \
         .name = id, .config = text, .preprocessor = pictures, .vocab = rows, .words = ordinary, \
@@ -179,8 +178,8 @@ static const struct shape shapes[] = {
     { .name = "qwen3-1.7b", DECODER("qwen3", 28, 2048, 16, 8, 128, 6144), QWEN3 },
     LLAVA("llava-1.5-7b", LLAMA_7B, VICUNA, CLIP_L_336, 2),
     LLAVA("llava-1.5-13b", LLAMA_13B, VICUNA, CLIP_L_336, 2),
-    // The conversion to transformers' layout adds rows for <image> and <video> behind Qwen2's, and
-    // fills up to 64 (convert_llava_onevision_weights_to_hf.py).
+    // The conversion to transformers' layout adds rows for <image> and <video> after Qwen2's, and
+    // pads to a multiple of 64 (convert_llava_onevision_weights_to_hf.py).
     { .name = "llava-onevision-0.5b",
       DECODER("qwen2", 24, 896, 14, 2, 64, 4864),
       .vocab = 152000,
@@ -278,7 +277,7 @@ static const struct shape shapes[] = {
       ENCODER(TOWER_SIGLIP, 4, 64, 4, 160, 96, 12),
       .projector_layers = 2,
       .spread = 0.1 },
-    // The same with pictures of native resolution.
+    // The same with pictures at native resolution.
     { .name = "tiny-moonvit",
       .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
                              "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "

@@ -11,7 +11,7 @@
 #include "core/base/json.h"
 #include "core/model/parts.h"
 
-// TOWER_OWN: that of the shape's own config.
+// TOWER_OWN: defined by the shape's own config.
 enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP, TOWER_OWN };
 
 // Special tokens with their ids, and the chat template.
@@ -28,19 +28,19 @@ struct shape {
     enum shape_tokens tokens;
     double rope_theta, rope_factor; // factor 0: no llama3 scaling
     // Vision encoder and projector; all zero in a text-only model.
-    const char *family; // NULL: "llava"
-    const char *tiles;  // "image_grid_pinpoints": a newline behind each row of the map; or NULL
+    const char *family;      // NULL: "llava"
+    const char *tiles;       // "image_grid_pinpoints": a newline after each row of the map; or NULL
     const char *tiles_limit; // "vision_aspect_ratio"; NULL: none
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
     bool no_pooling;   // a SigLIP without its pooling head
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
-    // TOWER_OWN: the texts of config.json, its ids 0, and of preprocessor_config.json; the family's
-    // file lists the tensors. Of the sizes above only vocab and words count then.
+    // TOWER_OWN: texts of config.json (its ids 0) and preprocessor_config.json; the family's file
+    // lists the tensors. Of the sizes above, only vocab and words apply.
     const char *config, *preprocessor;
     double spread; // standard deviation of the random weights
-    bool fresh;    // meant for training from scratch (shape_tensor.spread), not only for benchmarks
+    bool fresh;    // for training from scratch (shape_tensor.spread), not only for benchmarks
 };
 
 const struct shape *shape_at(int index); // NULL after the last
@@ -49,24 +49,25 @@ const struct shape *shape_find(const char *name, struct err *err);
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
-    bool ones;     // gain of a norm: 1; all others are random
+    bool ones;     // gain of a norm, 1; other tensors are random
     double spread; // with this standard deviation
     int rank;
     int64_t size[WEIGHT_MAX_RANK];
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
-// In writing order. A fresh shape is initialised as in GPT-2: biases are 0, and the last matrix of
-// each block half is scaled by 1 / sqrt(2 L), the number of block halves.
+// Lists tensors in writing order. A fresh shape is initialised as in GPT-2: biases are 0, and the
+// last matrix of each block half is scaled by 1 / sqrt(2 L), the number of block halves.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 
-// The tensors that a model of this config.json and preprocessor_config.json (or NULL) needs: 0, or
-// -1 if the configs are not supported. `name` is for messages.
+// Lists the tensors that a model with this config.json and preprocessor_config.json (or NULL)
+// needs. Returns -1 if the configs are not supported. `name` is for messages.
 int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
                    void (*each)(void *self, const struct shape_tensor *t), void *self,
                    struct err *err);
-// Its config with so many decoder layers, which the caller frees; NULL: it has none of its own.
+// Returns its config with `layers` decoder layers, which the caller frees; NULL if it has no
+// config.
 char *shape_config_layers(const struct shape *s, int64_t layers);
 
 #endif

@@ -1,4 +1,4 @@
-// core/new/shards.c -- deals tensors to files, writes the files and their index.
+// core/new/shards.c -- distributes tensors over files, writes the files and their index.
 #include "core/new/shards.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct plan {
     uint64_t bytes;
 };
 
-// Starts a new file when the limit would be passed.
+// Starts a new file where a tensor would exceed the limit.
 static struct plan make_plan(const struct shards *s)
 {
     struct plan p = { .files = 1,

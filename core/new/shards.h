@@ -1,5 +1,5 @@
-// core/new/shards.h -- a new model's weights over safetensors files of at most 5 GB, as on the hub:
-// model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json.
+// core/new/shards.h -- writes a new model's weights to safetensors files of at most 5 GB, as on the
+// hub: model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json.
 //
 //   shards_write(&(struct shards){ folder, tensors, count, put_tensor, self }, &err);
 #ifndef CORE_NEW_SHARDS_H
@@ -13,7 +13,7 @@ struct shards {
     const char *folder;
     const struct shape_tensor *tensors; // [count], in writing order
     int count;
-    // Writes the bf16 numbers of tensor i; called once for each, in order. 0 or -1.
+    // Writes the bf16 values of tensor i; called once per tensor, in order. 0 or -1.
     int (*put)(void *self, struct safetensors_writer *w, int i, struct err *err);
     void *self;
 };

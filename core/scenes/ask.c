@@ -1,6 +1,6 @@
 // core/scenes/ask.c -- questions about a scene: short ones, and those whose answer gives a reason.
 //
-// A question never contains its answer, and what it names occurs once in the picture.
+// A question never contains its answer, and the object it names occurs once in the picture.
 #include <stdlib.h>
 
 #include "core/scenes/scene.h"
@@ -48,7 +48,7 @@ static bool ask_trait(struct turns *t, const struct scene *s, int i, int trait, 
     return true;
 }
 
-// Reads a digit or letter.
+// Asks which digit or letter an object is.
 static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
@@ -61,7 +61,7 @@ static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// All numbers that occur are equally likely; else most answers would be 1.
+// Picks each occurring number with equal probability; otherwise most answers would be 1.
 static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     static const unsigned ways[] = { 0, HAS_SHAPE, HAS_COLOUR, HAS_SIZE, HAS_SHAPE | HAS_COLOUR };
@@ -97,7 +97,7 @@ static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// On which side of another object is one? They are in different columns or rows.
+// Asks on which side of another object one is; they differ in column or row.
 static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query a, b;
@@ -118,7 +118,7 @@ static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice 
     return true;
 }
 
-// What is in the adjacent cell of the grid?
+// Asks what is in the adjacent cell of the grid.
 static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
@@ -165,15 +165,15 @@ void ask_questions(struct turns *t, const struct scene *s, struct dice *d)
 // --- reasons
 // -----------------------------------------------------------------------------------------
 
-// Comparisons and sums. The reason comes first, "so" and the verdict last: a small model can then
-// read the verdict off its own words. The metric searches for "so VERDICT".
+// Comparisons and sums. The reason precedes "so" and the verdict, so that a small model can derive
+// the verdict from its own words. The metric searches for "so VERDICT".
 static void conclude(struct turn *turn, const char *verdict)
 {
     buf_printf(&turn->answer, ", so %s", verdict);
     buf_printf(&turn->key, "so %s", verdict);
 }
 
-// Two queries that differ in one trait; sometimes one of them matches nothing.
+// Draws two queries that differ in one trait; sometimes one of them matches nothing.
 static void draw_two(const struct scene *s, unsigned has, struct query two[2], struct dice *d)
 {
     for (int k = 0; k < 2; k++) two[k] = object_query(&s->objects[dice_roll(d, s->count)], has);

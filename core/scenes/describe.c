@@ -46,7 +46,7 @@ static void put_places(struct buf *b, const struct scene *s)
     }
 }
 
-// Everything that questions ask about, in one list: the background too.
+// Lists everything that questions ask about, including the background.
 void describe_whole(struct turns *t, const struct scene *s)
 {
     struct turn *turn = turns_add(t, "whole", "exact");
@@ -55,7 +55,8 @@ void describe_whole(struct turns *t, const struct scene *s)
     put_places(&turn->answer, s);
 }
 
-// The other traits of all objects of one shape, colour or size: "2 small red top, large blue left".
+// Lists the other traits of all objects of one shape, colour or size: "2 small red top, large blue
+// left".
 static void put_group(struct buf *b, const struct scene *s, const struct query *group)
 {
     const int count = query_count(group, s);
@@ -72,7 +73,7 @@ static void put_group(struct buf *b, const struct scene *s, const struct query *
     }
 }
 
-// `has`: the trait whose values the names are, HAS_SHAPE, HAS_COLOUR or HAS_SIZE.
+// `has`: the trait that `names` lists, HAS_SHAPE, HAS_COLOUR or HAS_SIZE.
 static void describe_groups(struct turns *t, const struct scene *s, const char *kind,
                             const char *question, unsigned has, const char *const *names, int count)
 {
@@ -85,8 +86,8 @@ static void describe_groups(struct turns *t, const struct scene *s, const char *
     }
 }
 
-// All objects in four orders. The first list answers "what is there?", the others "which of them
-// are red, how many, and where?": a model learns to find by place and by content.
+// Lists all objects in four orders. The first list answers "what is where?", the others "which are
+// red, how many, and where?", so that a model learns to look up by place and by content.
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Name what is at every place.", "List all places.",

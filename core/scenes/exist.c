@@ -1,5 +1,5 @@
-// core/scenes/exist.c -- what a scene contains and what it does not: yes/no questions as in POPE
-// (per strategy one object that exists and one that does not), and lists of names to find.
+// core/scenes/exist.c -- present and absent objects: yes/no questions as in POPE (per strategy one
+// present and one absent object), and lists of names to find.
 #include <string.h>
 
 #include "core/scenes/scene.h"
@@ -32,7 +32,7 @@ static struct query any_kind(struct dice *d)
     return q;
 }
 
-// Names (shape, digit or letter, and colour) that no object has. Any name:
+// Absent objects: names (shape, digit or letter, and colour) that no object has. Any name:
 static struct query absent_random(const struct scene *s, struct dice *d)
 {
     struct query q;
@@ -42,7 +42,8 @@ static struct query absent_random(const struct scene *s, struct dice *d)
     return q;
 }
 
-// One that is common in this world. There are eight common kinds and at most seven objects.
+// A name common in this world; one is always absent: eight kinds are common, a scene has at most
+// seven objects.
 static struct query absent_popular(const struct scene *s, struct dice *d)
 {
     struct query q = { .has = NAME };
@@ -53,8 +54,8 @@ static struct query absent_popular(const struct scene *s, struct dice *d)
     return q;
 }
 
-// The shape and the colour of two objects, if no object has both; else a shape of the picture in a
-// colour that it does not have here.
+// One object's shape in another's colour, if no object has both; else a shape of the picture in a
+// colour that it lacks here.
 static struct query absent_adversarial(const struct scene *s, struct dice *d)
 {
     const int start = dice_roll(d, s->count * s->count);
@@ -90,8 +91,8 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
 // --- names to find
 // -----------------------------------------------------------------------------------
 
-// A list by place teaches what is at a place, a list of names where a thing is. Each name comes
-// right before its answer, so a model only has to find what it has just read.
+// A list by place teaches a place's content, a list of names an object's place. Each name
+// immediately precedes its answer, so a model only has to find the last name it read.
 
 enum { NAMES = 8, TRIES = 40 };
 
@@ -110,7 +111,7 @@ static struct query name_present(const struct scene *s, struct dice *d)
     return object_query(&s->objects[dice_roll(d, s->count)], has);
 }
 
-// Half of them have the shape of one object and the colour of another.
+// Half of them combine the shape of one object with the colour of another.
 static struct query name_absent(const struct scene *s, struct dice *d)
 {
     const int roll = dice_roll(d, 4);
@@ -124,7 +125,7 @@ static struct query name_absent(const struct scene *s, struct dice *d)
     return q;
 }
 
-// A name may stand for two objects: "top and bottom left".
+// A name may match two objects: "top and bottom left".
 static void put_places(struct buf *b, const struct scene *s, const struct query *q)
 {
     int told = 0;

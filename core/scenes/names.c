@@ -1,5 +1,4 @@
-// core/scenes/names.c -- words for what is in a scene, and queries: objects by some of their
-// traits.
+// core/scenes/names.c -- words for a scene's objects, and queries: objects by some of their traits.
 #include "core/scenes/scene.h"
 
 #include <string.h>

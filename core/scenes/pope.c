@@ -26,7 +26,7 @@ struct pope {
     int64_t count;
 };
 
-// Draws the first `count` of list[n] without repetition. `place` separates draws.
+// Draws the first `count` of list[n] without repetition. `place` makes draws independent.
 static void draw(const struct pope *p, uint64_t place, int *list, int64_t n, int64_t count)
 {
     for (int64_t i = 0; i < count && i < n; i++) {
@@ -93,7 +93,7 @@ static int64_t score_of(const struct pope *p, int way, const struct annotated_pi
     return sum;
 }
 
-// Lists the absent objects of a picture, those to ask for first; returns their number.
+// Lists a picture's absent objects in the order to ask for; returns their number.
 static int64_t absent(const struct pope *p, int way, size_t picture, int *list)
 {
     const struct annotated_picture *x = &p->a->picture[picture];
@@ -132,7 +132,7 @@ static void put_question(const struct pope *p, struct buf *b, size_t picture, in
     free(text);
 }
 
-// Yes and no in turns; without an absent object left, no "no".
+// Alternates yes and no; omits "no" once no absent object is left.
 static int64_t put_picture(const struct pope *p, int way, struct buf *b, size_t picture,
                            int64_t number)
 {

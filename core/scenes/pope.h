@@ -1,15 +1,15 @@
 // core/scenes/pope.h -- POPE's questions for any annotated pictures (Li et al. 2023, arXiv
-// 2305.10355, section 5.1): per picture, `each` objects that it shows and as many that it does not
-// show, yes and no in turns. Absent objects are chosen three ways:
+// 2305.10355, section 5.1): per picture, `each` present objects and as many absent ones,
+// alternating yes and no. Absent objects are chosen three ways:
 //
 //   random       any
 //   popular      those that most pictures have
-//   adversarial  those that most often occur with the objects of this picture: the sum, over these,
+//   adversarial  those that most often co-occur with this picture's objects: the sum, over these,
 //                of the number of pictures that have both
 //
-// Ties go to the object that comes first in the annotations. The seed draws pictures and present
-// objects, the same for the three files pope_{random,popular,adversarial}.json, which have the form
-// of coco_pope_*.json: JSON lines {question_id, image, text, label}.
+// On ties, the first object in the annotations wins. The seed determines pictures and present
+// objects, the same in the three files pope_{random,popular,adversarial}.json, in the format of
+// coco_pope_*.json: JSON lines {question_id, image, text, label}.
 #ifndef CORE_SCENES_POPE_H
 #define CORE_SCENES_POPE_H
 
@@ -26,7 +26,7 @@ struct pope_request {
     const char *folder; // must exist
     uint64_t seed;
     int64_t pictures; // at most; 500 in the paper
-    int64_t each;     // 3 in the paper; pictures with fewer objects are left out
+    int64_t each;     // 3 in the paper; pictures with fewer objects are skipped
 };
 
 struct pope_report {

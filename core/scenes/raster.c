@@ -1,5 +1,5 @@
-// core/scenes/raster.c -- a scene to pixels, owners and boxes. Samples each pixel 4 x 4 times, in
-// integers, so that every machine paints the same.
+// core/scenes/raster.c -- paints a scene: pixels, owners and boxes. Samples each pixel 4 x 4 times,
+// in integers, so that all machines paint the same pixels.
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t
     return inside;
 }
 
-// Digits and letters as strokes: only letters that at 20 pixels look like no digit and no other
-// letter.
+// Digits and letters as strokes: only letters that at 20 pixels cannot be mistaken for a digit or
+// another letter.
 const char glyph_digits[DIGITS + 1] = "0123456789", glyph_letters[LETTERS + 1] = "ACEFHKLMNPTUVXY";
 
 // Points "xy" on a grid 5 wide and 7 high, joined by lines; a comma lifts the pen.
@@ -73,7 +73,7 @@ static const struct {
     { 'Y', "00 23 40,23 26" },
 };
 
-// Is (x, y) within `half` of the line from a to b? In integers, so that all machines agree.
+// True if (x, y) is within `half` of the line from a to b. In integers, so that all machines agree.
 static bool near_line(int64_t x, int64_t y, const int64_t a[2], const int64_t b[2], int64_t half)
 {
     const int64_t dx = b[0] - a[0], dy = b[1] - a[1], px = x - a[0], py = y - a[1];
@@ -87,7 +87,7 @@ static bool near_line(int64_t x, int64_t y, const int64_t a[2], const int64_t b[
     return cross * cross <= half * half * length;
 }
 
-// (x, y) from the centre of a glyph that is 2 * radius high.
+// (x, y): offset from the centre of a glyph 2 * radius high.
 static bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius)
 {
     const char *p = NULL;
@@ -132,10 +132,11 @@ static bool covers(const struct object *o, int64_t x, int64_t y, int64_t r)
     }
 }
 
-// Samples of pixel (px, py) that the object covers, 0..16. FINE * size steps make up the side.
+// Counts the samples of pixel (px, py) that the object covers, 0..16. The side has FINE * size
+// steps.
 static int coverage(const struct object *o, int px, int py, int64_t size)
 {
-    // Twice as many steps, so that samples lie in the middle of theirs.
+    // Doubles the steps so that samples fall on their centres.
     const int64_t steps = (int64_t)2 * FINE * size;
     const int64_t cx = o->x * steps / SCENE_SIDE, cy = o->y * steps / SCENE_SIDE;
     const int64_t radius = o->radius * steps / SCENE_SIDE;

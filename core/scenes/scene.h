@@ -71,7 +71,7 @@ void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..cou
 
 // --- world.c ------------------------------------------------------------------------------------
 
-// The shape that is most common in each colour: the prior of this world.
+// The most common shape of a colour: the prior of this world.
 int common_shape(int colour);
 // A random scene of at most `most` objects; the caller rejects unwanted ones.
 void scene_draw(struct scene *s, int most, struct dice *d);
@@ -113,7 +113,7 @@ static inline struct query object_query(const struct object *o, unsigned has)
 {
     return (struct query){ .has = has, .is = o->is };
 }
-// A query that matches only object `index` and has no trait of `hidden`. False: none.
+// Finds a query that matches only object `index` and uses no trait of `hidden`. False if none does.
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
 
@@ -123,7 +123,7 @@ enum { TURNS_MAX = 8 };
 
 struct turn {
     const char *kind, *metric, *strategy; // strategy: for yes/no, else NULL
-    struct buf question, answer, key;     // key: what the metric searches for, if not the answer
+    struct buf question, answer, key;     // key: searched for by the metric, if not the answer
 };
 
 struct turns {

@@ -18,22 +18,21 @@
 //   conversation.json     all these questions of a picture in one sample        (questions)
 //   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
-//   yesno.json            does it exist? six per picture, half of them yes      (yesno)
+//   yesno.json            existence: six per picture, half of them yes      (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
-// and, if the metric searches for something other than the whole answer, "answer". yesno.json also
-// has "strategy", as in POPE (Li et al. 2023): random; popular asks for a common object of
-// this world; adversarial asks for a shape and a colour that both occur in the picture but not
-// together.
+// and, if the metric does not search for the whole answer, "answer". yesno.json also has
+// "strategy", as in POPE (Li et al. 2023): random; popular asks for a common object of this world;
+// adversarial asks for a shape and a colour that both occur in the picture but not together.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
-// down the columns, starting with the outside, as in COCO. Both cover the visible part.
+// down the columns, starting with the outside, as in COCO. Both cover only the visible part.
 //
-// Training and test sets never share a scene: the description of a scene ("grey: top left large red
-// circle; ...", in objects.jsonl) has a SHA-256, whose first hexadecimal digit is its world. `seed`
+// Training and test sets never share a scene: the SHA-256 of a scene's description ("grey: top left
+// large red circle; ...", in objects.jsonl) starts with the hexadecimal digit of its world. `seed`
 // draws only from world seed % 16, so seeds of different worlds are disjoint. The same request
 // gives the same texts and pixels on every machine (integers only).
 //
-// Room core/scenes/: made data, for two commands alone: a world of simple pictures to train and
+// Room core/scenes/: generated data, for two commands only: a world of simple pictures to train and
 // measure small models, and POPE's questions about annotated pictures. Uses base, picture, files
 // and sets.
 #ifndef CORE_SCENES_SCENES_H
@@ -62,7 +61,7 @@ struct scenes_request {
     const char *folder; // absent or empty
     int64_t count;      // 1..SCENES_COUNT_MAX
     uint64_t seed;
-    int size;       // pixels a side
+    int size;       // pixels per side
     int most;       // objects in a picture: 1..SCENES_OBJECTS_MAX
     unsigned parts; // SCENES_*; pictures and objects.jsonl are always written
 };
@@ -75,7 +74,7 @@ struct scenes_report {
     } files[SCENES_FILES];
 };
 
-// Does the folder have all files of the request?
+// True if the folder has all files of the request.
 bool scenes_written(const struct scenes_request *request);
 // Leaves nothing behind on failure.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,

@@ -1,8 +1,8 @@
-// core/scenes/world.c -- draws a scene: how many objects, which, where.
+// core/scenes/world.c -- draws a scene: the number of objects, their traits and places.
 //
 // Some scenes have a theme (a repeated shape or colour); else counts beyond 2 would be rare. A
 // sixth of the objects are of the common kinds (a red circle, a blue square ...), so that this
-// world has a prior, and guessing by it can be detected.
+// world has a prior, and evaluation can detect guessing by it.
 #include "core/base/hash.h"
 #include "core/base/random.h"
 #include "core/scenes/scene.h"
@@ -70,12 +70,12 @@ static void jitter(uint8_t to[3], const uint8_t from[3], int by, struct dice *d)
     }
 }
 
-// Size and position inside its cell; small objects move more freely.
+// Draws size and position inside the cell; small objects have more freedom.
 static void draw_body(struct object *o, struct dice *d)
 {
     enum { PIXEL = SCENE_SIDE / 96, CELL = SCENE_SIDE / 3 };
     static const int least[SIZES] = { 13, 20, 29 }, free_way[SIZES] = { 7, 6, 5 };
-    if (o->is.glyph && !o->is.size) o->is.size = 1; // a small one cannot be read
+    if (o->is.glyph && !o->is.size) o->is.size = 1; // a small glyph is illegible
     const int way = free_way[o->is.size] * PIXEL;
     o->radius = (least[o->is.size] * PIXEL + dice_roll(d, 3 * PIXEL)) / 2;
     int at[2] = { o->is.place % 3 * CELL + CELL / 2, o->is.place / 3 * CELL + CELL / 2 };

@@ -1,6 +1,6 @@
 // core/scenes/write.c -- the folder of a world: pictures, objects, samples (core/scenes/scenes.h).
 //
-// The folder gets its name when it is complete (core/base/folder.h). Our texts need no JSON
+// The folder gets its name once it is complete (core/base/folder.h). The texts need no JSON
 // escapes.
 #include <errno.h>
 #include <stdio.h>
@@ -119,7 +119,7 @@ static int close_files(struct job *j, struct err *err)
 
 // --- objects.jsonl -------------------------------------------------------------------------------
 
-// Runs down the columns: outside, inside, outside ...
+// Writes run lengths down the columns: outside, inside, outside ...
 static void put_mask(struct buf *b, const struct raster *r, int object)
 {
     int run = 0;
@@ -190,7 +190,7 @@ static void put_turn(struct buf *b, const struct turn *t, bool first)
     buf_printf(b, "{\"from\": \"gpt\", \"value\": \"%s\"}", t->answer.data);
 }
 
-// Each turn as a sample of its own.
+// Writes each turn as its own sample.
 static int write_singly(struct job *j, int list, const struct turns *turns, int64_t index,
                         struct err *err)
 {
@@ -206,7 +206,7 @@ static int write_singly(struct job *j, int list, const struct turns *turns, int6
     return j->files[list] ? flush_text(j, list, err) : 0;
 }
 
-// All turns in one sample.
+// Writes all turns in one sample.
 static int write_together(struct job *j, int list, const char *kind,
                           const struct turn *const turns[], int count, int64_t index,
                           struct err *err)
@@ -246,8 +246,8 @@ static int pick_turns(struct job *j, const struct turn *lesson[], int most, stru
     return many;
 }
 
-// Questions about the picture; in a fifth of the lessons one of the descriptions is among them, and
-// later questions can be answered from it.
+// Writes questions about the picture; a fifth of the lessons include a description, from which
+// later questions can be answered.
 static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {
@@ -263,7 +263,7 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
-// The list of the background and all places, then questions that can be answered from it.
+// Writes the list of the background and all places, then questions that it answers.
 static int write_listed(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {
@@ -291,7 +291,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
     };
     const struct turn *conversation[TURNS_MAX];
     for (int i = 0; i <= FINDS; i++) {
-        // A lesson is drawn before the names to find.
+        // Draws the lesson before the names to find.
         if (i == FINDS && write_lesson(j, s, index, &d, err) < 0) return -1;
         j->turns[i].count = 0;
         topics[i].make(&j->turns[i], s, &d);
@@ -307,7 +307,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
 
 // --- scenes --------------------------------------------------------------------------------------
 
-// Draws until the scene belongs to this world and 85% of each object can be seen.
+// Draws until the scene belongs to this world and 85% of each object is visible.
 static void find_scene(struct job *j, struct scene *s, struct dice *d)
 {
     const int world = (int)(j->request->seed % SCENES_WORLDS);
@@ -323,7 +323,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
 
 static int write_scene(struct job *j, int64_t index, struct err *err)
 {
-    // Texts have their own dice, far from those of the scene.
+    // Texts have their own dice, far from the scene's.
     struct dice world = { j->request->seed, (uint64_t)index << 24 };
     const struct dice words = { j->request->seed, world.place + (1u << 23) };
     struct scene s;
@@ -338,7 +338,7 @@ static int write_scene(struct job *j, int64_t index, struct err *err)
 
 static int write_all(struct job *j, const struct load_progress *progress, struct err *err)
 {
-    enum { EVERY = 50 }; // scenes between two reports
+    enum { EVERY = 50 }; // scenes between reports
     const int64_t count = j->request->count;
     for (int64_t i = 0; i < count; i++) {
         if (write_scene(j, i, err) < 0) return -1;
