@@ -1,7 +1,7 @@
 // kernels/attention_amx.c -- attention of many rows with AMX tiles (kernels/amx.h).
 //
 // The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 bf16
-// numbers. These are so fast that the exponentials of the scores dominate, so the exponentials use
+// elements. These are so fast that the exponentials of the scores dominate, so the exponentials use
 // as few instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so

@@ -88,7 +88,7 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
     return size;
 }
 
-// Transposes rows 0..n of x, `step` numbers apart; rows from n to the next whole block are 0.
+// Transposes rows 0..n of x, `step` elements apart; rows from n to the next whole block are 0.
 static void transpose_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
 {
     for (int64_t i = 0; i < (n + BLOCK - 1) / BLOCK * BLOCK; i += TILE_COLS)
@@ -185,7 +185,7 @@ static bool tile_view(const struct call *c, const struct task *t, int64_t r, int
 }
 
 // scores[TILE_ROWS, KEYS] = a tile of transposed rows times its visible part of a block of
-// transposed keys or values, all `width` numbers wide.
+// transposed keys or values, all `width` elements wide.
 static void tile_scores(float *scores, const float *rows, const float *keys, int64_t width,
                         const struct view *view)
 {

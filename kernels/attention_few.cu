@@ -189,8 +189,8 @@ struct whole {
     float high, share;
 };
 
-// Combines the parts that begin at `part`, `step` numbers apart; parts without a visible key add 0.
-// Called by a whole warp.
+// Combines the parts that begin at `part`, `step` elements apart; parts without a visible key add
+// 0. Called by a whole warp.
 static __device__ inline struct whole whole_of(const float *part, int64_t parts, int64_t step,
                                                float *stats)
 {

@@ -33,7 +33,7 @@ static __device__ inline void round_row(const struct mma_side &s, const T *from,
     }
 }
 
-// One block per row; each thread converts 8 numbers of a head.
+// One block per row; each thread converts 8 elements of a head.
 static __global__ void round_kernel(const struct mma_sides all)
 {
     const struct mma_side &s = all.side[blockIdx.y];
@@ -78,7 +78,7 @@ static __device__ inline int64_t head_start(const struct forward_call &c, int kv
     return CACHED ? 0 : kv * mma_rows(c.a.keys) * WIDE;
 }
 
-// Starts copying KEYS of them (`width` numbers each in a cache) to a tile.
+// Starts copying KEYS keys or values (`width` elements each in a cache) to a tile.
 template <int WIDE, bool CACHED>
 static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
                                          const struct forward_call &c, int from, int kv,

@@ -1,5 +1,5 @@
 // kernels/blocks.cu -- weights in blocks: widens them for products of many rows, and reads rows of
-// a table by index. A thread unpacks eight numbers.
+// a table by index. A thread unpacks eight elements.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 

@@ -116,7 +116,7 @@ static float fit_scale(const float *x, int limit)
 }
 
 // Least squares for the integers of a try; w and wx are the sums of the weights and of the weighted
-// numbers. Neither scale nor min is negative.
+// elements. Neither scale nor min is negative.
 static struct line next_line(const struct sums *s, float w, float wx)
 {
     const float determinant = w * s->qq - s->q * s->q;
@@ -204,8 +204,8 @@ struct q4_scales {
     uint8_t scale[8], min[8];
 };
 
-// Error weights of a block's numbers; for each group the sum of weights, the sum of weighted
-// numbers, and the line.
+// Error weights of a block's elements; for each group the sum of weights, the sum of weighted
+// elements, and the line.
 struct q4_fit {
     float weight[BLOCK], w[8], wx[8];
     struct line plain[8], fitted[8];

@@ -77,7 +77,7 @@ int cuda_processors(void)
 }
 
 // After a fault in a kernel every call fails until the process ends.
-static int tell(const char *what, cudaError_t error)
+static int report_error(const char *what, cudaError_t error)
 {
     size_t unused, total;
     const bool lost = cudaMemGetInfo(&unused, &total) != cudaSuccess;
@@ -89,7 +89,7 @@ int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
     if (device.broken) return -1; // keeps the first reason
-    return error ? tell(kernel, error) : 0;
+    return error ? report_error(kernel, error) : 0;
 }
 
 // A failure during a recording concerns the recording only.
@@ -219,7 +219,7 @@ void cuda_broke(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess || device.broken) return;
     device.broken = true;
-    tell(what, error);
+    report_error(what, error);
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t room)
     return 0;
 }
 
-// Stands for all files' kernels, which are compiled for the same GPUs.
+// Represents all files' kernels, which are compiled for the same GPUs.
 static __global__ void any_kernel(void)
 {
 }

@@ -7,10 +7,10 @@
 //
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
 // if heads are rotated), or with silu a row of each. It walks along K in chunks: its lanes read 16
-// consecutive bytes each, or eight numbers of blocks. It loads AHEAD chunks of both rows before
-// multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor. A block holds up
-// to four rows of x in shared memory, widened, times the gain, in the lanes' reading order. The
-// root mean square is a factor of the whole row, so it multiplies the sums at the end.
+// consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of both rows before
+// multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor, in flight. A
+// block holds up to four rows of x in shared memory, widened, times the gain, in the lanes' reading
+// order. The root mean square is a factor of the whole row, so it multiplies the sums at the end.
 //
 // A row has the same bits alone and beside others: the order of its sums depends only on K and the
 // weight's dtype, and no operation is open to fusing by the compiler.
@@ -26,8 +26,8 @@ static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
 
 struct shape {
     int64_t units; // pairs of rows
-    int64_t
-        width; // of x in shared memory: K numbers, padded with zeros to whole steps of AHEAD chunks
+    int64_t width; // of x in shared memory: K elements, padded with zeros to whole steps of AHEAD
+                   // chunks
     int64_t from, count; // rows of x
 };
 

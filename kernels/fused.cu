@@ -101,7 +101,7 @@ static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t d
     *gate = to_bf16(d * u * s * (1 + g * (1 - s)));
 }
 
-// The same for all numbers, four at a time.
+// The same for all elements, four at a time.
 static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struct four_shorts *up,
                                                  const struct four_shorts *dy, int64_t fours)
 {

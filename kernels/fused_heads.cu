@@ -101,7 +101,7 @@ static __device__ inline struct pairs<COUNT> scaled(struct pairs<COUNT> p, float
     return p;
 }
 
-// Offset of a head's numbers in the products.
+// Offset of a head's elements in the products.
 static __device__ inline int64_t
 product_at(const struct heads_place &p, int64_t row, int number)
 {

@@ -21,12 +21,12 @@ struct latent_call {
     const int32_t *place;
     void *c, *r;      // the caches
     enum dtype dtype; // of the caches
-    float *asked;     // [H,R+rope]
+    float *latent_q;  // [H,R+rope]
     int heads, nope, value, rank, rope;
 };
 
-// Rotary number i, in split layout: the first numbers of all pairs, then the second ones.
-static __device__ inline float turned(const struct latent_call &p, const float *x, int i)
+// Rotary number i, in split layout: the first elements of all pairs, then the second ones.
+static __device__ inline float rotated(const struct latent_call &p, const float *x, int i)
 {
     const int half = p.rope / 2, pair = i % half;
     const float a = x[2 * pair], b = x[2 * pair + 1], c = p.cos[pair], s = p.sin[pair];
@@ -43,7 +43,7 @@ static __device__ inline void put_latent(const struct latent_call &p)
     for (int i = (int)threadIdx.x; i < p.rank; i += THREADS)
         put_number(p.c, row * p.rank + i, p.both[i] * scale * p.gain[i], p.dtype);
     for (int i = (int)threadIdx.x; i < p.rope; i += THREADS)
-        put_number(p.r, row * p.rope + i, turned(p, p.both + p.rank, i), p.dtype);
+        put_number(p.r, row * p.rope + i, rotated(p, p.both + p.rank, i), p.dtype);
 }
 
 // A block covers some columns of a head's Wk: its warps share the rows, a lane reads 16 bytes of
@@ -85,14 +85,14 @@ static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent
     UNROLL
     for (int e = 0; e < COUNT; e++) part[warp][lane * COUNT + e] = sum[e];
     __syncthreads();
-    float *to = p.asked + (int64_t)h * (p.rank + p.rope);
+    float *to = p.latent_q + (int64_t)h * (p.rank + p.rope);
     for (int i = (int)threadIdx.x; i < WIDE && first + i < p.rank; i += THREADS) {
         float all = 0;
         for (int k = 0; k < WARPS; k++) all += part[k][i];
         to[first + i] = all;
     }
     for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < p.rope; i += THREADS)
-        to[p.rank + i] = turned(p, q + p.nope, i);
+        to[p.rank + i] = rotated(p, q + p.nope, i);
 }
 
 // y[H*value] = Wv times the heads' outputs, x[H,R].
@@ -144,7 +144,7 @@ template <typename T> static int values(const struct values_call &c)
     return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, c);
 }
 
-template <typename T> static int ask_latents(const struct latent_call &c)
+template <typename T> static int latent_queries(const struct latent_call &c)
 {
     constexpr int WIDE = WARP * reader<T>::COUNT;
     const dim3 grid((size_t)((c.rank + WIDE - 1) / WIDE), (size_t)(c.heads + 1));
@@ -153,15 +153,15 @@ template <typename T> static int ask_latents(const struct latent_call &c)
 
 // --- the call ------------------------------------------------------------------------------------
 
-// The scratch of a call, in numbers of f32.
+// The scratch of a call, in elements of f32.
 struct rooms {
-    float *low, *q, *both, *asked, *gathered, *o, *product, *parts;
+    float *low, *q, *both, *latent_q, *gathered, *o, *product, *parts;
 };
 
 static struct attention_call call_of(const struct fused_latent *p, const struct rooms *r)
 {
     struct attention_call c = { .y = r->gathered,
-                                .q = r->asked,
+                                .q = r->latent_q,
                                 .k = p->c->data,
                                 .v = p->c->data,
                                 .first = nullptr,
@@ -193,7 +193,7 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
                               p->heads * p->value,
                               p->after.gain ? tensor_count(p->h) : 0,
                               (int64_t)attention_few_room(&c) };
-    float **const room[] = { &r->low,      &r->q, &r->both,    &r->asked,
+    float **const room[] = { &r->low,      &r->q, &r->both,    &r->latent_q,
                              &r->gathered, &r->o, &r->product, &r->parts };
     size_t bytes = 0;
     for (int i = 0; i < 8; i++) bytes += (size_t)sizes[i] * sizeof(float) + 256;
@@ -239,13 +239,13 @@ static int ask(const struct fused_latent *p, const struct rooms *r)
                                    .c = p->c->data,
                                    .r = p->r->data,
                                    .dtype = p->c->dtype,
-                                   .asked = r->asked,
+                                   .latent_q = r->latent_q,
                                    .heads = (int)p->heads,
                                    .nope = (int)p->nope,
                                    .value = (int)p->value,
                                    .rank = (int)p->c->shape[2],
                                    .rope = (int)p->r->shape[2] };
-    return FOR_WEIGHTS(p->up->dtype, ask_latents, c);
+    return FOR_WEIGHTS(p->up->dtype, latent_queries, c);
 }
 
 static int take_values(const struct fused_latent *p, const struct rooms *r)
@@ -267,7 +267,7 @@ static int one_row(const struct fused_latent *p, const struct rooms *r)
     return status ? status : fused_add_few(p->h, r->o, &p->out, &p->after, r->product);
 }
 
-// Row i alone of a tensor of 4-byte numbers.
+// Row i alone of a tensor of 4-byte elements.
 static struct tensor row_at(const struct tensor *t, int64_t i)
 {
     struct tensor one = *t;

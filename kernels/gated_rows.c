@@ -2,7 +2,7 @@
 //
 //   1. rows are normed and packed, 16 at a time
 //   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums become
-//      silu(gate) * up, packed as `down` wants them, while the next tiles are multiplied
+//      silu(gate) * up, packed for `down`, while the next tiles are multiplied
 //   3. down, added to y
 //
 // So the results of gate and up, the widest of a layer, never reach memory as f32, and nothing is

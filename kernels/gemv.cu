@@ -2,7 +2,7 @@
 // strict: reads weights once, in place.
 //
 // A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
-// numbers of blocks, and multiply them with the same columns of every row of x (which stay in the
+// elements of blocks, and multiply them with the same columns of every row of x (which stay in the
 // L1 cache). The order of the sums depends on K alone.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"

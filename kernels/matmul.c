@@ -18,7 +18,7 @@
 #include "kernels/tile.h"
 
 enum {
-    INNER = 512,            // numbers along K per piece
+    INNER = 512,            // elements along K per piece
     GROUP = 512 / TILE_COLS // most panels per thread and group
 };
 
@@ -32,7 +32,7 @@ struct product {
     size_t row_bytes;  // of w
     bool pairs;        // multiplies x and w as pairs of bf16; k counts pairs
     int64_t numbers;   // along K, whatever k counts
-    int64_t ld;        // numbers from one row of x to the next
+    int64_t ld;        // elements from one row of x to the next
     bool x_transposed; // x is given as [k][rows]
     bool w_transposed; // w is given as [k][m]
     bool add;          // adds to y
@@ -82,7 +82,7 @@ static void pack_pairs(float *to, const float *x, int64_t ld, int64_t rows, int6
     tile_pack(to, pairs, n, rows, n);
 }
 
-// Packs the rows of a tile, numbers (or pairs) k..k+inner of each.
+// Packs the rows of a tile, elements (or pairs) k..k+inner of each.
 static void pack_piece(const struct product *p, const float *x, int64_t tile, int64_t k,
                        int64_t inner)
 {
@@ -171,7 +171,7 @@ VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *p
     tile_add(t, s, rows);
 }
 
-// A function NAME that computes a tile of 1..TILE_ROWS rows, of numbers or pairs.
+// A function NAME that computes a tile of 1..TILE_ROWS rows, of elements or pairs.
 #if VEC_BYTES == 64
 #define TILE_MORE(PAIRS)                               \
     case 7: tile_rows(t, x, panel, 7, PAIRS); break;   \
@@ -220,7 +220,7 @@ static void panel_blocks(float *panel, const char *w, size_t row_bytes, int64_t 
     }
 }
 
-// Packs numbers k..k+inner of rows from..from+cols of w into a panel.
+// Packs elements k..k+inner of rows from..from+cols of w into a panel.
 static void panel_rows(float *panel, const struct product *p, int64_t from, int64_t cols, int64_t k,
                        int64_t inner)
 {
@@ -285,7 +285,7 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
         }
 }
 
-// Packs a panel: weight rows m.. m + cols, numbers (or pairs) k..k+inner of each.
+// Packs a panel: weight rows m.. m + cols, elements (or pairs) k..k+inner of each.
 struct panel {
     int64_t m, cols, k, inner;
 };

@@ -97,7 +97,7 @@ static int widened_begin(struct widened *w, const struct lt_product *p, enum dty
     return a ? matmul_narrow(rounded, dtype, p->a.data, a, p->a.dtype) : 0;
 }
 
-// n numbers of b from `from` on.
+// n elements of b from `from` on.
 static int widen_part(const struct widened *w, const struct lt_side *b, int64_t from, int64_t n)
 {
     const char *numbers = static_cast<const char *>(b->data) + dtype_bytes(b->dtype, from);

@@ -1,6 +1,6 @@
 // kernels/matmul_amx.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of many rows in bf16, with AMX.
 //
-//   x is packed once: [piece of K][16 rows][32 numbers], a tile each
+//   x is packed once: [piece of K][16 rows][32 elements], a tile each
 //   each thread computes a group of columns (rows of w), and BLOCK tiles of rows at a time:
 //     for every piece along K: pack the group's weights (for the first BLOCK), and multiply two by
 //       two tiles of columns and rows; sums are kept in tiles between pieces, and written to y
@@ -22,7 +22,7 @@ enum {
     GROUP = 20,                        // most tiles of columns per thread
     NARROW = 4,                        // up to this many tiles of columns, threads share the rows
     BLOCK = 256,                       // most tiles of rows at a time
-    IN_BLOCKS = 512,                   // numbers along K per piece of weights in blocks
+    IN_BLOCKS = 512,                   // elements along K per piece of weights in blocks
     WIDE = GROUP * AMX_SIDE * AMX_STEP // size of weights as f32: 32 by GROUP, or a piece of 16
 };
 
@@ -54,7 +54,7 @@ static void pack_x(const struct plan *plan, int64_t from, int64_t to)
                           at_most(p->k - k, AMX_STEP));
 }
 
-// Widens stored rows from..from+rows of weights in blocks, numbers k..k+n of each, to f32.
+// Widens stored rows from..from+rows of weights in blocks, elements k..k+n of each, to f32.
 static struct amx_source widened(float *to, const struct amx_source *w, int64_t from, int64_t rows,
                                  int64_t k, int64_t n)
 {
@@ -64,7 +64,7 @@ static struct amx_source widened(float *to, const struct amx_source *w, int64_t 
     return (struct amx_source){ to, (size_t)n * sizeof *to, DTYPE_F32, w->turned };
 }
 
-// Columns m..m+cols, numbers k..k+n.
+// Columns m..m+cols, elements k..k+n.
 static void pack_transposed_weights(const struct worker *b, const struct plan *plan, char *to,
                                     int64_t m, int64_t cols, int64_t k, int64_t n)
 {
@@ -106,7 +106,7 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
     }
 }
 
-enum { SUMS = AMX_SIDE * AMX_SIDE }; // numbers in a tile of sums
+enum { SUMS = AMX_SIDE * AMX_SIDE }; // elements in a tile of sums
 
 // Addresses to prefetch while tiles are multiplied; NULL: none.
 struct prefetch {
@@ -114,7 +114,7 @@ struct prefetch {
     int64_t lines;
     const float *sums; // four tiles
     const float *y;    // two by 16 rows of two lines
-    int64_t y_row;     // numbers from one to the next
+    int64_t y_row;     // elements from one to the next
 };
 
 VEC_INLINE void prefetch_lines(const struct prefetch *next, int64_t step)

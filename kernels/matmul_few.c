@@ -22,7 +22,7 @@
 #include "kernels/tile.h"
 
 enum {
-    STEP = 2 * VEC,  // numbers along K per step
+    STEP = 2 * VEC,  // elements along K per step
     AHEAD = 2048,    // bytes of a stream to prefetch
     BAND = 64 * 1024 // bytes of weights per band, over all streams
 };
@@ -320,7 +320,7 @@ static void order_x(const struct few_product *p, float *to)
     }
 }
 
-// Prepares x for the products of a dtype; returns the bytes needed, 0 if x is used as it is.
+// Size of the copy of x prepared for the products of a dtype; 0 if x needs no preparation.
 static size_t x_bytes(const struct few_product *p)
 {
     if (dtype_in_blocks(p->dtype)) return (size_t)(p->rows * x_runs(p->k)) * sizeof(struct x_run);

@@ -30,8 +30,8 @@ static struct carrier {
     cudaEvent_t asked;
 } carriers[CUDA_GPUS_MOST];
 
-// True if an allocation succeeded. Clears a failure, which is no error of an op.
-static bool had(cudaError_t error)
+// True if a call succeeded. Clears a failure, which is no error of an op.
+static bool succeeded(cudaError_t error)
 {
     if (error == cudaSuccess) return true;
     cudaGetLastError();
@@ -40,12 +40,12 @@ static bool had(cudaError_t error)
 
 static bool event_ready(cudaEvent_t *event)
 {
-    return *event || had(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+    return *event || succeeded(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
 }
 
 static bool carrier_ready(struct carrier *c)
 {
-    return (c->stream || had(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) &&
+    return (c->stream || succeeded(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking))) &&
            event_ready(&c->asked);
 }
 
@@ -61,7 +61,7 @@ static bool shelf_reach(size_t bytes)
 {
     while (shelf.chunks.size() * CHUNK < bytes) {
         void *memory = nullptr;
-        shelf.full = shelf.full || !had(cudaHostAlloc(&memory, CHUNK, cudaHostAllocPortable));
+        shelf.full = shelf.full || !succeeded(cudaHostAlloc(&memory, CHUNK, cudaHostAllocPortable));
         if (shelf.full) return false;
         shelf.chunks.push_back(static_cast<char *>(memory));
     }
@@ -149,7 +149,7 @@ static void release(void)
     shelf.full = false;
     if (shelf.chunks.empty()) return;
     cuda_broke("copying to the host", cudaStreamSynchronize(cuda_stream()));
-    for (char *chunk : shelf.chunks) had(cudaFreeHost(chunk));
+    for (char *chunk : shelf.chunks) succeeded(cudaFreeHost(chunk));
     shelf.chunks.clear();
 }
 

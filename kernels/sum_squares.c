@@ -1,4 +1,4 @@
-// kernels/sum_squares.c -- the sum of the squares of all numbers, in double.
+// kernels/sum_squares.c -- the sum of the squares of all elements, in double.
 //
 // Pieces of a fixed size are summed separately and their sums added in order, so the result does
 // not depend on the number of threads or their timing.

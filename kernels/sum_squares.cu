@@ -1,4 +1,4 @@
-// kernels/sum_squares.cu -- the sum of squares of all numbers, in double; the order of summation
+// kernels/sum_squares.cu -- the sum of squares of all elements, in double; the order of summation
 // depends on the count alone.
 #include "kernels/cuda.h"
 

@@ -3,7 +3,7 @@
 
 enum { PIECE = 16384 }; // elements a thread takes at a time, whole blocks
 
-// n numbers of f16, which y may be, to bf16.
+// n elements of f16, which y may be, to bf16.
 static void narrow(uint16_t *y, const uint16_t *x, int64_t n)
 {
     float wide[256];

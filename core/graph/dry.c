@@ -118,8 +118,8 @@ static int need(int64_t numbers)
 
 // Scratch memory of a product on a GPU: both operands converted to `dtype`; or some rows of b
 // widened to f32 or, of blocks, to either.
-static int need_there(const struct tensor *a, const struct tensor *b, enum dtype dtype,
-                      enum matmul_mode mode)
+static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtype dtype,
+                       enum matmul_mode mode)
 {
     const int64_t count = tensor_count(b), part = count < CUDA_WIDENED ? count : CUDA_WIDENED;
     if (dtype_in_blocks(b->dtype) && mode == MATMUL_BF16) return need((tensor_count(a) + part) / 2);
@@ -135,14 +135,14 @@ static int64_t panels(void)
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
                       const struct tensor *bias, enum matmul_mode mode)
 {
-    return like_gpu ? need_there(x, w, cuda_rounded_dtype(w), mode)
+    return like_gpu ? need_on_gpu(x, w, cuda_rounded_dtype(w), mode)
                     : need(tensor_count(x) + panels());
 }
 
 static int dry_matmul_dx(struct tensor *dx, const struct tensor *dy, const struct tensor *w,
                          bool add, enum matmul_mode mode)
 {
-    return like_gpu ? need_there(dy, w, DTYPE_BF16, mode) : need(tensor_count(dy) + panels());
+    return like_gpu ? need_on_gpu(dy, w, DTYPE_BF16, mode) : need(tensor_count(dy) + panels());
 }
 
 static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
@@ -150,7 +150,7 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
 {
     enum { BLOCK = 2048 }; // columns of dy at a time
     const int64_t m = tensor_row(dy);
-    if (like_gpu) return need_there(dy, x, DTYPE_BF16, mode);
+    if (like_gpu) return need_on_gpu(dy, x, DTYPE_BF16, mode);
     return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
 }
 

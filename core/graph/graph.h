@@ -95,7 +95,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
                             const void *host);
 
-// Copies the numbers of t to host memory as floats.
+// Copies the elements of t to host memory as floats.
 void graph_download(struct graph *g, float *to, const struct tensor *t);
 
 // graph_scratch_end frees memory allocated since graph_scratch_begin, unless a tape needs it.

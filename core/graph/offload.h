@@ -29,7 +29,7 @@ struct offload_step {
 
 // An offloaded input.
 struct offload_input {
-    int64_t number;   // of the device (kernels/offload.h)
+    int64_t number;   // the device's number for it (kernels/offload.h)
     void *data;       // its buffer
     bool overwritten; // the buffer no longer holds it
     bool fetched;     // the copy back was issued

@@ -30,7 +30,7 @@
 // Gradient of a tensor: f32, with as many elements.
 struct grad {
     float *data;        // NULL: nothing added yet
-    int64_t count;      // numbers
+    int64_t count;      // elements
     struct grad *whole; // for a view: the gradient it is part of, from element `offset` on
     int64_t offset;
     int64_t capacity; // of its buffer, in elements

@@ -152,7 +152,7 @@ static struct tensor *queries(struct graph *g, const struct layer *layer, struct
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
 }
 
-// The latents of rows, and the rotated numbers of their keys: [m, R], [m, rope].
+// The latents of rows, and the rotated elements of their keys: [m, R], [m, rope].
 struct latents {
     struct tensor *c, *r;
 };

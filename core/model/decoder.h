@@ -79,7 +79,7 @@ struct decoder_config {
     const struct decoder_kind *kind;
     int layers;                           // L
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
-    int64_t value_dim;                    // numbers of a head's value: d, or less
+    int64_t value_dim;                    // elements of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
     int64_t window; // attention window in tokens, including the row itself; 0: unlimited
     double eps;
@@ -214,8 +214,8 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 
 // Runs rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past =
 // rows in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On
-// failure or cancel kv keeps `past` rows. kv NULL: all rows of s at once, nothing is cached;
-// required with a tape, as gradients do not flow into a cache, and s must last until the backward
+// failure or cancel kv keeps `past` rows. kv NULL: computes all rows of s and caches nothing. A
+// tape requires this, as gradients do not flow into a cache; s must then last until the backward
 // pass has run.
 //
 // A method at SITE_LAYER_OUT may replace x by other rows of s and list them in args->rows

@@ -21,7 +21,7 @@ struct kv_layer {
     int64_t coming;     // rows in use after the current pass
 };
 
-// Shape of a token's key and value in a layer: heads, and numbers per head; all 0 in a layer that
+// Shape of a token's key and value in a layer: heads, and elements per head; all 0 in a layer that
 // caches neither.
 struct kv_row {
     int64_t k[2], v[2];

@@ -37,7 +37,7 @@ struct model {
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
-    struct tile_grids grids; // where pictures are cut into tiles by their resolution
+    struct tile_grids grids; // for pictures that are cut into tiles by their resolution
     int64_t map_tiles;       // a map of more tiles' features is downsampled; 0: no limit
     struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
     enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one

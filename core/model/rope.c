@@ -104,7 +104,7 @@ static double yarn_pair(const struct rope_config *r, double turns)
            (2 * log(r->theta));
 }
 
-// DeepSeek's configs give the factor of the logarithm: "mscale" for rotated numbers,
+// DeepSeek's configs give the factor of the logarithm: "mscale" for rotated elements,
 // "mscale_all_dim" for the scores of whole heads.
 static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *err)
 {

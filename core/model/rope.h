@@ -48,7 +48,7 @@ struct rope_config {
     double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
-    double amplitude;               // of cos and sin of rotated numbers; 0: 1
+    double amplitude;               // of cos and sin of rotated elements; 0: 1
     double divisors[ROPE_DIVISORS]; // of the pairs
     int divisor_count;
 };
@@ -58,9 +58,9 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
                      double theta, struct err *err);
 // Call after the attention kind has set dim: checks that the sections add up to its pairs.
 int rope_config_check(const struct rope_config *r, struct err *err);
-int64_t rope_rotated(const struct rope_config *r);          // rotated numbers of a head
+int64_t rope_rotated(const struct rope_config *r);          // rotated elements of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// The factor of cos and sin of rotated numbers.
+// The factor of cos and sin of rotated elements.
 double rope_amplitude(const struct rope_config *r);
 // The factor of the scores of DeepSeek's attention: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);

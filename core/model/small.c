@@ -41,7 +41,7 @@ const struct setting weights_settings[] = {
 };
 
 enum {
-    BLOCK_NUMBERS = 4 << 20, // numbers converted at a time
+    BLOCK_NUMBERS = 4 << 20, // elements converted at a time
     WRITES = 5               // attempts to write a file that others remove
 };
 
@@ -314,7 +314,7 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
 {
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
-    // The name of a folder may lead to a GGUF file, which has its own dtypes.
+    // A folder's name may resolve to a GGUF file, which has its own dtypes.
     if (c->gguf_count) return checkpoint_fetch(c, 0, progress, err);
     note_misfits(m, kind);
     int64_t changed = 0;

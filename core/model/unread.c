@@ -193,7 +193,7 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
     return predicts_further(m->checkpoint, t->name) || is_zero_bias(t);
 }
 
-// APART: a module of its own. LAYER: a layer that is not computed.
+// APART: a separate module. LAYER: a layer that is not computed.
 enum fate { HARMLESS, APART, LAYER, INSIDE };
 
 // `shared`: length of the levels that `plain` shares with a bound tensor.
@@ -205,7 +205,7 @@ static enum fate fate_of(const struct model *m, const struct safetensor *t, cons
     const char *dot = strchr(plain, '.');
     // GGUF files hold only parts that their architecture computes.
     if (m->checkpoint->gguf_count) return INSIDE;
-    if (!shared) { // a module of its own
+    if (!shared) { // a separate module
         const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');
         return norm || part == PART_HEAD || part == PART_EMBEDDING ? INSIDE : APART;
     }

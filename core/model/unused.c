@@ -155,7 +155,7 @@ static bool is_square_of(const cJSON *value, int64_t side)
 }
 
 // Would reading the key leave pictures unchanged?
-static bool is_done_anyway(const struct model *m, const cJSON *item)
+static bool changes_nothing(const struct model *m, const cJSON *item)
 {
     static const char *const shared[] = { PICTURE_SHARED_KEYS, NULL };
     const struct picture_config *p = &m->picture;
@@ -191,7 +191,7 @@ static char *picture_notice(const struct model *m)
     cJSON_ArrayForEach(item, json)
     {
         if (!text_listed(keys, item->string) && !text_listed(harmless_keys, item->string) &&
-            !is_done_anyway(m, item))
+            !changes_nothing(m, item))
             put(&b, item);
     }
     if (!b.length) return NULL;

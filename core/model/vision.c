@@ -153,7 +153,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     };
 
     // Pixels to the stream that enters the first block.
-    struct tensor *x = vision_patches(g, &b);       // [patches, numbers of a patch]
+    struct tensor *x = vision_patches(g, &b);       // [patches, elements of a patch]
     x = linear_forward(g, x, &v->patch);            // [patches, Dv]
     x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V
     x = vision_in_order(g, &b, x);                  // of windows: Qwen2.5-VL

@@ -57,7 +57,7 @@ struct vision_layer {
 
 struct vision {
     struct vision_config config;
-    struct linear patch;        // [Dv, numbers of a patch]
+    struct linear patch;        // [Dv, elements of a patch]
     struct tensor class_token;  // [1,Dv]
     struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
     struct norm patch_norm;     // of the patches, before positions are added
@@ -68,7 +68,7 @@ struct vision {
 
 // A picture as the encoder reads it.
 struct vision_picture {
-    struct tensor *pixels; // by kind: [3,H,W], [T,3,H,W] or patches [S', numbers]
+    struct tensor *pixels; // by kind: [3,H,W], [T,3,H,W] or patches [S', elements]
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // of the picture, for listeners
@@ -94,13 +94,12 @@ struct vision_kind {
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
-    // NULL: it reads squares of image_size pixels, or its family has limits of its own.
+    // NULL: it reads squares of image_size pixels, or its family has its own limits.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
     const char *const *picture_keys;       // that this function reads, NULL-terminated
     const char *const *picture_processors; // prefixes of the names of its processors
-    const char
-        *patch_weight; // name of the patch embedding, by which the encoder is found in a file
+    const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
     // Binds the file's weights; v->layer is allocated.
     void (*bind)(struct vision *v, struct binder *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
@@ -245,7 +244,7 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 
 // Rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
-// Patches in pixel order [patches, numbers]. Cuts tiles; native-resolution pixels are patches
+// Patches in pixel order [patches, elements]. Cuts tiles; native-resolution pixels are patches
 // already.
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);
 // Reorders the patches x to the kind's order.
@@ -300,7 +299,8 @@ struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, s
 // For kinds whose patches go row by row: drops class tokens and orders the patches by cells of
 // merge x merge [S*merge*merge, Dv].
 struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
-// The same, each cell as one row [S, merge*merge*Dv]; their number S of a picture, and width.
+// The same with each cell as one row [S, merge*merge*Dv]; the number S of a picture's cells, and a
+// row's width.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
 int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_cell_width(const struct vision_config *c);

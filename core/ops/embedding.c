@@ -7,7 +7,7 @@
 #include "core/ops/check.h"
 
 // Is the table in host memory while the graph computes on another device?
-static bool lies_on_host(const struct graph *g, const struct tensor *table)
+static bool is_on_host(const struct graph *g, const struct tensor *table)
 {
     return backend_of(g->backend, table) != g->backend;
 }
@@ -20,7 +20,7 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
     const int32_t *row = s->in[1]->data;
     for (int64_t i = 0; reached && i < tensor_count(s->in[1]); i++)
         atomic_store_explicit(&reached[row[i]], true, memory_order_relaxed);
-    if (!lies_on_host(g, s->in[0]))
+    if (!is_on_host(g, s->in[0]))
         return op_back(g, "embedding", g->backend->gather_rows_backward(&dtable, &dy, s->in[1]));
     const struct arena_mark mark = arena_mark(g->arena);
     const struct tensor *rows = graph_new_host(g, DTYPE_F32, dy.rank, dy.shape);
@@ -32,8 +32,8 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
     return graph_ok(g) ? 0 : -1;
 }
 
-// y[n,D] = rows of a table on the host, where index is too. Frees intermediate tensors at once: the
-// backward pass does not read them.
+// y[n,D] = rows of a table in host memory; index is in host memory too. Frees intermediate tensors
+// immediately, because the backward pass does not read them.
 static struct tensor *rows_from_host(struct graph *g, struct tensor *y, const struct tensor *table,
                                      const struct tensor *index)
 {
@@ -56,7 +56,7 @@ struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t
     if (table->rank != 2 || !op_is_weight(table))
         return graph_fail(g, "embedding: the table is %s", op_shape(table, text));
     if (!op_want_indices(g, "embedding", ids, n, table->shape[0])) return NULL;
-    const bool on_host = lies_on_host(g, table);
+    const bool on_host = is_on_host(g, table);
     struct tensor *index =
         on_host ? graph_new_host(g, DTYPE_I32, 1, &n) : graph_upload(g, DTYPE_I32, 1, &n, ids);
     struct tensor *y = graph_new2(g, DTYPE_F32, n, table->shape[1]);

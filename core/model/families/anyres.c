@@ -346,7 +346,7 @@ struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct 
     struct tensor *h = graph_new2(g, DTYPE_F32, p->tokens, m->decoder.config.hidden);
     h = put_lines(g, h, graph_rows(g, x, 0, square), square, 0, square, 0);
     if (map) {
-        if (p->out_rows == p->rows && p->out_cols == p->cols) { // the map as it is, in order
+        if (p->out_rows == p->rows && p->out_cols == p->cols) { // the map unchanged, in order
             int32_t *index = xreallocarray(NULL, (size_t)map, sizeof *index);
             for (int64_t i = 0; i < map; i++) index[i] = feature_at(p, i / p->cols, i % p->cols);
             x = op_gather_rows(g, x, index, map);

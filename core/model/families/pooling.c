@@ -94,7 +94,7 @@ struct blend {
     float *weight;
 };
 
-// How much of cell `i` of a line lies inside [from, to).
+// Length of the part of cell `i` of a line inside [from, to).
 static double inside(int64_t i, double from, double to)
 {
     const double low = (double)i > from ? (double)i : from;
