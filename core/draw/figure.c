@@ -1,5 +1,5 @@
-// core/draw/figure.c -- figures through Cairo: kinds of files, writing, shapes, and text (made
-// harmless, measured, shortened, drawn).
+// core/draw/figure.c -- figures through Cairo: file formats, writing, shapes, and text (sanitised,
+// measured, shortened, drawn).
 #include "core/draw/figure.h"
 
 #include <cairo/cairo-pdf.h>
@@ -15,10 +15,10 @@
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
 
-enum { SIDE_MOST = 32000 }; // pixels of a PNG: Cairo takes 32767
+enum { SIDE_MOST = 32000 }; // pixels of a PNG side; Cairo's limit is 32767
 static const double size_most = 100000;
 
-// Colours that differ in lightness too, also for readers who confuse red and green.
+// Colours that also differ in lightness, for readers with red-green colour blindness.
 static const struct figure_theme themes[] = {
     { "light",
       0xffffff,
@@ -80,8 +80,8 @@ static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- text of others ------------------------------------------------------------------------------
 
-// Characters that cannot be drawn or are not allowed in XML: controls, unpaired surrogates, marks
-// that change the direction of text.
+// True for characters that cannot be drawn or that XML forbids: controls, unpaired surrogates,
+// marks that change text direction.
 static bool is_harmful(utf8proc_int32_t code)
 {
     const utf8proc_category_t kind = utf8proc_category(code);
@@ -131,7 +131,7 @@ static void put_xml(struct buf *to, const char *text)
 
 // --- measured ------------------------------------------------------------------------------------
 
-// No hinting of metrics: texts get the same positions in all kinds of files.
+// Disables metrics hinting, so that texts have the same positions in all formats.
 static void set_font(const struct figure *f)
 {
     cairo_font_options_t *o = cairo_font_options_create();
@@ -163,7 +163,7 @@ double figure_text_width(const struct figure *f, double size, const char *text)
     return width;
 }
 
-// Offset of character `n`, or of the end.
+// Byte offset of character `n`, or of the end.
 static size_t place_of(const char *text, size_t n)
 {
     size_t at = 0;
@@ -172,14 +172,14 @@ static size_t place_of(const char *text, size_t n)
     return at;
 }
 
-// The first half of `kept` characters and the last, between them "...".
+// Joins the first and last kept / 2 characters with "...".
 static char *shorten(const char *text, size_t count, size_t kept)
 {
     const size_t head = place_of(text, (kept + 1) / 2), tail = place_of(text, count - kept / 2);
     return xasprintf("%.*s...%s", (int)head, text, text + tail);
 }
 
-// Shortens names in the middle, because they differ at both ends.
+// Shortens in the middle, because names differ at their ends.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width)
 {
     struct buf b = { 0 };
@@ -187,7 +187,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     text_clean(&b, text);
     if (clean_width(f, size, b.data) <= width) return buf_take(&b);
     for (size_t i = 0; i < b.length; i++) count += ((unsigned char)b.data[i] & 0xc0) != 0x80;
-    size_t low = 0, high = count; // characters that fit, and that do not
+    size_t low = 0, high = count; // counts that fit, and do not
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
         char *some = shorten(b.data, count, middle);
@@ -202,7 +202,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     return some;
 }
 
-// Bytes of clean text that fit, up to a blank; at least the first word.
+// Returns how many bytes of sanitised text fit, up to a blank; at least the first word.
 static size_t words_that_fit(const struct figure *f, double size, const char *text, double width)
 {
     size_t fit = 0;
@@ -244,7 +244,7 @@ static void put_svg_font(struct buf *to, const struct figure *f)
     struct buf font = { 0 };
     text_clean(&font, f->look.font);
     for (char *p = font.data; *p; p++)
-        if (strchr("'\"\\;,", *p)) *p = ' '; // they would end the name
+        if (strchr("'\"\\;,", *p)) *p = ' '; // these would end the font name
     buf_puts(to, "<g font-family=\"");
     put_xml(to, font.data);
     buf_printf(to, ", sans-serif\" fill=\"#%06x\">\n", (unsigned)f->look.theme->text);
@@ -253,7 +253,8 @@ static void put_svg_font(struct buf *to, const struct figure *f)
 
 static const double long_width = 40; // points: numbers are shorter
 
-// Gives the width of a long text too: a viewer without the font stretches another one to it.
+// Also writes a long text's width, so that a viewer without the font stretches its substitute to
+// it.
 static void put_svg(struct buf *b, const struct figure *f, const struct figure_text *t,
                     const char *text, double width)
 {
@@ -306,7 +307,7 @@ bool figure_has_fonts(void)
     return any;
 }
 
-// Generic names, which fontconfig maps to an installed font.
+// True for generic names, which fontconfig maps to an installed font.
 static bool is_generic(const char *font)
 {
     static const char *const names[] = { "sans",      "sans-serif", "serif",   "mono",
@@ -316,7 +317,7 @@ static bool is_generic(const char *font)
     return false;
 }
 
-// Chosen as Cairo does.
+// Asks fontconfig as Cairo does.
 char *figure_font_instead(const char *font)
 {
     struct buf name = { 0 };
@@ -349,7 +350,7 @@ static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int 
 
 enum kind { NO_FIGURE, PNG, SVG, PDF };
 
-// A pipe or a terminal gets a PNG.
+// Pipes and terminals get a PNG.
 static enum kind kind_of(const char *path)
 {
     static const char *const endings[] = { [PNG] = ".png", [SVG] = ".svg", [PDF] = ".pdf" };
@@ -362,7 +363,7 @@ static enum kind kind_of(const char *path)
 int figure_check(const char *path, struct err *err)
 {
     if (kind_of(path)) return file_out_check(path, err);
-    return err_set(err, "cannot draw '%s': the name of a figure ends in .png, .svg or .pdf", path);
+    return err_set(err, "cannot draw '%s': a figure's name must end in .png, .svg or .pdf", path);
 }
 
 static void release(struct figure *f)
@@ -380,7 +381,8 @@ static struct figure *open_kind(enum kind kind, const char *path, double width, 
                                 const struct figure_look *look, struct err *err)
 {
     if (!(width > 0 && height > 0 && fmax(width, height) <= size_most)) {
-        err_set(err, "cannot draw '%s': %.0f x %.0f points are too many", path, width, height);
+        err_set(err, "cannot draw '%s': a figure of %.0f x %.0f points is too large", path, width,
+                height);
         return NULL;
     }
     struct figure *f = xcalloc(1, sizeof *f);
@@ -431,7 +433,7 @@ void figure_name(struct figure *f, const char *title)
                                        f->file->title);
 }
 
-// Cairo writes the letters of an SVG as outlines. Our texts stay text, after the drawing.
+// Cairo writes letters in SVG as outlines; so we append our texts as text after the drawing.
 static void add_texts(const struct figure *f)
 {
     struct figure_file *file = f->file;
@@ -512,7 +514,7 @@ void figure_colour(const struct figure *f, uint32_t rgb, double alpha)
                           (rgb & 255) / 255.0, alpha);
 }
 
-// The centre of the pixel at this position.
+// Returns the centre of the pixel at this position.
 static double crisp(const struct figure *f, double at)
 {
     return (floor(at * f->look.scale) + 0.5) / f->look.scale;

@@ -1,5 +1,5 @@
-// core/draw/film.c -- the frames of a film: maps with title and scale, the answer below them; as an
-// animated GIF through giflib, each frame with colours of its own.
+// core/draw/film.c -- the frames of a film: maps with title and scale, the answer below them; an
+// animated GIF through giflib, each frame with its own palette.
 #include "core/draw/film.h"
 
 #include <gif_lib.h>
@@ -13,18 +13,18 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/palette.h"
 
-// Points; a wider film has its maps in one row.
+// Points; all maps are in one row.
 static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
 enum {
     PAUSE = 50, // hundredths of a second
     LAST_PAUSE = 200,
-    MAPS_MOST = 64, // with more in a row letters get too small
+    MAPS_MOST = 64, // beyond this, letters get too small
     LONGEST = 65535,
     TABLE = 256
 };
 
-// Writes the words from `top` on, `now` marked, in lines of `width`; draw NULL: measures alone.
-// Returns the height.
+// Writes the words at `top` in lines of `width`, `now` marked; draw NULL: only measures. Returns
+// the height.
 static double put_words(const struct film *f, struct figure *draw, const struct figure *by,
                         double top, double width, size_t now)
 {
@@ -47,7 +47,7 @@ static double put_words(const struct film *f, struct figure *draw, const struct 
     return y + margin - top;
 }
 
-// Takes the sizes from the first frame: all have the same maps.
+// Computes the sizes from the first frame; all frames have the same maps.
 static int find_shape(struct film *f, const struct event_heatmap *maps, size_t count,
                       struct err *err)
 {
@@ -127,7 +127,7 @@ static int put(GifFileType *g, const GifByteType *bytes, int count)
     return (int)fwrite(bytes, 1, (size_t)count, g->UserData);
 }
 
-// Repeats for ever (Netscape's application block).
+// Makes the film repeat forever (Netscape's application block).
 static int put_loop(GifFileType *g)
 {
     static const char name[] = "NETSCAPE2.0";
@@ -170,7 +170,7 @@ static int put_frame(GifFileType *g, const uint8_t *pixels, int width, int heigh
     return status;
 }
 
-// `code`: giflib's, where the film has none of its own.
+// `code`: giflib's error code, used unless the film's gif has one.
 static int refuse(const struct film *f, int code, struct err *err)
 {
     const char *why = GifErrorString(f->gif && f->gif->Error ? f->gif->Error : code);

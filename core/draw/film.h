@@ -8,9 +8,9 @@
 //   film_close(&f, &err);
 //   film_release(&f);
 //
-// All frames share one scale, from the least value to FILM_SHARE of all values: a single token with
-// a far larger value would leave the others dark. Larger values get the last colour. Each frame
-// lasts half a second, the last two seconds; the film repeats.
+// All frames share one scale, from the least value to the FILM_SHARE quantile, so that a single
+// token with a far larger value does not darken the others. Larger values get the last colour. Each
+// frame lasts half a second, the last two seconds; the film repeats.
 #ifndef CORE_DRAW_FILM_H
 #define CORE_DRAW_FILM_H
 
@@ -46,10 +46,10 @@ int film_open(struct film *f, const char *path, struct err *err);
 // Adds the next token's maps, whose data must last until film_release. -1: too many for a frame.
 int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
              struct err *err);
-// Draws and writes frame `i`, after all were added: in order, from 0.
+// Draws and writes frame `i`; call in order from 0, once all frames are added.
 int film_draw(struct film *f, size_t i, struct err *err);
 int film_close(struct film *f, struct err *err);
-// A film that was not closed leaves no file.
+// Leaves no file unless the film was closed.
 void film_release(struct film *f);
 
 #endif

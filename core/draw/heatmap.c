@@ -1,4 +1,4 @@
-// core/draw/heatmap.c -- maps in colour: pixels, the picture under the colours of the values.
+// core/draw/heatmap.c -- heat maps as pixels, over the picture, and as figures.
 #include "core/draw/heatmap.h"
 
 #include <math.h>
@@ -29,13 +29,14 @@ int heatmap_height(const struct event_heatmap *map, int width)
 {
     const double w = map->area[2] - map->area[0], h = map->area[3] - map->area[1];
     double ratio = map->image && w > 0 && h > 0 ? h / w : (double)map->rows / map->cols;
-    if (map->picture < 0) ratio = fmax(ratio, 0.4); // a matrix of many columns is no line
+    if (map->picture < 0)
+        ratio = fmax(ratio, 0.4); // keeps a matrix of many columns from becoming a line
     const int height = (int)lround(width * fmin(ratio, 8));
     return height > 0 ? height : 1;
 }
 
-// Mean colour of the picture over (w, h) from (x, y), in shares of the map, over white; false:
-// outside.
+// Mean colour of the picture, on white, in the rectangle (x, y, w, h), in shares of the map; false
+// if outside.
 static bool picture_at(const struct event_heatmap *map, double x, double y, double w, double h,
                        double rgb[3])
 {
@@ -110,7 +111,7 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 
 enum {
     ACROSS = 4, // maps beside each other
-    MANY = 64,  // from here on as many across as down
+    MANY = 64,  // from this count on, as many across as down
     SHADES = 64,
     LINES = 3 // of a title
 };
@@ -121,7 +122,7 @@ static const double side = 160, gap = 12, size = 8, line = 11, bar = 6, numbers 
 struct sheet {
     struct figure *f;
     bool cut;
-    double head, foot, left, below; // around the map of a cell, alike for all
+    double head, foot, left, below; // space around a cell's map, the same for all
 };
 
 static void write_at(const struct sheet *s, double x, double y, double at, const char *text)
@@ -129,13 +130,14 @@ static void write_at(const struct sheet *s, double x, double y, double at, const
     figure_label(s->f, x, y, at, 0, size, text);
 }
 
-// Numbers rows and columns of maps without a picture (a matrix by layers).
+// True for maps whose rows and columns get numbers: those without a picture (a matrix by layers).
 static bool numbered(const struct event_heatmap *map)
 {
     return !map->image && map->picture < 0;
 }
 
-// Every how many of `count` rows or columns get a number, on `length` points of `room` each.
+// Returns the interval between numbered rows or columns: `count` of them on `length` points, `room`
+// points per number.
 static int number_every(int count, double length, double room)
 {
     const int most = (int)(length / room) > 1 ? (int)(length / room) : 1;
@@ -177,7 +179,7 @@ static void draw_bar(const struct sheet *s, const struct event_heatmap *map, dou
     if (map->dropped) write_at(s, x, y + (map->unit ? line : 0), 0, "grey: dropped");
 }
 
-// Draws the title, its last line right above the map.
+// Draws the title, its last line directly above the map.
 static void draw_title(const struct sheet *s, const struct event_heatmap *map, double x, double y)
 {
     char title[512], *lines[LINES];
@@ -189,7 +191,7 @@ static void draw_title(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-// As many pixels as the file has; in SVG and PDF two per point.
+// Draws at the file's resolution; in SVG and PDF, two pixels per point.
 static void draw_map(const struct sheet *s, const struct event_heatmap *map, double x, double y,
                      double height)
 {
@@ -222,7 +224,7 @@ static void draw_words(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-// Returns the cells per row; and their size.
+// Computes the cell size; returns the cells per row.
 static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
                       double *cell_x, double *cell_y)
 {
@@ -239,7 +241,7 @@ static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t 
         unit |= maps[i].unit != NULL;
         for (int k = 0; k < 2; k++) axes[k] |= maps[i].axes[k] != NULL;
     }
-    // Common letters are 0.56 of their size wide, and lines are not quite full.
+    // Common letters are 0.56 of the font size wide, and lines are not quite full.
     s->head = fmin(ceil((double)longest * size * 0.56 / (side * 0.9)), LINES) * line + 4;
     s->left = matrix ? numbers + (axes[0] ? line : 0) : 0;
     s->below = matrix ? line + 4 + (axes[1] ? line : 0) : 4;

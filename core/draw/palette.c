@@ -16,7 +16,7 @@ struct box {
 
 struct cut {
     uint32_t count[PALETTE_BINS];  // pixels of each 15-bit colour
-    uint64_t sum[PALETTE_BINS][3]; // of their channels
+    uint64_t sum[PALETTE_BINS][3]; // sums of their channels
     uint16_t bins[PALETTE_BINS];   // occurring colours, in the order of boxes
     uint16_t sorted[PALETTE_BINS];
     struct box boxes[PALETTE_COLOURS];
@@ -54,7 +54,7 @@ static void measure(const struct cut *c, struct box *b)
     b->weight = longest * pixels;
 }
 
-// Sorts a box's bins along its axis and splits it at half of its pixels.
+// Sorts a box's bins along its axis and splits it at its median pixel.
 static void split(struct cut *c, struct box *b, struct box *second)
 {
     uint64_t half = 0, sum = 0;
@@ -71,7 +71,7 @@ static void split(struct cut *c, struct box *b, struct box *second)
     measure(c, second);
 }
 
-// The mean of a box's pixels.
+// Sets a colour to the mean of a box's pixels.
 static void take_colour(struct palette *p, const struct cut *c, int number)
 {
     const struct box *b = &c->boxes[number];
@@ -86,7 +86,7 @@ static void take_colour(struct palette *p, const struct cut *c, int number)
         p->rgb[number][axis] = (uint8_t)((sum[axis] + pixels / 2) / pixels);
 }
 
-// Returns how many 15-bit colours occur.
+// Counts the 15-bit colours that occur.
 static int count_colours(struct cut *c, const uint8_t *pixels, size_t count, int channels)
 {
     int occurring = 0;
@@ -113,7 +113,7 @@ struct palette *palette_new(const uint8_t *pixels, size_t count, int channels)
         struct box *most = &c->boxes[0];
         for (int i = 1; i < p->count; i++)
             if (c->boxes[i].weight > most->weight) most = &c->boxes[i];
-        if (!most->weight) break; // each has one colour
+        if (!most->weight) break; // every box has one colour
         split(c, most, &c->boxes[p->count++]);
     }
     for (int i = 0; i < p->count; i++) take_colour(p, c, i);

@@ -19,9 +19,10 @@ struct palette {
     uint8_t colour[PALETTE_BINS]; // of each 15-bit colour that occurs
 };
 
-// pixels [count, channels]: RGB, or RGBA whose clear ones (alpha 0) do not count. free() it.
+// pixels [count, channels]: RGB, or RGBA, of which transparent pixels (alpha 0) are ignored. free()
+// the result.
 struct palette *palette_new(const uint8_t *pixels, size_t count, int channels);
-// The number of a pixel's colour.
+// Index of a pixel's colour.
 int palette_of(const struct palette *p, const uint8_t *pixel);
 
 #endif

@@ -1,7 +1,7 @@
-// core/draw/plot.c -- the frame that all drawings share, and curves and bars as text.
+// core/draw/plot.c -- the frame of all plots, and curves and bars as text.
 //
 // The frame: the range of all points, and round numbers on the axes. In text each line has a mark;
-// where two overlap the first one shows. Figures: core/draw/plot_figure.c.
+// where lines overlap, the first shows. Figures: core/draw/plot_figure.c.
 #include "core/draw/plot.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static double round_step(double span, int most)
 int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     double step = round_step(max - min, most > 1 ? most : 1);
-    // Ticks are one more than steps, which may be too many.
+    // There is one tick more than steps, perhaps one too many.
     for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
         step = round_step(max - min, n);
     const double large = fmax(fabs(min), fabs(max));
@@ -62,7 +62,7 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
     return count;
 }
 
-// The same between logarithms: powers of ten, and 2 and 5 times these if they fit.
+// Finds ticks between logarithms: powers of ten, and 2 and 5 times these if they fit.
 static int log_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     static const double within[] = { 1, 2, 5 };
@@ -76,7 +76,8 @@ static int log_ticks(double min, double max, int most, double *ticks, char forma
             const double at = e + log10(within[k]);
             if (at >= min - 1e-9 && at <= max + 1e-9) ticks[count++] = pow(10, e) * within[k];
         }
-    // Too narrow for powers, but not for plain ticks; far numbers would not be finite.
+    // Uses plain ticks if the range is too narrow for powers, unless its numbers would not be
+    // finite.
     if (count < 2 && most > 1 && min > -300 && max < 300)
         return plot_ticks(pow(10, min), pow(10, max), most, ticks, format);
     return count;
@@ -145,7 +146,7 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
             f->y0 = fmin(f->y0, low);
             f->y1 = fmax(f->y1, high);
         }
-    if (axes && axes->names) { // bars stand between the numbers, on 0
+    if (axes && axes->names) { // bars extend half a unit around their index, from 0
         f->x0 = -0.5;
         f->x1 = (double)axes->name_count - 0.5;
         if (!f->log_y) f->y0 = fmin(f->y0, 0), f->y1 = fmax(f->y1, 0);
@@ -170,7 +171,7 @@ double plot_share(double value, double min, double max)
     return isnan(share) ? 0 : fmin(fmax(share, -1), 2);
 }
 
-// Index of a value among n, 0 at `min`.
+// Maps a value to an index 0..n-1, 0 at `min`.
 static int place(double value, double min, double max, int n)
 {
     const int at = (int)lround(plot_share(value, min, max) * (n - 1));
@@ -179,12 +180,12 @@ static int place(double value, double min, double max, int n)
 
 // --- bins ----------------------------------------------------------------------------------------
 //
-// A line with more points than columns, column by column: the mean, minimum and maximum. Drawn
-// point by point it would be one broad smear.
+// Reduces a line with more points than columns to each column's mean, minimum and maximum. Drawn
+// point by point, it would be a broad smear.
 
-enum { POINTS = 2 }; // a column, that still show as they are
+enum { POINTS = 2 }; // per column that are still drawn as they are
 
-// Are the points in order and too many?
+// True if the points are in order and too many.
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
 {
     size_t finite = 0;
@@ -200,7 +201,7 @@ static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
     return finite > POINTS * columns;
 }
 
-// `columns` if outside, which only the first and the last points are. Monotonic in x.
+// Returns `columns` if outside; only the first and last points can be. Monotonic in x.
 static size_t column_of(double x, bool log_x, double x0, double x1, size_t columns)
 {
     const double share = (plot_at(log_x, x) - x0) / (x1 - x0);
@@ -217,7 +218,7 @@ static void add_bin(struct plot_bins *b, const struct plot_line *line, size_t fi
     for (size_t i = first; i < end; i++) {
         if (!isfinite(line->x[i]) || !isfinite(line->y[i])) continue;
         n++;
-        x += (line->x[i] - x) / (double)n; // no sum that overflows
+        x += (line->x[i] - x) / (double)n; // avoids an overflowing sum
         sum += (line->y[i] - sum) / (double)n;
         least = fmin(least, line->y[i]);
         most = fmax(most, line->y[i]);
@@ -306,8 +307,8 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
-// Draws a line of too many points by columns: the mean by its mark, and if the line is alone '.'
-// from minimum to maximum. false: draws the line as it is.
+// Draws a line of too many points by columns: its mark at the mean and, for a single line, '.' from
+// minimum to maximum. false: draws the line as it is.
 static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {
@@ -342,7 +343,7 @@ static int label_width(const struct plot_frame *f)
     return (int)width;
 }
 
-// The numbers below, each centred if it fits.
+// Writes the numbers below the axis, each centred if it fits.
 static void x_labels(struct buf *b, const struct plot_frame *f, int left, int w)
 {
     int at = 0;
@@ -395,7 +396,7 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     free(grid);
 }
 
-// A line for each bar; the longest reaches the edge.
+// Writes a line for each bar; the longest reaches the edge.
 static void bars_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                       size_t count, int width)
 {

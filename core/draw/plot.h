@@ -1,4 +1,4 @@
-// core/draw/plot.h -- curves and bars as text and as a picture: axes with numbers, several lines.
+// core/draw/plot.h -- curves and bars as text and as figures: axes with numbers, several lines.
 //
 //   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
 //   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
@@ -17,8 +17,7 @@
 #include "core/base/mem.h"
 #include "core/draw/figure.h"
 
-// Points that are not finite are gaps. Intervals are drawn around points, unless there are so many
-// that they are binned.
+// Points that are not finite are gaps. Draws intervals around points unless the points are binned.
 struct plot_line {
     const char *name;
     double *x, *y;      // [count]
@@ -38,18 +37,17 @@ struct plot_axes {
     bool log_x, log_y; // values of 0 and below are gaps
 };
 
-// A line with very many points is binned (below). axes NULL: defaults. width 0: that of the
-// terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
-// each).
+// A line with very many points is binned (below). axes NULL: defaults. width 0: the terminal's on
+// standard output, else 80; height: lines of the drawing itself (bars take a line each).
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
-// Writes a PNG, SVG or PDF, by the ending of the name.
+// Writes a PNG, SVG or PDF, by the name's extension.
 int plot_figure(const char *path, const struct figure_look *look, const struct plot_axes *axes,
                 const struct plot_line *lines, size_t count, struct err *err);
-// Number of points that can be drawn. *lost: finite ones that a logarithmic axis cannot show.
+// Counts the points that can be drawn. *lost: finite points that a logarithmic axis cannot show.
 size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, size_t count,
                   size_t *lost);
-// Replaces each value by the mean of those at most window / 2 places away; skips gaps.
+// Replaces each value by the mean of the values at most window / 2 indices away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 
 // A line's points binned by columns, for more points than can be distinguished and ascending x:
@@ -59,7 +57,7 @@ struct plot_bins {
     size_t count;
 };
 
-// From x0 to x1 (logarithms if log_x). false: draw the line as it is; nothing to release.
+// Bins from x0 to x1 (logarithms if log_x). false: draw the line as it is; nothing to release.
 bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
               size_t columns);
 void plot_bins_release(struct plot_bins *b);

@@ -13,7 +13,7 @@
 #include "core/draw/plot_parts.h"
 
 enum {
-    MARKED = 60, // points of a line that still get marks
+    MARKED = 60, // most points of a line that still get marks
     BINS = 240,  // of a line with more points
     TITLE_LINES = 3,
     TICKS_X = 9,
@@ -22,7 +22,7 @@ enum {
 
 // Points.
 static const double width = 480, height = 300, edge = 10, size = 9, line = 13, title_size = 11;
-static const double slant = 30; // degrees of names of bars that are too long for their place
+static const double slant = 30; // degrees of bar names that are too long to be level
 
 struct sheet {
     struct figure *f;
@@ -35,13 +35,13 @@ static const struct figure_theme *theme_of(const struct sheet *s)
     return s->f->look.theme;
 }
 
-// To an eighth of a point, a quarter of a PNG's pixel: fewer digits in a file.
+// Rounds to an eighth of a point, a quarter of a PNG's pixel: saves digits in a file.
 static double snapped(double at)
 {
     return round(at * 8) / 8;
 }
 
-// Places on the sheet.
+// Positions on the sheet.
 static double sheet_x(const struct sheet *s, double x)
 {
     const struct plot_frame *f = &s->frame;
@@ -63,8 +63,8 @@ static void stroke(const struct sheet *s, double thick, uint32_t rgb)
 
 // --- marks ---------------------------------------------------------------------------------------
 
-// Adds a mark to the path, until marks_draw. Each line has its own, so that lines differ without
-// colours.
+// Adds a mark to the path that marks_draw draws. Each line has its own mark, so that lines differ
+// without colours.
 static void mark(const struct sheet *s, double x, double y, size_t l, double half)
 {
     static const double square[][2] = { { -.9, -.9 }, { .9, -.9 }, { .9, .9 }, { -.9, .9 } };
@@ -84,7 +84,7 @@ static void mark(const struct sheet *s, double x, double y, size_t l, double hal
     const size_t i = l % (sizeof shapes / sizeof shapes[0]);
     const double(*at)[2] = shapes[i].at;
     const int n = shapes[i].n;
-    for (int k = 0; k < (n > 1 ? n : 2); k++) // a disc: from its point to its point
+    for (int k = 0; k < (n > 1 ? n : 2); k++) // a disc: a line of zero length
         (k ? cairo_line_to : cairo_move_to)(s->f->cr, snapped(x + at[k % n][0] * half),
                                             snapped(y + at[k % n][1] * half));
     if (n > 1) cairo_close_path(s->f->cr);
@@ -107,7 +107,7 @@ static void marks_draw(const struct sheet *s, size_t l, double half, double alph
 
 // --- around the frame ----------------------------------------------------------------------------
 
-// Writes the legend, its first base line at y; returns the number of rows.
+// Writes the legend, its first baseline at y; returns the number of rows.
 static int legend(const struct sheet *s, const struct plot_line *lines, size_t count, bool bars,
                   double y)
 {
@@ -158,7 +158,7 @@ static void draw_x_axis(const struct sheet *s)
 enum { NAME_LINES = 3 };
 static const double name_most = 130; // points of a slanted name
 
-// Breaks a name of bars into lines; 0: it does not fit.
+// Breaks a bar's name into lines; 0 if it does not fit.
 static int name_lines(const struct sheet *s, const char *name, double room, char **lines)
 {
     bool whole;
@@ -167,7 +167,7 @@ static int name_lines(const struct sheet *s, const char *name, double room, char
     return whole ? count : 0;
 }
 
-// Lines of the longest name of bars; 0: one does not fit, so all are slanted.
+// Returns the most lines of any bar's name; 0 if one does not fit, so all are slanted.
 static int names_lines(const struct sheet *s, const struct plot_axes *axes, double frame)
 {
     const double room = frame / (double)axes->name_count - 4;
@@ -193,7 +193,7 @@ static void draw_names(const struct sheet *s, const struct plot_axes *axes)
 {
     const double frame = s->right - s->left, each = frame / (double)axes->name_count;
     const bool fit = names_lines(s, axes, frame) > 0;
-    // If there are too many, only every so many.
+    // Writes only every n-th name if there are too many.
     const size_t every = fit ? 1 : (size_t)ceil(fmax(size * 2.2 / each, 1));
     for (size_t i = 0; i < axes->name_count; i += every) {
         char *lines[NAME_LINES];
@@ -229,7 +229,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
         draw_x_axis(s);
     figure_line(s->f, s->left, s->top, s->left, s->bottom);
     figure_line(s->f, s->left, s->bottom, s->right, s->bottom);
-    // The base of bars of both signs.
+    // Draws the base line of bars of both signs.
     if (axes->names && !s->frame.log_y && s->frame.y0 < 0)
         figure_line(s->f, s->left, sheet_y(s, 0), s->right, sheet_y(s, 0));
     stroke(s, 0.8, theme_of(s)->axis);
@@ -241,7 +241,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
     if (axes->y) {
         char *text = figure_text_fit(s->f, size, axes->y, height - 2 * edge);
         const double half = figure_text_width(s->f, size, text) / 2;
-        // Beside the middle of the frame; a long label starts higher.
+        // Centres the label on the frame, but keeps a long label on the sheet.
         const double y = fmin((s->bottom + s->top) / 2, height - edge - half);
         figure_label(s->f, edge + size, fmax(y, edge + half), 0.5, 90, size, text);
         free(text);
@@ -250,7 +250,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
 
 // --- in it ---------------------------------------------------------------------------------------
 
-// Adds the path of an interval: from low to high at the place x, with a stroke across at both ends.
+// Adds an interval to the path: from low to high at x, with a cap at both ends.
 static void add_interval(const struct sheet *s, const struct plot_line *of, size_t i, double x)
 {
     double low, high;
@@ -265,7 +265,7 @@ static void add_interval(const struct sheet *s, const struct plot_line *of, size
     cairo_line_to(cr, x + 2, bottom);
 }
 
-// Position of point i; false: it has none.
+// Position of point i; false if it has none.
 static bool place_of(const struct sheet *s, const struct plot_line *of, size_t i, double *x,
                      double *y)
 {
@@ -275,7 +275,7 @@ static bool place_of(const struct sheet *s, const struct plot_line *of, size_t i
     return isfinite(at_x) && isfinite(at_y);
 }
 
-// Draws line `l` of `count`. Dashes show a line below another.
+// Draws line `l` of `count`. Dashes reveal a line below another.
 static void draw_line(const struct sheet *s, const struct plot_line *of, size_t l, size_t count)
 {
     static const double dash[] = { 7, 3 };
@@ -292,7 +292,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     cairo_set_dash(cr, dash, l && marked ? 2 : 0, 0);
     stroke(s, 1.4, rgb);
     cairo_set_dash(cr, dash, 0, 0);
-    // Intervals of several lines side by side.
+    // Places the intervals of several lines side by side.
     const double aside = 2.5 * ((double)l - (double)(count - 1) / 2);
     for (size_t i = 0; i < of->count; i++)
         if (place_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
@@ -363,12 +363,12 @@ static void draw_bars(const struct sheet *s, const struct plot_line *of, size_t 
     stroke(s, 1, theme_of(s)->text);
 }
 
-// Keeps points off the frame; bars stand on it.
+// Adds a margin between points and frame; bars start at the frame.
 static void add_margin(struct plot_frame *f, bool bars)
 {
     const double margin = (f->y1 / 2 - f->y0 / 2) * 0.06;
     f->y1 = fmin(f->y1 + margin, 1.7e308);
-    if (!bars || f->y0 < 0 || f->log_y) // the smallest of log bars is seen too
+    if (!bars || f->y0 < 0 || f->log_y) // so that the smallest log bar is visible
         f->y0 = fmax(f->y0 - margin, -1.7e308);
     if (bars) return;
     const double beside = (f->x1 / 2 - f->x0 / 2) * 0.03;
@@ -376,7 +376,7 @@ static void add_margin(struct plot_frame *f, bool bars)
     f->x1 = fmin(f->x1 + beside, 1.7e308);
 }
 
-// Places the frame so that its labels fit around it.
+// Computes the frame so that its labels fit around it.
 static void place_frame(struct sheet *s, const struct plot_axes *axes)
 {
     double numbers = 0, names = 0;

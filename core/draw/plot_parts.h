@@ -17,14 +17,14 @@ struct plot_frame {
     bool log_x, log_y;
 };
 
-// Maximum number of ticks per axis.
+// Fits ranges and ticks to the lines. x_most, y_most: maximum number of ticks per axis.
 void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct plot_line *lines,
               size_t count, int x_most, int y_most);
 // Position of a value on its axis; NaN: outside.
 double plot_at(bool logarithmic, double value);
-// Share of the way from min to max, limited to -1..2; of NaN 0. No difference overflows.
+// Fraction of the way from min to max, clamped to -1..2; 0 for NaN. Never overflows.
 double plot_share(double value, double min, double max);
-// Bounds of the interval around point i, as positions on the y axis. false: it has none.
+// Bounds of the interval around point i, as positions on the y axis. false if it has none.
 bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
                    double *high);
 // A tick as text; the caller frees it.

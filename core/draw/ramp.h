@@ -1,4 +1,4 @@
-// core/draw/ramp.h -- colour ramps of heat maps, by the names that screen.map takes, and colours as
+// core/draw/ramp.h -- colour ramps of heat maps, by the names of setting screen.map, and colours as
 // 0xRRGGBB.
 //
 //   ramp_colour("viridis", 0.5);   // the middle: 0x21918c
@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 extern const char *const ramp_names[]; // NULL at the end
-// share 0..1, limited to it; NaN is 0. An unknown name is the first ramp.
+// `share` is clamped to 0..1; NaN counts as 0. An unknown name selects the first ramp.
 uint32_t ramp_colour(const char *name, double share);
 void ramp_bytes(const char *name, double share, uint8_t rgb[3]);
-// From a (share 0) to b (share 1).
+// Mixes a (share 0) and b (share 1).
 uint32_t colour_mix(uint32_t a, uint32_t b, double share);
 
 #endif

@@ -71,8 +71,8 @@ END
 ask=("/load $llava" '/set sample.max_tokens 4' "/image $scene" 'What is this?')
 lines "${ask[@]}" "/norms --figure $work/n.jpg" "/plot $work/t.csv x y --figure $work/none" "/norms --png $work/old.png"
 check "endings" 'select(.event == "error").message' \
-    "cannot draw '$work/n.jpg': the name of a figure ends in .png, .svg or .pdf
-cannot draw '$work/none': the name of a figure ends in .png, .svg or .pdf"
+    "cannot draw '$work/n.jpg': a figure's name must end in .png, .svg or .pdf
+cannot draw '$work/none': a figure's name must end in .png, .svg or .pdf"
 [ -s "$work/old.png" ] || fail "--png, the old name of --figure, writes nothing"
 
 # No word twice in the names of several.

@@ -80,7 +80,7 @@ static void the_ending_is_the_kind(void **state)
         free(bytes);
     }
     assert_int_equal(plot_figure(path_of("a.jpg"), &look, NULL, &line, 1, &err), -1);
-    assert_non_null(strstr(err.text, "a.jpg': the name of a figure ends in .png, .svg or .pdf"));
+    assert_non_null(strstr(err.text, "a.jpg': a figure's name must end in .png, .svg or .pdf"));
     assert_int_equal(figure_check("png", &err), -1);
     assert_int_equal(figure_check("/dev/stdout", &err), 0);
     assert_int_equal(plot_figure("/no/such/folder/a.png", &look, NULL, &line, 1, &err), -1);
