@@ -61,7 +61,7 @@ void fatal_set_file(int file)
     fatal_file = file;
 }
 
-// The text may name a file: replaces control characters, which a terminal would obey.
+// Replaces control characters (of a file's name), which a terminal would interpret.
 void fatal(const char *format, ...)
 {
     char text[1024];

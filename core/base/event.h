@@ -19,14 +19,15 @@ struct pace;
 struct picture;
 
 enum event_kind {
-    EVENT_TOKEN,    // text, id: one generated token (text may be empty); -1: the rest, of none
-    EVENT_ANSWER,   // answer: the complete answer
-    EVENT_TEXT,     // text: lines for the user (help, info); ok: a drawing, whose lines must not be
-                    // wrapped
-    EVENT_PAGE,     // text: title of a page to read; until the next one, whose text is NULL, texts
-                    // are help texts (commands/help_text.h) and wrapped anew. Not in JSON
-    EVENT_IDS,      // ids: token ids
-    EVENT_RENDERED, // text: a chat template rendered, as it is
+    EVENT_TOKEN,  // text, id: one generated token (text may be empty); id -1: the rest of the text,
+                  // no token
+    EVENT_ANSWER, // answer: the complete answer
+    EVENT_TEXT,   // text: lines for the user (help, info); ok: a drawing, whose lines must not be
+                  // wrapped
+    EVENT_PAGE,   // text: the title of a page of help texts (commands/help_text.h), which are
+                  // rewrapped; NULL ends it. Not in JSON
+    EVENT_IDS,    // ids: token ids
+    EVENT_RENDERED, // text: a rendered chat template, unchanged
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
@@ -40,9 +41,9 @@ enum event_kind {
     EVENT_REQUEST,  // text: a program's name (JSON) of the line that begins; NULL: the line has
                     // ended
     EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
-    // What tables and notices say to people, in fields for programs:
-    EVENT_JOB,     // job: as it is now
-    EVENT_SESSION, // session: as it is now
+    // The content of tables and notices as fields, for programs:
+    EVENT_JOB,     // job: its current state
+    EVENT_SESSION, // session: its current state
     EVENT_INFO,    // info: the model
     EVENT_WRITTEN, // text: the path of a file or folder; key: a word for what it holds
     // For the session database only, not shown:
@@ -70,7 +71,7 @@ struct event_answer {
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // prompt tokens that were not in the cache
-    int64_t drafted, accepted;            // tokens that lookahead proposed; those that came true
+    int64_t drafted, accepted;            // tokens that lookahead drafted; accepted ones
     double prefill_s, decode_s, vision_s;
     const char *stop;     // "eos", "length", "cancelled"
     bool full;            // "length" means the context limit, not sample.max_tokens
@@ -100,7 +101,7 @@ struct event_heatmap {
     const char *unit;          // of the values ("cosine")
     const char *axes[2];       // what rows and columns count, if not patches ("layer")
     const char *tile;          // tile of the picture
-    const char *const *words;  // [rows * cols] written over the cells; NULL in it: none
+    const char *const *words;  // [rows * cols] written over the cells; NULL: none in that cell
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
     const struct image *image; // the picture it covers, and where:
     double area[4];            // left, top, right, bottom in its pixels
@@ -116,7 +117,7 @@ struct event_columns {
 };
 
 struct event_changed {
-    int64_t number, count; // it is the number-th (from 1) of so many of its kind:
+    int64_t number, count; // number `number` (from 1) of `count` of its kind:
     const char *which;     // "all", "worse" in B, "better" in B
     const char *title[2];  // of the sides
     const char *id, *kind, *question, *reference, *metric;
@@ -155,7 +156,7 @@ struct event_session {
     const char *change; // "current", "listed", "begun", "resumed", "copied", "renamed", "deleted",
                         // "exported"
     const char *name;   // NULL: it begins with the next message
-    const char *database, *file; // file: it was exported to; NULL: not
+    const char *database, *file; // file: the target of an export, else NULL
     const char *model, *title;   // of a listed one; NULL
     int64_t began, ended;        // of a listed one, seconds since 1970; 0
     int64_t turns, pictures;     // -1: not counted
@@ -208,11 +209,11 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Progress of what has no job number; the time left is that of `pace` (core/base/pace.h).
+// Progress of work outside jobs; the time left is that of `pace` (core/base/pace.h).
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
-// Says that a file or folder was written: to programs by a fixed word ("figure"; docs/scripting.md
-// lists them), to people as "SAID written to 'PATH'"; said NULL: they are told otherwise.
+// Reports a written file or folder: to programs by a fixed word ("figure"; docs/scripting.md lists
+// them), to users as "SAID written to 'PATH'"; said NULL: without that notice.
 void sinks_written(const struct sinks *sinks, const char *what, const char *path, const char *said);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 

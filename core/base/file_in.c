@@ -17,7 +17,7 @@
 
 #include "core/base/mem.h"
 
-enum { LOOK_MS = 100 }; // between two looks at whether Ctrl-C was pressed: signals may go elsewhere
+enum { LOOK_MS = 100 }; // between checks for Ctrl-C: another thread may receive the signal
 
 // Files opened since file_in_clear: an open hash table by device and inode.
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -184,7 +184,7 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err)
 
 static atomic_bool standard_read;
 
-// Uses the open descriptor: opening /dev/stdin fails for a socket, or where permissions have
+// Uses the open descriptor: opening /dev/stdin fails for a socket, or after permissions have
 // changed.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err)
 {

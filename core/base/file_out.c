@@ -37,7 +37,7 @@ bool file_out_special(const char *path)
     return stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || standard_of(path) >= 0);
 }
 
-// --- what may be replaced ------------------------------------------------------------------------
+// --- files that may be replaced ------------------------------------------------------------------
 
 static _Thread_local bool forced;
 
@@ -86,7 +86,7 @@ static bool is_of_database(const char *path)
     return found;
 }
 
-// Recognises files of a model by content, or by names that no other files have.
+// Recognises files of a model by content or by a name that only such files have.
 static bool is_model_file(const char *path, const struct stat *st)
 {
     static const char *const names[] = { "config.json",

@@ -1,4 +1,4 @@
-// core/base/file_out.h -- output files that a person names: tables, figures, submissions, screens.
+// core/base/file_out.h -- output files that the user names: tables, figures, submissions, screens.
 //
 //   FILE *f = file_out_open("table.csv", &err);       // table.csv.part-XXXXXX
 //   fputs(..., f);
@@ -20,8 +20,7 @@
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
-// The same for a file that holds a person's work, such as a data set: only --force replaces it
-// later.
+// The same for a file that the user may edit, such as a data set: only --force replaces it later.
 int file_out_close_work(FILE *f, const char *path, struct err *err);
 void file_out_abandon(FILE *f, const char *path); // discards the new file; an existing one is
                                                   // unchanged
@@ -30,7 +29,7 @@ int file_out_write(const char *path, const void *bytes, size_t size, struct err 
 
 // 0 if the path may be written. For commands that compute for long before they write.
 int file_out_check(const char *path, struct err *err);
-// Sets --force for this thread's outputs; returns what it was before.
+// Sets --force for this thread's outputs; returns the previous value.
 bool file_out_force(bool force);
 // Whether the path exists and is not a regular file, or is standard output.
 bool file_out_special(const char *path);

@@ -103,7 +103,7 @@ void folder_abandon(struct folder_work *work)
     release(work);
 }
 
-// A folder that cannot be synced (some network file systems) is no reason to fail.
+// Ignores folders that cannot be synced (some network file systems).
 void folder_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,5 @@
-// core/base/items.h -- lists in one text, such as "a=1, b=2", compared as sets: their order follows
-// tables that differ between versions of the program.
+// core/base/items.h -- lists in one text, such as "a=1, b=2", compared as sets, because their order
+// may differ between versions of the program.
 //
 //   if (!items_same(then, now, ", ")) ...
 #ifndef CORE_BASE_ITEMS_H

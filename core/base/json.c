@@ -1,4 +1,4 @@
-// core/base/json.c -- JSON values, with messages for people.
+// core/base/json.c -- JSON values, with messages for the user.
 #include "core/base/json.h"
 
 #include <ctype.h>
@@ -43,7 +43,7 @@ const char *json_python(const char *text, size_t size)
     return "";
 }
 
-// --- keys that an object has twice ---------------------------------------------------------------
+// --- duplicate keys ------------------------------------------------------------------------------
 
 // The slot of the key, or the free one where it belongs.
 static cJSON **find_key(cJSON **slots, size_t count, const char *key)
@@ -110,7 +110,7 @@ bool json_has_nul(const char *text, size_t size)
     return false;
 }
 
-// --- numbers as they are written -----------------------------------------------------------------
+// --- the text of numbers -------------------------------------------------------------------------
 
 // cJSON leaves the valuestring of a number NULL, but copies and frees it if it is set.
 
@@ -159,7 +159,7 @@ static size_t next_number(struct numbers *s)
     return 0;
 }
 
-// Stores with each number its text. The tree has its numbers in the order of the text.
+// Stores the text of each number in the tree, whose numbers have the order of the file.
 static void keep(cJSON *item, struct numbers *s)
 {
     enum { EXACT = 15 }; // digits that a double keeps and cJSON writes

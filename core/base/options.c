@@ -50,7 +50,7 @@ static const struct option_row *find_row(const struct option_row *rows, const ch
 static int refuse_option(const struct option_row *rows, const char *word, struct err *err)
 {
     const struct option_row *near = NULL;
-    size_t best = 4; // more is no typing error
+    size_t best = 4; // a larger distance is not a typing error
     struct buf b = { 0 };
     for (const struct option_row *row = rows; row->name; row++) {
         const size_t distance = text_distance(word, row->name);
@@ -66,7 +66,7 @@ static int refuse_option(const struct option_row *rows, const char *word, struct
     else if (b.length)
         err_set(err, "unknown option '%s': options are %s", word, b.data);
     else
-        err_set(err, "unknown option '%s': there are none here", word);
+        err_set(err, "unknown option '%s': no options are possible here", word);
     buf_release(&b);
     return -1;
 }

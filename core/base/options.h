@@ -33,7 +33,7 @@ enum option_type {
 struct option_row {
     const char *name;     // "--seed", "-c"; without a dash: an argument, read in the order of rows
     const char *argument; // "N": its value; NULL: takes none
-    const char *help;     // an item of help (NULL: none); of an argument what it is, for messages
+    const char *help; // an item of help (NULL: none); for an argument its description in messages
     enum option_type type;
     size_t at; // offset of the field
     int64_t min, max;

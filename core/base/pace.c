@@ -1,4 +1,4 @@
-// core/base/pace.c -- the time that is left for work.
+// core/base/pace.c -- estimates the time left for work.
 #include "core/base/pace.h"
 
 #include <math.h>

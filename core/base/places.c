@@ -1,4 +1,4 @@
-// core/base/places.c -- XDG folders and the folder of the program.
+// core/base/places.c -- XDG folders, and the folder of the program.
 #include "core/base/places.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// core/base/scratch.c -- a list of what is to be freed.
+// core/base/scratch.c -- a list of allocations to free.
 #include "core/base/scratch.h"
 
 #include <stdlib.h>

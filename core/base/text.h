@@ -15,7 +15,7 @@
 bool text_ends(const char *text, const char *end);
 // Whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
 bool text_listed(const char *const *list, const char *text);
-// Adds a sentence to *all (NULL: none yet), behind "; "; frees `more`.
+// Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
 // Skips leading blanks and line ends: many models begin their answers with one, which is not shown.
 const char *text_trimmed(const char *text);
@@ -32,7 +32,7 @@ int text_check(const char *text, size_t size, const char *name, struct err *err)
 // The same for a part that begins at `line` of its file; 0: a single line without number.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
-// The file name in a path: behind the last '/'. Borrowed.
+// The file name in a path, after the last '/'. Borrowed.
 const char *text_file_name(const char *path);
 // The folder in a path, with its '/'; "./" if the path has none. The caller frees it.
 char *text_folder(const char *path);

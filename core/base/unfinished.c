@@ -67,9 +67,9 @@ static void sweep(const char *path, bool folder)
     free(above);
 }
 
-// Gives it the permissions of any new file or folder: those of mkostemp and mkdtemp hide it from
-// other users, and correcting them needs the umask, which can be read only by changing it for all
-// threads.
+// Creates it with the permissions of any new file or folder. mkostemp and mkdtemp would hide it
+// from other users, and correcting that needs the umask, which can be read only by changing it for
+// all threads.
 static int create(const char *part, bool folder)
 {
     if (!folder) return open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -104,7 +104,7 @@ char *unfinished_begin(const char *path, bool folder, int *lock)
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err)
 {
-    errno = 0; // that of an earlier write is lost
+    errno = 0; // the error of an earlier write is lost
     int status = ferror(f) || fflush(f) || (sync && fsync(fileno(f))) ? -1 : 0, why = errno;
     // Keeps the lock until the rename, so that no process takes the file for a killed one's.
     const int held = part ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;

@@ -17,8 +17,8 @@
 // rename: other processes leave locked files alone. The caller frees the name. NULL on error, with
 // errno set.
 char *unfinished_begin(const char *path, bool folder, int *lock);
-// Closes f, then renames `part` to `target`, or removes it on failure; NULL: f has its name.
-// `sync`: writes it to disk first. `name` is used in messages.
+// Closes f, then renames `part` to `target`, or removes it on failure; part NULL: f already has its
+// name. `sync`: writes it to disk first. `name` is used in messages.
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err);
 // Length of NAME if a file's name is NAME.part-XXXXXX, else 0.

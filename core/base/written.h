@@ -1,5 +1,5 @@
-// core/base/written.h -- remembers the files that this program wrote by a name from a person, so
-// that it can replace them later without asking.
+// core/base/written.h -- records the files that this program wrote under a name given by the user,
+// so that it can replace them later without --force.
 //
 //   written_note("table.csv");                     // just written
 //   if (written_unchanged("table.csv")) ...        // nobody has changed it since

@@ -1,11 +1,11 @@
 // core/picture/image.h -- decodes a picture file to RGB pixels, safely.
 //
 // Decodes PNG, BMP (stb_image), JPEG (libjpeg-turbo), WebP (libwebp), GIF and PPM in a forked child
-// with limits on memory and time, so that a hostile file costs only an error message. Size and area
-// are checked before decoding. Decodes the first frame of an animation. For HEIC, AVIF and others
-// the message says how to convert them. EXIF rotation is applied, 16 bits become 8, grey becomes
-// RGB, and JPEG pixels equal Pillow's. Alpha is kept as a fourth channel, which the family
-// composites over its background.
+// with limits on memory and time, so that a hostile file only causes an error message. Checks size
+// and area before decoding. Decodes the first frame of an animation. For HEIC, AVIF and others the
+// message says how to convert them. Applies EXIF rotation, converts 16 bits to 8 and grey to RGB;
+// JPEG pixels equal Pillow's. Keeps alpha as a fourth channel, which the family composites over its
+// background.
 //
 // Room core/picture/: picture files to the pixels a model reads: decoding in a child process,
 // resizing as Pillow does, normalising; writing PNG. Uses base and settings.

@@ -1,4 +1,4 @@
-// core/picture/image_child.c -- decodes in a forked child, so that a hostile picture costs only an
+// core/picture/image_child.c -- decodes in a forked child, so that a hostile picture only causes an
 // error message.
 //
 // Parent and child share one anonymous mapping: a report and memory for the pixels. The parent
@@ -195,7 +195,7 @@ static int decoder_stop(struct image_decoder *d, bool late)
     close(d->socket);
     if (late) kill(d->child, SIGKILL);
     while (waitpid(d->child, &status, 0) < 0)
-        if (errno != EINTR) { // nothing to reap (SIGCHLD ignored): the report counts
+        if (errno != EINTR) { // no status to wait for (SIGCHLD ignored): uses the report
             late = false;
             break;
         }
@@ -251,7 +251,7 @@ static int decoder_ask(struct image_decoder *d, struct image *image, const struc
         message.text[sizeof message.text - 1] = 0;
         return err_set(err, "%s", message.text);
     }
-    // The header's area; the sides may be exchanged.
+    // The header's area; the sides may be swapped.
     if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
         got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
         (size_t)got.width * (size_t)got.height != area)

@@ -1,4 +1,5 @@
-// core/picture/image_exif.c -- reads the orientation that a camera wrote, and turns the picture.
+// core/picture/image_exif.c -- reads the orientation in EXIF or XMP, and rotates the picture
+// upright.
 //
 // EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
 // is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, gives the
@@ -74,7 +75,7 @@ int image_orient(struct image *image, int orientation, struct err *err)
     if (orientation >= 5) to.width = h, to.height = w;
     size_t depth = (size_t)image->channels;
     to.pixels = malloc((size_t)w * (size_t)h * depth);
-    if (!to.pixels) return err_set(err, "out of memory while turning the picture");
+    if (!to.pixels) return err_set(err, "out of memory while rotating the picture");
     for (int64_t top = 0; top < to.height; top += TILE)
         for (int64_t left = 0; left < to.width; left += TILE)
             for (int64_t y = top; y < top + TILE && y < to.height; y++)

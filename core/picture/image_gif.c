@@ -4,15 +4,14 @@
 // (';'). A frame's pixels are LZW codes in sub-blocks of up to 255 bytes (GIF89a, appendix F). The
 // canvas is the screen, enlarged if the frame reaches beyond it. Pixels outside of the frame have
 // its transparent colour, or colour 0 if it has none (as in Pillow; browsers ignore the background
-// colour too). A reader of our own: stb_image's paints those pixels with the background, and
-// giflib, which writes films, shows pixels for codes that no table has, where Pillow refuses the
-// file.
+// colour too). Other readers differ from Pillow: stb_image paints those pixels with the background
+// colour, and giflib accepts codes that no table has.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/picture/image_parts.h"
 
-// Offset behind the sub-blocks at `at`; 0: they are cut off.
+// Offset after the sub-blocks at `at`; 0: they are cut off.
 static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at < size && bytes[at]) at += (size_t)bytes[at] + 1;
@@ -25,7 +24,7 @@ static size_t table_size(uint8_t flags)
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-// Offset behind the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
+// Offset after the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
 static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
 {
     if (size - at < 11) return 0;
@@ -170,8 +169,8 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 
 // --- colours -------------------------------------------------------------------------------------
 
-// Fills in the colour of each index. Beyond the table it is black; but without a table, or with one
-// that merely counts the greys, an index is its grey.
+// Fills in the colour of each index: black beyond the table. Without a table, or with the table of
+// all greys in order, an index is its grey.
 static void read_colours(uint8_t colours[256][3], const struct image_header *h,
                          const uint8_t *bytes)
 {

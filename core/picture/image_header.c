@@ -1,9 +1,8 @@
 // core/picture/image_header.c -- finds a picture's format and size before any decoder runs.
-//
-// The first bytes decide the format, never the file's name. PNG chunks and JPEG segments are walked
-// here too: that gives the EXIF block, and finds truncated files. Sizes are checked against the
-// limits of image.h and against the length of the file: a few bytes cannot hold millions of pixels,
-// so a picture bomb costs nothing.
+// The first bytes determine the format, not the file's name. Walks PNG chunks and JPEG segments to
+// find the EXIF block and to detect truncated files. Checks sizes against the limits of image.h and
+// the length of the file: a few bytes cannot hold millions of pixels, so a decompression bomb is
+// rejected before decoding.
 #include <string.h>
 
 #include "core/picture/image_parts.h"
@@ -18,7 +17,7 @@ int image_damaged(const char *name, const char *what, struct err *err)
     return err_set(err, "cannot read '%s': %s; export it again as PNG or JPEG", name, what);
 }
 
-// --- formats that are known but not read -------------------------------------------------------
+// --- recognised but unsupported formats --------------------------------------------------------
 
 static const struct foreign {
     size_t at;
@@ -62,7 +61,7 @@ static const struct foreign *foreign_of(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
-        // "P1" and the like begin many texts; in a picture a blank follows.
+        // Many texts begin with "P1" or similar; in a picture a blank follows.
         if (f->magic[0] == 'P' && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) continue;
         if (starts(bytes, size, f->at, f->magic, f->length)) return f;
     }
@@ -92,7 +91,7 @@ static int not_a_picture(const uint8_t *bytes, size_t size, const char *name, st
     return err_set(err, "'%s' is not a picture in a known format; %s", name, reads);
 }
 
-// --- the formats that are read -----------------------------------------------------------------
+// --- supported formats -------------------------------------------------------------------------
 
 static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, const char *name,
                     struct err *err)
@@ -147,7 +146,7 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
         h->width = image_big(p + 3, 2);
         if (!h->width) return image_damaged(name, "its header has no width or no height", err);
     } else if (marker == SOS && !h->width) {
-        return image_damaged(name, "the JPEG's pixels come before their size", err);
+        return image_damaged(name, "the JPEG's pixels precede their size", err);
     } else if (marker == APP1 && h->orientation <= 1 && starts(p, length, 0, "Exif\0\0", 6)) {
         h->orientation = image_exif_orientation(p + 6, length - 6);
     } else if (marker == APP1 && starts(p, length, 0, "http://ns.adobe.com/xap/1.0/\0", 29)) {
@@ -156,7 +155,7 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
     return 0;
 }
 
-// Offset behind the coded pixels of a scan, in which 0 or a restart marker follows 0xff.
+// Offset after the coded pixels of a scan, in which 0 or a restart marker follows 0xff.
 static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at + 2 <= size) {
@@ -178,7 +177,7 @@ static int jpeg_read(struct image_header *h, const uint8_t *bytes, size_t size, 
     for (size_t at = 2; at + 2 <= size;) {
         int marker = bytes[at + 1];
         if (bytes[at] != 0xff || marker == 0xff) {
-            at++; // padding, or rubbish between segments
+            at++; // padding, or invalid bytes between segments
             continue;
         }
         if (marker == EOI) return pixels ? 0 : image_damaged(name, "the JPEG has no pixels", err);
@@ -279,7 +278,7 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return 0;
 }
 
-// Finds the format by the first bytes, and its reader; NULL: no format that is read.
+// Finds the format by the first bytes, and its reader; NULL: not a supported format.
 static image_reader *reader_of(const uint8_t *bytes, size_t size, enum image_format *format)
 {
     static const struct {
@@ -326,9 +325,9 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
                        "all: shrink it, e.g. `magick in.png -resize 4000x4000 out.png`",
                        name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
-    // Deflate shrinks to 1/1032 at most and a PNG pixel has a bit at least; a JPEG block of 8 x 8
-    // pixels has a bit at least; a code of a GIF stands for 4096 pixels at most and has 3 bits at
-    // least. (WebP stores a single colour in no bits at all.)
+    // Deflate compresses by at most 1032, and a PNG pixel has at least one bit; a JPEG block of 8 x
+    // 8 pixels has at least one bit; a GIF code has at least 3 bits and gives at most 4096 pixels.
+    // (WebP stores a single colour in no bits at all.)
     int64_t most = h->format == IMAGE_PNG    ? (int64_t)size * 1032 * 8
                    : h->format == IMAGE_JPEG ? (int64_t)size * 8 * 64
                    : h->format == IMAGE_GIF  ? (int64_t)size * 8 / 3 * 4096

@@ -9,7 +9,7 @@
 
 enum image_format { IMAGE_PNG, IMAGE_JPEG, IMAGE_BMP, IMAGE_PNM, IMAGE_WEBP, IMAGE_GIF };
 
-// Of a BMP whose pixels are colour numbers.
+// The palette of a BMP.
 struct bmp_palette {
     int bits; // of a pixel: 1, 4 or 8; 0: no palette
     bool down;
@@ -22,7 +22,7 @@ struct image_header {
     int64_t width, height; // as stored, before the orientation is applied
     int orientation;       // 1..8: EXIF's, else that of XMP
     int xmp;               // orientation in XMP; 0: none
-    bool alpha;            // the decoder's fourth channel means transparency (PNG, BMP); one colour
+    bool alpha;            // the decoder's fourth channel is transparency (PNG, BMP); one colour
                            // is transparent (GIF)
     int maximum;           // PNM: the maximum value
     uint8_t transparent;   // GIF: that colour
@@ -71,7 +71,7 @@ int image_decode_child(struct image *image, const struct image_header *h, const 
 
 // image_exif.c. The orientation (1..8) in a TIFF block, as EXIF stores it; 0: none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
-// The same in the XML of XMP, where photo programs and macOS write it; found as Pillow does.
+// The same from the XML of XMP, which photo programs and macOS write; found as Pillow does.
 int image_xmp_orientation(const uint8_t *xml, size_t size);
 // Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);

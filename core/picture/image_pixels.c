@@ -22,7 +22,7 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
                      size_t size, const char *name, struct err *err)
 {
     int w, height, have;
-    stbi__g_failure_reason = "bad zlib block"; // the one fault that stb_image gives no reason for
+    stbi__g_failure_reason = "bad zlib block"; // the only error for which stb_image gives no reason
     uint8_t *pixels = stbi_load_from_memory(bytes, (int)size, &w, &height, &have, 0);
     if (!pixels) return image_bad_pixels(name, stbi_failure_reason(), err);
     *image = (struct image){ .width = w, .height = height, .channels = have, .pixels = pixels };
@@ -42,7 +42,7 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
 }
 
 // Decodes an uncompressed BMP with a palette: rows from the bottom up, or down if the height in the
-// file is negative. The header check made sure that all rows are there.
+// file is negative. The header check has verified that the file contains all rows.
 int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err)
 {
@@ -75,7 +75,7 @@ int image_decode_pnm(struct image *image, const struct image_header *h, const ui
     int have = bytes[1] == '6' ? 3 : 1, wide = h->maximum > 255;
     size_t count = (size_t)h->width * (size_t)h->height;
     if (image_allocate(image, h, 3, name, err) < 0) return -1;
-    // The header check made sure that all samples are there.
+    // The header check has verified that the file contains all samples.
     const uint8_t *from = bytes + h->data;
     for (size_t i = 0; i < count; i++)
         for (int c = 0; c < 3; c++) {

@@ -1,9 +1,8 @@
 // core/picture/image_webp.c -- WebP through libwebp: the picture, or the first frame of an
 // animation.
-//
-// The canvas is decoded as in Pillow, with libwebp's decoder of animations, which reads still
-// pictures too: a frame smaller than the canvas lies on transparent black. The walk over the chunks
-// finds truncated files, and the EXIF block, before libwebp sees a byte.
+// Decodes the canvas as Pillow does, with libwebp's decoder of animations, which also reads still
+// pictures: a frame smaller than the canvas is placed on transparent black. The walk over the
+// chunks detects truncated files and finds the EXIF block before libwebp runs.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +33,8 @@ static bool read_canvas(struct image_header *h, const uint8_t *type, const uint8
     return true;
 }
 
-// A canvas takes memory, but no bytes of the file: the first frame of a large one must not be far
-// smaller. (libwebp checks that a still picture fills its canvas.)
+// A canvas takes memory, but no bytes of the file: the first frame of a large canvas must not be
+// much smaller. (libwebp checks that a still picture fills its canvas.)
 static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, size_t length)
 {
     enum { LARGE = 1 << 22, SHARE = 64 }; // pixels
@@ -45,7 +44,7 @@ static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, 
     return h->width * h->height > LARGE && width * height < h->width * h->height / SHARE;
 }
 
-// The EXIF chunk counts only if the canvas' chunk has its flag.
+// The EXIF chunk is valid only if the canvas chunk has its flag.
 static int read_exif(const uint8_t *p, size_t length)
 {
     const bool named = length >= 6 && !memcmp(p, "Exif\0\0", 6);
@@ -68,7 +67,8 @@ int image_webp_header(struct image_header *h, const uint8_t *bytes, size_t size,
             return image_damaged(name, "the WebP does not start with its header", err);
         const bool frame = !memcmp(type, "ANMF", 4);
         if (frame && !h->frames && is_empty_canvas(h, p, length))
-            return image_damaged(name, "the WebP's canvas is far larger than its first frame", err);
+            return image_damaged(name, "the WebP's canvas is much larger than its first frame",
+                                 err);
         h->frames += frame;
         if (first) exif = !memcmp(type, "VP8X", 4) && p[0] & EXIF_FLAG;
         if (exif && !memcmp(type, "EXIF", 4)) {

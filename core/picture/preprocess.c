@@ -2,9 +2,8 @@
 // do.
 //
 //   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
-//
 // Resize and crop are one step, which computes only the pixels that the crop keeps: a picture of 1
-// x 20000 pixels, which would be resized to billions, costs no more than any other.
+// x 20000 pixels, which a full resize would enlarge to billions, costs no more than any other.
 #include "core/picture/preprocess.h"
 
 #include <math.h>
@@ -246,8 +245,8 @@ static bool costs_at_most(const struct picture_config *c, int64_t width, int64_t
            w / c->multiple * (h / c->multiple) <= most;
 }
 
-// Limits the area to that of so many tokens; if sides that are rounded up still cost more, searches
-// for the largest area that does not.
+// Limits the area to that many tokens; if rounding up the sides exceeds the limit, searches for the
+// largest area within it.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most)
 {
@@ -348,7 +347,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
     if (image_resize_part(&part, from, full_w, full_h, x, y, w, h, c->resample, order, err) < 0)
         goto out;
 
-    // Pads what is smaller than the crop with black; an odd pixel goes before the picture.
+    // Pads a picture smaller than the crop with black; an odd pixel goes before the picture.
     if (w == crop_w && h == crop_h) {
         *to = part;
         part = (struct image){ 0 };

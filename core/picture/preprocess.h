@@ -91,7 +91,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
 // The same with the added border.
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
-// Removes transparency: *from stays as it is, or becomes a flattened copy in *own.
+// Removes transparency: *from is unchanged, or becomes a flattened copy in *own.
 int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
                       struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.

@@ -1,10 +1,9 @@
 // core/picture/resize.c -- Pillow's resize on 8-bit pixels, bit for bit.
-//
-// Output pixel i lies at centre (i + 1/2) s of the input, s = in/out. It is a weighted mean of the
-// inputs within support * max(s, 1) of it, weights filter((j + 1/2 - centre) / max(s, 1)), scaled
-// to sum 1 in double, rounded to integers of 22 fractional bits. There is a pass along each axis,
-// rounded and clamped to 8 bits: from [H, W] -> middle -> to [h, w]. The first pass computes only
-// the rows (or columns) that the second one reads.
+// Output pixel i has its centre at (i + 1/2) s of the input, s = in/out. It is a weighted mean of
+// the inputs within support * max(s, 1) of it, weights filter((j + 1/2 - centre) / max(s, 1)),
+// scaled to sum 1 in double, rounded to integers of 22 fractional bits. There is a pass along each
+// axis, rounded and clamped to 8 bits: from [H, W] -> middle -> to [h, w]. The first pass computes
+// only the rows (or columns) that the second one reads.
 #include "core/picture/resize.h"
 
 #include <math.h>

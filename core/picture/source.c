@@ -39,7 +39,7 @@ char *picture_source_path(const char *text)
     if (strncasecmp(text, "file://", 7) != 0) return xstrdup(text);
     text += 7;
     if (!strncmp(text, "localhost/", 10)) text += 9;
-    // Some programs write names there without coding them.
+    // Some programs write names without percent-encoding.
     if (access(text, F_OK) == 0) return xstrdup(text);
     buf_puts(&b, "");
     for (; *text; text++) {

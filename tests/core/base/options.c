@@ -129,7 +129,7 @@ static void what_is_wrong_is_named(void **state)
     refuse(rows, "out --once=yes",
            "unknown option '--once=yes': options are --seed, --size, --share, --title, --once, "
            "--kind, -c, --ranks");
-    refuse(none, "--x", "unknown option '--x': there are none here"); // words: ok
+    refuse(none, "--x", "unknown option '--x': no options are possible here");
     refuse(none, "x", "unexpected 'x'");
     refuse(rows, "", "DIR, the output folder, is missing");
     refuse(rows, "a b c", "unexpected 'c' after DIR FILE");
