@@ -1,7 +1,7 @@
 // core/files/checkpoint.c -- a Hugging Face model folder: configs, chat template, mapped weights
 // (GGUF files: checkpoint_gguf.c).
 //
-//   configs         config.json (must be there), generation_config.json,
+//   configs         config.json (required), generation_config.json,
 //                   preprocessor_config.json, processor_config.json, tokenizer_config.json with
 //                   special_tokens_map.json
 //   chat template   checkpoint_template.c
@@ -83,8 +83,8 @@ static int read_configs(struct checkpoint *c, struct err *err)
     const int status = checkpoint_read_json(c, "special_tokens_map.json", &tokens, err);
     if (status == 0) tokenizer_config_complete(&c->tokenizer_config, tokens);
     cJSON_Delete(tokens);
-    // Newer folders keep the picture settings inside processor_config.json; an older file beside it
-    // no longer counts.
+    // Newer folders keep the picture settings inside processor_config.json, which overrides an
+    // older file beside it.
     const cJSON *nested = nested_preprocessor(c);
     if (nested) {
         cJSON_Delete(c->preprocessor);
@@ -268,7 +268,7 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     uint64_t total = 0, done = 0;
     for (int s = first; s < c->shard_count; s++) total += c->shards[s]->size;
-    // A model that does not fit into memory is read while it is used.
+    // A model that does not fit into memory is read during use.
     if (pages > 0 && page > 0 && total / (uint64_t)page >= (uint64_t)pages / 10 * 9) return 0;
     for (int s = first; s < c->shard_count; s++) {
         const struct safetensors *f = c->shards[s];
@@ -277,8 +277,8 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
             done += f->size; // a file of holes (/new --zeros)
             continue;
         }
-        // Asks for pages of 2 MB, through which weights are read a tenth faster. The kernel has
-        // them for files that it reads anew from Linux 6.16 on with ext4, and earlier with XFS;
+        // Requests pages of 2 MB, with which weights are read a tenth faster. The kernel provides
+        // them for files not yet in its page cache, on ext4 from Linux 6.16 on and earlier on XFS;
         // elsewhere nothing changes.
         (void)madvise((void *)(uintptr_t)f->map, f->size, MADV_HUGEPAGE);
         for (uint64_t at = 0; at < f->size; at += STEP) {
@@ -364,7 +364,7 @@ static const struct safetensor **find_entry(const struct checkpoint *c, const ch
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     const struct safetensor *wanted = &key;
-    if (!c->tensor_count) return NULL; // (not to give bsearch a NULL)
+    if (!c->tensor_count) return NULL; // bsearch must not get NULL
     return bsearch(&wanted, c->tensors, (size_t)c->tensor_count, sizeof *c->tensors,
                    compare_tensor);
 }
@@ -442,7 +442,7 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
-// Points t at its data in the file, `first`, or at a copy in `arena` where the device needs one.
+// Points t at its data in the file, `first`, or at a copy in `arena` if the device needs one.
 static int place(const struct safetensor *s, const void *first, struct arena *arena,
                  struct tensor *t, struct err *err)
 {
@@ -456,7 +456,7 @@ static int place(const struct safetensor *s, const void *first, struct arena *ar
     return 0;
 }
 
-// Reports a shape that is asked of a checkpoint without tensors, and returns it without numbers.
+// Reports a shape requested from a checkpoint without tensors, and returns it without numbers.
 static int report(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                   struct tensor *t)
 {

@@ -21,18 +21,18 @@ struct arena;
 struct load_progress;
 struct tensor;
 
-// Prefix of the text that stands in records for an unknown `identity`.
+// Prefix of the placeholder that records contain for an unknown `identity`.
 #define UNHASHED "unhashed-"
 
 struct checkpoint {
-    char *folder;            // or the GGUF file, with "::" and that of its encoder if it was named
-    char *name;              // opens the same weights again: the same, or "FOLDER::q8_0"
-    cJSON *config;           // config.json, never NULL
-    cJSON *generation;       // generation_config.json or NULL
-    size_t ends_named;       // GGUF: end tokens named in the metadata; the rest were found by text
-    cJSON *preprocessor;     // preprocessor_config.json or NULL
-    cJSON *processor;        // processor_config.json or NULL
-    cJSON *tokenizer_config; // tokenizer_config.json with special_tokens_map.json, or NULL
+    char *folder;        // or the GGUF file, followed by "::" and the encoder file if one was named
+    char *name;          // opens the same weights again: `folder`, or "FOLDER::q8_0"
+    cJSON *config;       // config.json, never NULL
+    cJSON *generation;   // generation_config.json or NULL
+    size_t ends_named;   // GGUF: end tokens named in the metadata; the rest were found by text
+    cJSON *preprocessor; // preprocessor_config.json or NULL
+    cJSON *processor;    // processor_config.json or NULL
+    cJSON *tokenizer_config;       // tokenizer_config.json with special_tokens_map.json, or NULL
     bool tokenizer_config_missing; // no tokenizer_config.json exists
     char *notice;                  // what the user should know about the files; NULL: nothing
     char *chat_template;           // the folder's chat template or NULL
@@ -42,7 +42,7 @@ struct checkpoint {
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
     bool *read;         // [tensor_count] a model has bound it
-    struct gguf **gguf; // the files: the first has metadata and tokenizer; none: a folder
+    struct gguf **gguf; // the files; the first has metadata and tokenizer. Empty for a folder
     int gguf_count;
     void **made; // memory of tensors joined from several
     size_t made_count;
@@ -54,8 +54,8 @@ struct checkpoint {
     char earlier[HASH_HEX];     // fingerprint of earlier versions; "": not computed
     struct identifying *identifying; // unfinished hashes, or NULL
     char *form; // "q8_0 packing 1" of smaller weights in use; NULL: the stored ones
-    // If set, there are no tensors: reports each requested tensor, which then counts as present in
-    // that shape (core/new/shape_tensors.c).
+    // If set, the checkpoint has no tensors: called for each requested tensor, which then counts as
+    // present in that shape (core/new/shape_tensors.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
     void *asker;
 };
@@ -63,8 +63,8 @@ struct checkpoint {
 // Resolves a name to a folder or GGUF file: an existing one, else `org/name` or
 // `org/name/FILE.gguf` in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub,
 // ~/.cache/huggingface/hub; refs/main, else the newest snapshot). A folder without safetensors
-// stands for the one GGUF model in it. Returns a new string, or NULL with a message that says where
-// it looked.
+// resolves to the one GGUF model in it. Returns a new string, or NULL with a message that says
+// where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 // Names of the models in that cache, sorted, for checkpoint_locate.
 void checkpoint_cached(struct names *found);
@@ -88,8 +88,8 @@ int checkpoint_identify_behind(struct checkpoint *c, struct err *err);
 bool checkpoint_identified(struct checkpoint *c);
 // Records that weights of that form, made from the stored ones, are in use.
 void checkpoint_form(struct checkpoint *c, const char *form);
-// The chat template of another folder for this model, such as an adapter's, found as the model's
-// own; NULL: none. The caller frees it.
+// The chat template of another folder for this model, such as an adapter's, searched like the
+// model's own; NULL: none. The caller frees it.
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                              cJSON *tokenizer_config);
 // Whether they differ at most in a line break at the end, which Jinja drops.
@@ -98,8 +98,8 @@ bool checkpoint_same_template(const char *a, const char *b);
 bool checkpoint_identity_unknown(const char *identity);
 // Whether two recorded `identity` values have the same fingerprint.
 bool checkpoint_identity_same(const char *a, const char *b);
-// Whether earlier versions had this fingerprint for these weights. It left out the other files, and
-// the middle of tensors.
+// Whether earlier versions gave these weights this fingerprint, which covered neither the other
+// files nor the middle of tensors.
 bool checkpoint_was(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
 // *earlier: an earlier version recorded it, from fewer files.
@@ -117,7 +117,7 @@ void checkpoint_close(struct checkpoint *c);
 bool checkpoint_is_gguf(const char *name);
 // Joins two names: "MODEL.gguf::ENCODER.gguf", or "FOLDER::q8_0". The caller frees it.
 char *checkpoint_with_encoder(const char *model, const char *encoder);
-// Refuses unread metadata of a GGUF file that change the result: -1.
+// Refuses unread metadata of a GGUF file that changes the result: -1.
 int checkpoint_keys_check(const struct checkpoint *c, struct err *err);
 // Lists the unknown metadata; NULL: none. The caller frees it.
 char *checkpoint_keys_unread(const struct checkpoint *c);

@@ -2,7 +2,7 @@
 // Hugging Face's names, so that families, adapters and methods see a model folder.
 //
 //   MODEL.gguf, or MODEL-00001-of-00003.gguf with its other parts
-//   mmproj*.gguf beside it (gguf_beside.c), or the file behind "::": the picture encoder
+//   mmproj*.gguf beside it (gguf_beside.c), or the file after "::": the picture encoder
 //
 // The weights stay in the mapping.
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-// Makes a shard of the tensors, which takes over the mapping.
+// Makes the tensors a shard, which takes over the mapping.
 static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 {
     struct safetensors *s = xcalloc(1, sizeof *s);
@@ -222,7 +222,7 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
 {
     char *model, *encoder;
     checkpoint_split_name(name, &model, &encoder);
-    free(c->folder); // the name that opens the same files from any folder
+    free(c->folder); // replaced by a name that opens the same files from any folder
     c->folder = absolute_path(model);
     if (encoder) {
         char *path = c->folder;

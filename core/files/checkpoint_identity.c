@@ -3,8 +3,7 @@
 //   fingerprint   over the names and hashes of all these files
 //   weights       over config.json and the weights alone: the sources of smaller weights
 //   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which one differs
-//
-// Only files that are read count; a tokenizer.model beside a tokenizer.json does not.
+// Only files that vlmsh reads count; a tokenizer.model beside a tokenizer.json does not.
 //
 // Small files are hashed when the folder is opened. A thread reads large ones that were not seen
 // before; the first caller that needs the hash stops it and reads the rest.

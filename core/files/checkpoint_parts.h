@@ -15,7 +15,7 @@ int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **j
 void checkpoint_tell(struct checkpoint *c, char *text);
 // Reads the folder's chat template, after its other configs.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
-// Opens the GGUF files of that name: configs and shards; c->folder becomes their whole path.
+// Opens the GGUF files of that name: configs and shards; c->folder becomes their absolute path.
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
 // Splits such a name; *encoder NULL: none is named. The caller frees both.
 void checkpoint_split_name(const char *name, char **model, char **encoder);

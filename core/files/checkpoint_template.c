@@ -1,6 +1,5 @@
 // core/files/checkpoint_template.c -- finds the chat template among a folder's files.
-//
-// As in transformers, the processor of a vision model and the tokenizer of a text model look into
+// As in transformers, the processor of a vision model and the tokenizer of a text model read
 // different files, in different orders. (Version 4 reads processor_config.json last.)
 #include <stdlib.h>
 #include <string.h>

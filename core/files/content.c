@@ -1,9 +1,8 @@
-// core/files/content.c -- hashes whole files and keeps the hashes.
-//
+// core/files/content.c -- hashes whole files and caches the hashes.
 // The hash is SHA-256 over the file's size and eight 64-bit lanes per piece of 1 MB, which mix the
-// piece at the speed of memory: SHA-256 alone would take a minute for a 7B model. Each step of a
-// lane is invertible, so a change of one word always changes it. A hole counts as zeros, without
-// being read (/new --zeros).
+// piece at memory speed: SHA-256 alone would take a minute for a 7B model. Each step of a lane is
+// invertible, so a change of one word always changes it. A hole counts as zeros, without being read
+// (/new --zeros).
 #include "core/files/content.h"
 
 #include <errno.h>
@@ -24,9 +23,9 @@
 
 enum {
     PIECE = 1 << 20,
-    KEPT = PIECE, // smaller files are read each time
+    KEPT = PIECE, // smaller files are read every time
     LANES = 8,
-    SETTLED_MS = 2000 // a file changed more recently may change again without another time
+    SETTLED_MS = 2000 // a file changed more recently may change again within the same time stamp
 };
 
 // --- the hash ------------------------------------------------------------------------------------
@@ -81,7 +80,7 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
 
 // --- the cache of hashes -------------------------------------------------------------------------
 
-// The path of an entry, "FIRST-SECOND"; NULL: there is no cache folder.
+// The path of an entry, "FIRST-SECOND"; NULL without a cache folder.
 static char *entry_path(const char *first, const char *second)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
@@ -169,9 +168,9 @@ struct content {
     int fd;
     struct stat st;
     bool keep;      // keep the hash for later runs
-    uint64_t blank; // offset of a hash of the file in the file itself; 0: it has none
+    uint64_t blank; // offset of the file's own hash in the file; 0: none
     struct hash hash;
-    uint64_t done, data; // bytes hashed; offset of the next data behind a hole
+    uint64_t done, data; // bytes hashed; offset of the next data after a hole
     char hex[HASH_HEX];  // "" until all is hashed
 };
 

@@ -1,11 +1,10 @@
 // core/files/content.h -- a hash over the whole content of a file, computed once.
 //
 //   char hex[HASH_HEX];
-//   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or its kept hash
-//
-// Hashes of files above 1 MB are kept in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
+//   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or its cached hash
+// Caches hashes of files above 1 MB in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
 // small file each, with size, times of change, device and inode, so that an unchanged file is not
-// read again. The hash detects accidents and edits, not forgery.
+// read again. The hash detects damage and edits, not forgery.
 #ifndef CORE_FILES_CONTENT_H
 #define CORE_FILES_CONTENT_H
 
@@ -40,7 +39,7 @@ const char *content_hex(const struct content *c);
 uint64_t content_size(const struct content *c);
 void content_end(struct content *c);
 
-// The same from the file's bytes; neither reads nor writes kept hashes.
+// The same from the file's bytes; neither reads nor writes cached hashes.
 int content_hash_anew(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                       struct err *err);
 // The same for a file that contains its own hash at `at`, near its beginning: as if it were zeros.
@@ -48,10 +47,10 @@ int content_hash_blank(const char *path, uint64_t at, const struct load_progress
                        char hex[HASH_HEX], struct err *err);
 // The same hash of bytes in memory.
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
-// Keeps the hash of a file after its times were changed on purpose.
+// Caches the hash of a file again after its times were changed on purpose.
 void content_keep(const char *path, const char hex[HASH_HEX]);
 
-// Keeps a hash under two names, for a file made from others; content_get: "" if there is none.
+// Caches a hash under two names, for a file made from others; content_get: "" if none is cached.
 void content_put(const char *of, const char *kind, const char hex[HASH_HEX]);
 void content_get(const char *of, const char *kind, char hex[HASH_HEX]);
 

@@ -1,7 +1,7 @@
 // core/files/gguf.c -- the GGUF reader: maps the file, reads metadata and the list of tensors.
 //
 //   "GGUF", version | number of tensors, number of pairs
-//   pairs:   key, type, value          a text is its length and its bytes
+//   pairs:   key, type, value          a text is a length and bytes
 //   tensors: name, dimensions (the row's length first), type, offset
 //   padding to general.alignment, then the tensors' data, each padded to it
 //
@@ -272,7 +272,7 @@ static int sort_tensors(struct gguf *f, struct err *err)
     return twice ? err_set(err, "tensor '%.200s' appears twice", twice) : 0;
 }
 
-// Each tensor must begin where the one before it in the list ends, padded.
+// Each tensor must begin at the padded end of the previous one.
 static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
 {
     uint64_t end = 0; // below 2^63 + 2^20

@@ -94,9 +94,9 @@ char *gguf_types_known(void);
 // The id of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 
-// Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight" is
-// "blk.3.ffn_up.weight", "layers.3.mlp.experts.up_proj.weight" stands for all experts together.
-// NULL: it has none. The caller frees it.
+// Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight"
+// gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" is all experts together. NULL:
+// no such tensor. The caller frees it.
 char *gguf_text_theirs(const char *architecture, const char *ours);
 // The row order of queries and keys in such files: heads of `head` numbers with `turn` rotary ones,
 // for one position or several (multimodal).

@@ -1,11 +1,10 @@
 // core/files/gguf_beside.c -- chooses a GGUF model's picture encoder among the files beside it.
 //
 //   Qwen2.5-VL-3B-Instruct-Q4_K_M.gguf
-//   mmproj-Qwen2.5-VL-3B-Instruct-f16.gguf     its own: all words are in the model's name
+//   mmproj-Qwen2.5-VL-3B-Instruct-f16.gguf     this model's: all words are in the model's name
 //   mmproj-Qwen2.5-VL-7B-Instruct-f16.gguf     another model's
-//
-// Among the encoders that fit the model (type and width) the one with the most similar name is
-// taken; of two that differ only in the type of their weights, the more exact 16-bit one.
+// Chooses the encoder with the most similar name among those that fit the model (type and width);
+// of two that differ only in the type of their weights, the more exact 16-bit one.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +58,7 @@ static void read_words(const char *path, struct words *w)
     }
 }
 
-// Words of `a` that `b` has too.
+// Number of words of `a` that are also in `b`.
 static int count_common(const struct words *a, const struct words *b)
 {
     int common = 0;
@@ -77,8 +76,8 @@ struct candidate {
     char *path;
     struct words words;
     bool same;         // its name is mmproj-NAME.gguf
-    bool within;       // all its words are the model's: it names no other model
-    double share;      // of the words of both names, those in both: 0..1
+    bool within;       // all its words are in the model's name: it names no other model
+    double share;      // share of the words of both names that are in both: 0..1
     int exactness;     // of its weights
     struct gguf *file; // NULL if it does not fit
     const struct gguf_encoder *kind;
@@ -159,8 +158,8 @@ static int check_one(const struct candidates *all, const char *model, struct err
     if (!unclear) return 0;
     char *names = names_from(all, 0, equal);
     err_set(err,
-            "'%s': several picture encoders beside it fit, and their names do not say which is its "
-            "own: choose one with --mmproj FILE, or --mmproj none for text only (found: %s)",
+            "'%s': several picture encoders beside it fit equally well: choose one with --mmproj "
+            "FILE, or --mmproj none for text only (found: %s)",
             model, names);
     free(names);
     return -1;
@@ -183,7 +182,7 @@ static int choose(const struct candidates *all, const char *model, struct gguf_b
         free(others);
         return 0;
     }
-    // An encoder that carries the model's name was meant for it; others may belong to other models.
+    // An encoder with the model's name was made for it; others may belong to other models.
     if (first->same || (first->within && first->words.count))
         return err_set(err,
                        "%s; --mmproj FILE names another encoder, --mmproj none loads the "

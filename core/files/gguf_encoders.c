@@ -5,7 +5,7 @@
 // encoders legacy-models/convert_image_encoder_to_gguf.py, whose traps are:
 //   - layers after the feature layer are cut off;
 //   - the activation is "clip.use_gelu" or "clip.use_silu", else quick GELU;
-//   - LLaVA-Next has LLaVA's type; only the newline behind rows of features distinguishes it.
+//   - LLaVA-Next has LLaVA's type; only the newline after rows of features distinguishes it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void put_means(struct encoder_config *e)
 }
 
 // The id of the placeholder of visual tokens: the unknown token's if the vocabulary lacks `word`,
-// because texts never give it.
+// because texts never encode to it.
 static void put_placeholder(struct encoder_config *e, const char *key, const char *word)
 {
     int64_t id = gguf_token_find(e->text, word);
@@ -192,7 +192,7 @@ static void put_sections(struct encoder_config *e, cJSON *to)
     config_put_list(scaling, "mrope_section", list, 3);
 }
 
-// Limits of a picture's size; where the file has none, those of the hub's preprocessor_config.json.
+// Limits of a picture's size; by default those of the hub's preprocessor_config.json.
 static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
 {
     e->c.to = e->preprocessor;
@@ -340,7 +340,7 @@ static const struct gguf_name kimi_block[] = {
 
 // --- GLM-4.1V ------------------------------------------------------------------------------------
 
-// Reads widths from tensors: the metadata mislead as the config does (core/model/vision_glm.c).
+// Reads widths from tensors: the metadata is misleading, like the config (core/model/vision_glm.c).
 static void read_glm(struct encoder_config *e)
 {
     const struct safetensor *fc = gguf_find(e->c.file, "mm.model.fc.weight");

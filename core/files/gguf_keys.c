@@ -1,8 +1,7 @@
 // core/files/gguf_keys.c -- metadata of GGUF files that nothing reads.
-//
-// Every look-up marks its key as read (gguf_entry). Of the others, the keys of the model's own
-// architecture, of the tokenizer and of sampling can affect answers. Here they are sorted into keys
-// that change nothing, keys that change the result, and unknown ones, which are named.
+// Every look-up marks its key as read (gguf_entry). Unread keys of the model's own architecture, of
+// the tokenizer and of sampling can affect answers. This file classifies them: harmless keys, keys
+// that change the result, and unknown keys, which a notice names.
 //
 // Facts: gguf-py's constants.py, llama.cpp's converters.
 #include <math.h>
@@ -15,8 +14,8 @@
 
 enum { KEYS_NAMED = 8 };
 
-// Keys behind the architecture's name that change the result, each with its neutral value (0 is
-// neutral too where files use it for "none").
+// Keys after the architecture's name that change the result, each with its neutral value (0 is also
+// neutral if files use it for "none").
 static const struct {
     const char *name;
     double neutral;
@@ -57,7 +56,8 @@ static const struct {
     { "rescale_every_n_layers", 0 },
 };
 
-// Names, numbers that the tensors also give, settings of other programs; "*" matches any ending.
+// Harmless keys: names, numbers that the tensors also give, settings of other programs; "*" matches
+// any ending.
 static const char *const harmless[] = { "vocab_size",
                                         "tensor_data_layout",
                                         "pooling_type",
@@ -96,7 +96,7 @@ static bool matches_any(const char *const *patterns, const char *name)
     return false;
 }
 
-// The rest of a key behind "PREFIX."; NULL if it begins otherwise.
+// The rest of a key after "PREFIX."; NULL if it has another prefix.
 static const char *behind(const char *key, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -172,7 +172,7 @@ int gguf_keys_check(const struct gguf *f, struct err *err)
                 text_ends(e->key, ".causal") ? "the model does not generate text"
                                              : "answers would be wrong");
         free(value);
-        e->read = true; // so that it is named once
+        e->read = true; // reports it only once
         return -1;
     }
     return 0;

@@ -1,10 +1,9 @@
 // core/files/gguf_latent.c -- DeepSeek's language models in GGUF files: latent attention and
 // mixtures of experts.
-//
-// Files hold the experts of a layer in one tensor [E, out, in]; here each is a matrix of its own,
-// in place. Newer files split kv_b_proj: for each head Wk transposed, [H, R, nope], and Wv,
-// [H, v, R]. They are joined again: in their own type, because products with bf16 and with f32
-// weights sum in different orders, or in f32 if they are in blocks, which cannot be transposed.
+// Files hold the experts of a layer in one tensor [E, out, in]; this code makes each a matrix, in
+// place. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv, [H, v, R]. This code
+// joins them: in their own type, because products with bf16 and with f32 weights sum in different
+// orders, or in f32 if they are in blocks, which cannot be transposed.
 #include <stdlib.h>
 #include <string.h>
 

@@ -68,7 +68,7 @@ void config_put_text(cJSON *to, const char *ours, const char *value); // replace
 void config_refuse(struct gguf_config *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Prefixes of Hugging Face's names: "model." of the decoder, "" of "lm_head".
+// Prefixes of Hugging Face's names: "model." for the decoder, "" for "lm_head".
 struct gguf_place {
     const char *text, *head;
 };
@@ -80,7 +80,7 @@ int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gg
                       struct renamed *r, struct err *err);
 
 // Splits a name: the layer behind `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
-// and what lies between, which the caller frees.
+// and the part between, which the caller frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
 // The id of a token by its text; -1: none.
@@ -117,7 +117,7 @@ struct gguf_encoder {
 extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
-// -1 if the encoder is not made for this language model; the message says why (type, width).
+// -1 if the encoder does not fit this language model; the message gives the reason (type, width).
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
                       const struct gguf *text, struct err *err);
 // Turns *config, the language model's, into the whole model's.
@@ -147,9 +147,9 @@ int gguf_keys_check(const struct gguf *f, struct err *err);
 char *gguf_keys_unread(const struct gguf *f);
 
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
-// What tokenizer_config.json and generation_config.json would hold.
+// The contents of tokenizer_config.json and generation_config.json.
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
-// *named: the number of end tokens that the metadata name; the rest are recognised by their texts.
+// *named: the number of end tokens that the metadata names; the rest are recognised by their texts.
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err);
 
 #endif

@@ -28,7 +28,7 @@ static const struct gguf_name layer_names[] = {
     { "ffn_down", "mlp.down_proj", PLAIN },       { 0 },
 };
 
-// The step easy to get wrong: each norm has another's name.
+// The step easy to get wrong: these norms have the names of other norms.
 static const struct gguf_name glm_names[] = {
     { "post_attention_norm", "post_self_attn_layernorm", PLAIN },
     { "post_ffw_norm", "post_mlp_layernorm", PLAIN },
@@ -58,11 +58,11 @@ static const struct gguf_architecture {
     const char *architecture; // of Hugging Face
     const char *model_type;
     int order; // of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary part,
-               // the other way round, in files with multimodal positions only; 0: as elsewhere
+               // reversed, only in files with multimodal positions; 0: unchanged
     void (*read)(struct gguf_config *c); // keys of this architecture alone; NULL: none
     const struct gguf_name *names;       // layer tensors of this architecture alone; NULL: none
-    // Puts a tensor that becomes several, or a part of one, as `start` ("model.layers.3.") and a
-    // name: 1, or 0 if it is no such tensor.
+    // Adds a tensor that is split or joined under `start` ("model.layers.3.") and a name: 1, or 0
+    // for other tensors.
     int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
                const char *start, struct renamed *r, struct err *err);
 } architectures[] = {
@@ -396,7 +396,7 @@ static struct head_order order_of(const struct gguf *f, const cJSON *config,
                            sections && sections->count && gguf_number(sections, 0) > 0);
 }
 
-// Adds the tensor under its name or names. `layers`: a tensor of a layer beyond would be left out.
+// Adds the tensor under its name or names. `layers`: refuses tensors of later layers.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
                       const struct gguf_place *place, const struct safetensor *t, int64_t layers,
                       struct head_order order, struct renamed *r, struct err *err)

@@ -53,9 +53,9 @@ static int token_id(const struct gguf *f, const char *name, int32_t *id, struct 
 
 // --- tokens that end answers ---------------------------------------------------------------------
 
-// All ids that end answers, written by ollama's converter and by /quantize. With "eot" beside it,
-// as /quantize writes it, the list is complete; without, it is the generation_config.json of a
-// model whose turns may end with another token.
+// All ids that end answers, written by ollama's converter and by /quantize. If the file also has
+// "eot", as /quantize writes it, the list is complete; otherwise it comes from
+// generation_config.json, and turns may end with another token.
 #define ENDS_KEY "tokenizer.ggml.eos_token_ids"
 
 static bool names_all_ends(const struct gguf *f)

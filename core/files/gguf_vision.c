@@ -165,7 +165,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                          const struct safetensor *t, int64_t blocks, struct renamed *r,
                          struct err *err)
 {
-    // Parts that pictures do not pass: the text half of a CLIP, SigLIP's pooling head.
+    // Parts that do not process pictures: the text half of CLIP, SigLIP's pooling head.
     static const char *const unused[] = {
         "t.", "v.head.", "text_projection", "visual_projection", "logit_scale", NULL
     };
@@ -186,8 +186,8 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     if (!n)
         return err_set(err,
                        "'%s': tensor '%.200s' is not known to projector type '%s', and without it "
-                       "pictures would look different to the model: open the model's folder "
-                       "instead, or --mmproj none for text only",
+                       "the model would misread pictures: open the model's folder instead, or "
+                       "--mmproj none for text only",
                        f->path, t->name, e->type);
     if (n->form == BARE || n->form == BARE_3D) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)

@@ -3,12 +3,10 @@
 //
 //   CACHE/models--org--name/refs/main            holds the hash of the newest revision fetched
 //   CACHE/models--org--name/snapshots/HASH/      is the model folder (links into ../blobs)
-//
-// A folder without safetensors stands for the one GGUF model in it; org/name/FILE.gguf is a file of
-// a snapshot.
-//
-// Files of a model that its other files name may be links into its folder or, from a snapshot, into
-// the blobs beside it.
+// A folder without safetensors resolves to the one GGUF model in it; org/name/FILE.gguf is a file
+// of a snapshot.
+// Files that a model's other files name may be links into its folder or, in a snapshot, into the
+// blobs beside it.
 //
 // CACHE is the cache of huggingface_hub: $HF_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
@@ -33,7 +31,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// A regular file: reading anything else may never end.
+// Accepts only a regular file: reading anything else may never end.
 static bool is_file(const char *path)
 {
     struct stat st;

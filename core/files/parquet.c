@@ -137,7 +137,7 @@ static void read_column(struct thrift *t, enum parquet_type type, struct parquet
         case 11: dictionary = thrift_int(t, &f); break;
         default: thrift_skip(t, &f);
         }
-    // The dictionary comes first if there is one; some writers set 0 for none.
+    // A dictionary precedes the data pages; some writers set 0 for none.
     const int64_t at = dictionary > 0 && dictionary < data ? dictionary : data;
     if (at < MAGIC || size < 0 || c->values < 0) t->broken = true;
     c->at = t->broken ? 0 : (uint64_t)at;

@@ -109,8 +109,8 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
 
-// Leaves that are INT96 or of fixed size are null: sets have none. So are bytes with a zero byte,
-// which is an error in a column of texts.
+// Leaves of type INT96 or of fixed size are null, because no set has them. Bytes with a zero byte
+// are also null; in a column of texts they are an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

@@ -1,5 +1,5 @@
-// core/files/parquet_encoding.c -- compression of pages, and the runs in which levels and numbers
-// of dictionary entries are written (apache/parquet-format, Compression.md, Encodings.md).
+// core/files/parquet_encoding.c -- decompression of pages, and decoding of runs of levels and
+// dictionary indexes (apache/parquet-format, Compression.md, Encodings.md).
 #include <snappy-c.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacke
     }
     // zstd refuses an input without bytes.
     if (!size && !unpacked) return xcalloc(1, 1);
-    // The size is checked first, so that a false one allocates nothing.
+    // Checks the size first, so that a false size allocates nothing.
     const char *bytes = (const char *)from;
     bool good = codec == PLAIN && size == unpacked;
     size_t length = unpacked;

@@ -9,8 +9,8 @@
 #include "core/base/cancel.h"
 #include "core/files/parquet_parts.h"
 
-// Limits of decoded pages that are kept (a block is found by a linear search). Those of the last
-// rows are kept beyond them: threads read questions and pictures in turns.
+// Limits of cached decoded pages (a linear search finds a block). The pages of the last rows are
+// kept beyond them, because threads read questions and pictures alternately.
 enum { KEPT_BYTES = 64 << 20, KEPT_BLOCKS = 256, LAST_ROWS = 8 };
 
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, BIT_PACKED = 4, RLE_DICTIONARY = 8 };
@@ -429,7 +429,7 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
         coded |= pages[i].encoding == PLAIN_DICTIONARY || pages[i].encoding == RLE_DICTIONARY;
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
-        // Only a row that takes long is cancelled: others are read to their end, after Ctrl-C too.
+        // Ctrl-C cancels only a row that takes long; other rows are read to their end.
         status = p->row_bytes > KEPT_BYTES && cancel_asked()
                      ? err_set(err, "cancelled")
                      : decode_page(p, b, &pages[i], at, &d, err);

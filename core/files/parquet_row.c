@@ -1,4 +1,4 @@
-// core/files/parquet_row.c -- puts a row together from the leaves' levels (Melnik et al. 2010,
+// core/files/parquet_row.c -- assembles a row from the leaves' levels (Melnik et al. 2010,
 // "Dremel"; apache/parquet-format, README.md, "Nested Encoding").
 //
 // A leaf has one pair of levels for each value, and one for each ancestor that is absent or an
@@ -23,7 +23,7 @@ struct walk {
     uint64_t bytes; // of the row's JSON, estimated
     bool broken;    // leaves contradict each other
     bool zero_byte; // in a text, which it would end early
-    bool too_large; // sets `broken`, so that nothing more is read
+    bool too_large; // also sets `broken`, which stops reading
 };
 
 static void count_bytes(struct walk *w, uint64_t bytes)
@@ -87,7 +87,7 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
     }
     if (v->bytes.size && memchr(v->bytes.at, 0, v->bytes.size)) {
         w->zero_byte |= n->text;
-        return cJSON_CreateNull(); // bytes that are no text
+        return cJSON_CreateNull(); // bytes that are not a text
     }
     count_bytes(w, v->bytes.size);
     if (w->broken) return cJSON_CreateNull();

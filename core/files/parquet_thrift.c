@@ -3,7 +3,7 @@
 
 #include "core/base/cancel.h"
 
-enum { DEPTH = 32, LOOK = 1 << 16 }; // bytes between two looks at Ctrl-C
+enum { DEPTH = 32, LOOK = 1 << 16 }; // bytes between checks for Ctrl-C
 
 static int byte(struct thrift *t)
 {
@@ -84,7 +84,7 @@ const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t
     return bytes;
 }
 
-// An element takes at least a byte, so that there are no more of them than bytes.
+// An element takes at least a byte, so the count cannot exceed the bytes left.
 static size_t list_head(struct thrift *t, int *type)
 {
     const int head = byte(t);

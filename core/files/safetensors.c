@@ -3,10 +3,9 @@
 //
 //   8 bytes: length n of the header (little-endian) | n bytes: JSON | data, without hole or overlap
 //   {"__metadata__":{"key":"text"},"NAME":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}, ...}
-//
-// The header has a reader of its own rather than a JSON tree: whole numbers stay exact up to 2^63,
-// memory stays proportional to the number of tensors whatever the file holds, and each error can
-// name the tensor. Opening reads the header only. Facts on the format: the README of
+// A special reader parses the header instead of a JSON tree: whole numbers stay exact up to 2^63,
+// memory stays proportional to the number of tensors in any file, and each error can name the
+// tensor. Opening reads the header only. Facts on the format: the README of
 // huggingface/safetensors.
 #include "core/files/safetensors.h"
 
@@ -88,7 +87,7 @@ static int read_hex(struct cursor *c, uint32_t *code)
     return 0;
 }
 
-// Reads an escape behind its backslash. Refuses NUL: names are C strings here.
+// Reads an escape after its backslash. Refuses NUL: names are C strings.
 static int read_escape(struct cursor *c, struct buf *text)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -244,8 +243,8 @@ static int entry_member(struct cursor *c, const char *key, void *self)
     return err_set(c->err, "key '%.100s' is duplicate or unknown", key);
 }
 
-// Compares shape x type with the span. Dimensions of 0 are left out of the product, so that a zero
-// cannot hide an overflow of the others.
+// Compares shape x type with the span. The product skips dimensions of 0, so that a zero cannot
+// hide an overflow of the others.
 static int entry_check(const struct entry *e, struct err *err)
 {
     int64_t elements = 1, bits;
@@ -326,7 +325,7 @@ static int by_offset(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-// Each tensor must begin where the one before it ends, and the last must end with the file.
+// Each tensor must begin at the end of the previous one, and the last must end with the file.
 static int layout_check(struct safetensors *f, uint64_t data_size, struct err *err)
 {
     uint64_t end = 0;

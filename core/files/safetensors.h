@@ -63,7 +63,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err);
 
 struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);
-// The file gets a hash of itself as metadata "hash"; call it before other metadata.
+// Stores a hash of the file in its metadata "hash"; call it before adding other metadata.
 void safetensors_writer_hash(struct safetensors_writer *w);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);

@@ -1,5 +1,5 @@
-// core/files/weight_cache.c -- smaller forms of models by fingerprint; the time of change of a file
-// is that of its last use.
+// core/files/weight_cache.c -- smaller forms of models by fingerprint; a file's time of change is
+// the time of its last use.
 #include "core/files/weight_cache.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ char *weight_cache_path(const char *fingerprint, const char *kind, struct err *e
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
     if (!folder) {
-        err_set(err, "there is no folder for smaller weights: set XDG_CACHE_HOME or HOME");
+        err_set(err, "no folder is set for smaller weights: set XDG_CACHE_HOME or HOME");
         return NULL;
     }
     char *path = xasprintf("%s/%s-%s.gguf", folder, fingerprint, kind);
@@ -83,7 +83,8 @@ static int by_use(const void *a, const void *b)
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-// Whether a name has the form FINGERPRINT-KIND.gguf, or with ".part-XXXXXX" behind it: *unfinished.
+// Whether a name has the form FINGERPRINT-KIND.gguf, or that with ".part-XXXXXX" appended:
+// *unfinished.
 static bool is_ours(const char *name, bool *unfinished)
 {
     static const char ending[] = ".gguf";
@@ -106,7 +107,7 @@ static int trim(const char *folder, double most, struct err *err)
     struct kept *list = NULL;
     size_t count = 0;
     double all = 0;
-    // A link may lead to a folder with files of other programs.
+    // A link may point to a folder with files of other programs.
     const bool own = lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
     char **names = folder_list(folder);
     for (char **name = names; *name; name++) {

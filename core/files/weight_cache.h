@@ -21,9 +21,9 @@ void weight_cache_use(const char *path);
 int weight_cache_hold(void);
 void weight_cache_let(int held);
 // Removes files until the rest have at most that many bytes, and the remains of killed programs;
-// only files with names of this form. If other programs hold the folder, leaves it to them: they
-// trim it after their own load. -1: there is more, but the folder is a link or another user's,
-// where nothing is removed.
+// only files with names of this form. Does nothing while other programs hold the folder: they trim
+// it after their own load. -1: the limit is exceeded, but the folder is a link or another user's,
+// so nothing is removed.
 int weight_cache_trim(double bytes, struct err *err);
 
 #endif
