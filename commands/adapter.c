@@ -51,7 +51,7 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     if (base && engine_identify(shell->engine, &err) < 0)
         sinks_notice(shell->sinks, "not checked whether the adapter was trained on this model: %s",
                      err.text);
-    else if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_was(c, base)) {
+    else if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_matches_earlier(c, base)) {
         char *which = checkpoint_files_differ(identity_of(record).files, c->files);
         sinks_notice(shell->sinks,
                      "the adapter was trained on a different model ('%s'%s%s): answers may be "

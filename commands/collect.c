@@ -163,7 +163,7 @@ static enum kinship kinship(const struct collecting *c, const struct csv *t, siz
     const char *state = cell(t, row, PROVENANCE_COLUMN_STATE);
     if (!*model && !*state) return UNKNOWN;
     const bool same = !strcmp(model, c->model) ||
-                      (c->from.checkpoint && checkpoint_was(c->from.checkpoint, model));
+                      (c->from.checkpoint && checkpoint_matches_earlier(c->from.checkpoint, model));
     return same && items_same(state, c->state, ", ") ? SAME : OTHER_STATE;
 }
 

@@ -105,7 +105,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     const struct engine_talk c = engine_talk(shell->engine);
     file_in_clear();
     for (size_t i = 0; i < c.picture_count; i++)
-        if (c.pictures[i].path) file_in_note(c.pictures[i].path); // not taken back
+        if (c.pictures[i].path) file_in_record(c.pictures[i].path); // not taken back
 
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));

@@ -151,7 +151,7 @@ static int load(struct runner *r, struct err *err)
         return -1;
     bool earlier = false;
     if (*r->row.fingerprint &&
-        checkpoint_is(r->job.model->checkpoint, r->row.fingerprint, &earlier, err) < 0)
+        checkpoint_check_identity(r->job.model->checkpoint, r->row.fingerprint, &earlier, err) < 0)
         return err_in(err, "the model is not the one that the job was started with (restore it, or "
                            "start a new job)");
     if (earlier)

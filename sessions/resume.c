@@ -41,7 +41,7 @@ static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
     bool earlier;
     return engine_model(e) &&
-           checkpoint_is(engine_model(e)->checkpoint, identity, &earlier, why) == 0;
+           checkpoint_check_identity(engine_model(e)->checkpoint, identity, &earlier, why) == 0;
 }
 
 // Loads the session's model unless its weights are already loaded (their folder may have moved).

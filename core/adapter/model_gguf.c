@@ -188,7 +188,7 @@ static struct gguf_tensor *add_named(struct export *e, const char *plain, const 
     const struct tensor *from = w->tensor;
     const enum dtype dtype =
         from->rank < 2 ? DTYPE_F32 : small_dtype(e->kind, w->part, plain, tensor_row(from));
-    char *name = gguf_text_theirs(e->architecture, plain);
+    char *name = gguf_text_name(e->architecture, plain);
     if (!name) BUG("'%s' has no name in GGUF files", plain);
     return gguf_tensors_add(&e->tensors, name, dtype, rank, shape);
 }
@@ -226,7 +226,7 @@ static void add_expert(struct export *e, const char *plain, const struct weight 
 {
     const char *number = strstr(plain, ".experts.") + strlen(".experts.");
     char *all = xasprintf("%.*s%s", (int)(number - plain), plain, strchr(number, '.') + 1);
-    char *name = gguf_text_theirs(e->architecture, all);
+    char *name = gguf_text_name(e->architecture, all);
     struct gguf_tensor *t = gguf_tensors_last(&e->tensors, name);
     const int64_t shape[] = { e->model->decoder.config.experts.count, w->tensor->shape[0],
                               tensor_row(w->tensor) };
@@ -261,7 +261,7 @@ static void add_constants(struct export *e)
     while (decoder_next_constant(&e->model->decoder, &c)) {
         const int64_t count = tensor_count(c.tensor);
         float *numbers = xreallocarray(NULL, (size_t)count, sizeof *numbers);
-        char *stem = gguf_text_theirs(e->architecture, c.name);
+        char *stem = gguf_text_name(e->architecture, c.name);
         adapter_floats(e->model->arena.backend, c.tensor, 0, count, numbers);
         add_numbers(e, xasprintf("%s.bias", stem), numbers, count);
         free(stem);

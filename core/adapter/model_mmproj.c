@@ -234,7 +234,7 @@ static void add_rows(struct export *e, char *name, const struct weight *w, int64
     const bool vector = w->tensor->rank < 2 || w->tensor->shape[0] == 1; // a class token
     const int64_t width = vector ? tensor_count(w->tensor) : tensor_row(w->tensor);
     const int64_t shape[] = { rows, width };
-    const enum dtype dtype = vector ? DTYPE_F32 : gguf_dtype_that_fits(e->dtype, width);
+    const enum dtype dtype = vector ? DTYPE_F32 : gguf_fitting_dtype(e->dtype, width);
     struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, vector ? 1 : 2,
                                              vector && w->tensor->rank > 1 ? shape + 1 : shape);
     gguf_tensor_rows(t, w, first, rows);

@@ -135,7 +135,8 @@ static bool is_files(const char *key)
 // Whether a fingerprint is that of an earlier version of the model.
 static bool was_model(const struct provenance *now, const char *fingerprint)
 {
-    return now->checkpoint && fingerprint && checkpoint_was(now->checkpoint, fingerprint);
+    return now->checkpoint && fingerprint &&
+           checkpoint_matches_earlier(now->checkpoint, fingerprint);
 }
 
 // "model is another one, or its files have changed: chat_template.jinja", or "prune.score was

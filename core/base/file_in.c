@@ -62,7 +62,7 @@ bool file_in_opened(const struct stat *st)
     return found;
 }
 
-void file_in_note(const char *path)
+void file_in_record(const char *path)
 {
     struct stat st;
     if (stat(path, &st) == 0) opened_add(&st);

@@ -31,8 +31,8 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 // Whether file_in_open has opened this file since the last file_in_clear: outputs must not replace
 // an input of the running command or job (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
-void file_in_note(const char *path); // records a file that was read earlier as opened
-void file_in_clear(void);            // a new command begins
+void file_in_record(const char *path); // records a file that was read earlier as opened
+void file_in_clear(void);              // a new command begins
 
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);

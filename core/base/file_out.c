@@ -211,7 +211,7 @@ FILE *file_out_open(const char *path, struct err *err)
 int file_out_close(FILE *f, const char *path, struct err *err)
 {
     const int status = file_out_close_work(f, path, err);
-    if (status == 0 && !file_out_special(path)) written_note(path);
+    if (status == 0 && !file_out_special(path)) written_record(path);
     return status;
 }
 

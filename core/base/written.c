@@ -46,7 +46,7 @@ static void read_list(int fd, struct buf *b)
         buf_add(b, block, (size_t)n);
 }
 
-void written_note(const char *path)
+void written_record(const char *path)
 {
     struct stat st = { 0 };
     struct buf b = { 0 };

@@ -1,7 +1,7 @@
 // core/base/written.h -- records the files that this program wrote under a name given by the user,
 // so that it can replace them later without --force.
 //
-//   written_note("table.csv");                     // just written
+//   written_record("table.csv");                   // just written
 //   if (written_unchanged("table.csv")) ...        // nobody has changed it since
 //
 // The list is a file beside the history ($XDG_STATE_HOME/vlmsh/written): path, size and time of the
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-void written_note(const char *path);
+void written_record(const char *path);
 bool written_unchanged(const char *path);
 
 #endif

@@ -195,11 +195,11 @@ static int identify(struct engine *e, struct model *m, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "hashing");
     if (!conversation_has_ids(&e->conversation))
-        return checkpoint_identify_behind(m->checkpoint, err);
+        return checkpoint_identify_in_background(m->checkpoint, err);
     struct err why;
     if (engine_identify(e, &why) == 0) return checkpoint_identify(m->checkpoint, &progress, err);
     if (engine_cancelled(e)) return err_set(err, "%s", why.text);
-    if (checkpoint_identify_behind(m->checkpoint, err) < 0) return -1;
+    if (checkpoint_identify_in_background(m->checkpoint, err) < 0) return -1;
     sinks_notice(e->sinks, "the conversation loses its token ids: %s", why.text);
     return 0;
 }

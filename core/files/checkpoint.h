@@ -83,7 +83,7 @@ int checkpoint_identify(struct checkpoint *c, const struct load_progress *progre
                         struct err *err);
 // The same, but leaves large files that were not seen before to a thread of low priority.
 // checkpoint_identify and checkpoint_close stop it; the bytes it has read are not read again.
-int checkpoint_identify_behind(struct checkpoint *c, struct err *err);
+int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 // Whether the fingerprint is known by now.
 bool checkpoint_identified(struct checkpoint *c);
 // Records that weights of that form, made from the stored ones, are in use.
@@ -100,10 +100,11 @@ bool checkpoint_identity_unknown(const char *identity);
 bool checkpoint_identity_same(const char *a, const char *b);
 // Whether earlier versions gave these weights this fingerprint, which covered neither the other
 // files nor the middle of tensors.
-bool checkpoint_was(struct checkpoint *c, const char *fingerprint);
+bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
 // *earlier: an earlier version recorded it, from fewer files.
-int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, struct err *err);
+int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
+                              struct err *err);
 // "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
 // unknown. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);

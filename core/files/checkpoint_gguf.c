@@ -170,7 +170,7 @@ static const char *find_template(struct checkpoint *c, const struct gguf *f)
     for (uint64_t i = 0; !usual && i < f->entry_count; i++) {
         const struct gguf_entry *e = &f->entries[i];
         if (strncmp(e->key, start, strlen(start)) != 0 || !e->text) continue;
-        checkpoint_tell(c, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
+        checkpoint_add_notice(c, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
         return e->text;
     }
     return usual;

@@ -223,7 +223,7 @@ int checkpoint_identify(struct checkpoint *c, const struct load_progress *progre
     return -1;
 }
 
-int checkpoint_identify_behind(struct checkpoint *c, struct err *err)
+int checkpoint_identify_in_background(struct checkpoint *c, struct err *err)
 {
     uint64_t left = 0;
     if (*c->fingerprint || c->identifying) return 0;
@@ -296,7 +296,7 @@ static int hash_samples(const struct checkpoint *c, char hex[HASH_HEX])
     return 0;
 }
 
-bool checkpoint_was(struct checkpoint *c, const char *fingerprint)
+bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint)
 {
     if (!strcmp(c->fingerprint, fingerprint)) return false;
     if (!*c->earlier && hash_samples(c, c->earlier) < 0) return false;
@@ -333,12 +333,13 @@ bool checkpoint_identity_same(const char *a, const char *b)
     return n == strcspn(b, " ") && !strncmp(a, b, n);
 }
 
-int checkpoint_is(struct checkpoint *c, const char *identity, bool *earlier, struct err *err)
+int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
+                              struct err *err)
 {
     const char *were = strchr(identity, ' ');
     char *then = xstrndup(identity, were ? (size_t)(were - identity) : strlen(identity));
     const bool same = !strcmp(then, c->fingerprint);
-    *earlier = !same && !were && checkpoint_was(c, then);
+    *earlier = !same && !were && checkpoint_matches_earlier(c, then);
     free(then);
     if (same || *earlier) return 0;
     char *which = checkpoint_files_differ(were ? were + 1 : NULL, c->files);

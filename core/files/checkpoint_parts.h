@@ -12,7 +12,7 @@ enum {
 int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
                          struct err *err);
 // Adds to c->notice; takes over the text.
-void checkpoint_tell(struct checkpoint *c, char *text);
+void checkpoint_add_notice(struct checkpoint *c, char *text);
 // Reads the folder's chat template, after its other configs.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their absolute path.
@@ -22,7 +22,7 @@ void checkpoint_split_name(const char *name, char **model, char **encoder);
 // Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
 // link to its repository's blobs.
 int checkpoint_check_link(const char *path, struct err *err);
-// Stops the thread of checkpoint_identify_behind.
+// Stops the thread of checkpoint_identify_in_background.
 void checkpoint_identify_end(struct checkpoint *c);
 
 #endif

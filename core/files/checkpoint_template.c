@@ -82,7 +82,7 @@ bool checkpoint_same_template(const char *a, const char *b)
     return x == y && !memcmp(a, b, x);
 }
 
-void checkpoint_tell(struct checkpoint *c, char *text)
+void checkpoint_add_notice(struct checkpoint *c, char *text)
 {
     char *both = c->notice ? xasprintf("%s; %s", c->notice, text) : xstrdup(text);
     free(c->notice);
@@ -92,7 +92,7 @@ void checkpoint_tell(struct checkpoint *c, char *text)
 
 static void tell_other(struct checkpoint *c, const char *where, const char *name)
 {
-    checkpoint_tell(
+    checkpoint_add_notice(
         c, xasprintf("%s has no chat template with the name \"default\": \"%.40s\" is used", where,
                      name));
 }
@@ -134,7 +134,7 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
             text = NULL;
         } else if (text && !checkpoint_same_template(text, c->chat_template) &&
                    strcmp(*order, "tokenizer_config.json") != 0) { // which files override
-            checkpoint_tell(
+            checkpoint_add_notice(
                 c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
                              "transformers 5",
                              c->template_file, *order));

@@ -155,7 +155,7 @@ static void write_kept(const struct stat *st, const char *hex)
     free(state);
 }
 
-void content_keep(const char *path, const char hex[HASH_HEX])
+void content_cache(const char *path, const char hex[HASH_HEX])
 {
     struct stat st;
     if (stat(path, &st) == 0 && st.st_size >= KEPT) write_kept(&st, hex);
@@ -287,8 +287,8 @@ int content_hash(const char *path, const struct load_progress *progress, char he
     return hash_path(path, true, 0, progress, hex, err);
 }
 
-int content_hash_anew(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
-                      struct err *err)
+int content_hash_uncached(const char *path, const struct load_progress *progress,
+                          char hex[HASH_HEX], struct err *err)
 {
     return hash_path(path, false, 0, progress, hex, err);
 }

@@ -97,7 +97,7 @@ int gguf_type_id(enum dtype dtype);
 // Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight"
 // gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" is all experts together. NULL:
 // no such tensor. The caller frees it.
-char *gguf_text_theirs(const char *architecture, const char *ours);
+char *gguf_text_name(const char *architecture, const char *ours);
 // The row order of queries and keys in such files: heads of `head` numbers with `turn` rotary ones,
 // for one position or several (multimodal).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,

@@ -63,7 +63,7 @@ void config_int(struct gguf_config *c, const char *key, const char *ours, int64_
 void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise);
 // Adds the list's numbers from `first` on, `count` of them, as a JSON list.
 void config_put_list(cJSON *to, const char *ours, const struct gguf_entry *list, uint64_t count);
-void config_put_text(cJSON *to, const char *ours, const char *value); // replaces a former one
+void config_put_text(cJSON *to, const char *ours, const char *value); // replaces an earlier value
 // Fails with that message, unless c has failed already.
 void config_refuse(struct gguf_config *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

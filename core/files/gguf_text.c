@@ -336,7 +336,7 @@ static const char *find_theirs(const struct gguf_name *names, const char *ours)
     return NULL;
 }
 
-char *gguf_text_theirs(const char *architecture, const char *ours)
+char *gguf_text_name(const char *architecture, const char *ours)
 {
     const char *end;
     long layer;

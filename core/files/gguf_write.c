@@ -50,7 +50,7 @@ char *gguf_kind_names(void)
     return buf_take(&names);
 }
 
-enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width)
+enum dtype gguf_fitting_dtype(enum dtype first, int64_t width)
 {
     const enum dtype order[] = { first, DTYPE_Q8_0, DTYPE_F16 };
     int i = 0;

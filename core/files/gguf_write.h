@@ -26,7 +26,7 @@ struct gguf_kind {
 const struct gguf_kind *gguf_kind_find(const char *name); // NULL: unknown
 char *gguf_kind_names(void);                              // "q8_0, q4_k, ..."; the caller frees it
 // The first of `first`, q8_0 and f16 whose blocks divide rows of that width.
-enum dtype gguf_dtype_that_fits(enum dtype first, int64_t width);
+enum dtype gguf_fitting_dtype(enum dtype first, int64_t width);
 
 struct gguf_writer;
 

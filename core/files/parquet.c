@@ -263,7 +263,7 @@ int parquet_open(struct parquet *p, const char *path, struct err *err)
 
 void parquet_close(struct parquet *p)
 {
-    parquet_forget(p);
+    parquet_release_pages(p);
     for (size_t i = 0; i < p->group_count; i++) {
         struct parquet_group *g = &p->groups[i];
         for (size_t k = 0; g->chunks && k < p->leaf_count; k++) {

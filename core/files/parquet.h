@@ -90,7 +90,7 @@ struct parquet {
 int parquet_open(struct parquet *p, const char *path, struct err *err);
 void parquet_close(struct parquet *p); // zeroed is fine
 // Releases decoded pages, which are decoded again when needed.
-void parquet_forget(struct parquet *p);
+void parquet_release_pages(struct parquet *p);
 
 // Borrowed until the next row is read.
 struct parquet_picture {

@@ -499,7 +499,7 @@ void parquet_trim(struct parquet *p)
         release_oldest(p);
 }
 
-void parquet_forget(struct parquet *p)
+void parquet_release_pages(struct parquet *p)
 {
     for (size_t i = 0; i < p->block_count; i++) free_block(p->blocks[i]);
     free(p->blocks);

@@ -63,7 +63,7 @@ int weight_cache_hold(void)
     return lock_folder(LOCK_SH);
 }
 
-void weight_cache_let(int held)
+void weight_cache_release(int held)
 {
     if (held >= 0) close(held);
 }
@@ -146,6 +146,6 @@ int weight_cache_trim(double bytes, struct err *err)
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
     const int status = folder ? trim(folder, bytes, err) : 0;
     free(folder);
-    weight_cache_let(held);
+    weight_cache_release(held);
     return status;
 }

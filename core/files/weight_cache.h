@@ -4,7 +4,7 @@
 //   char *path = weight_cache_path(fingerprint, "q8_0", &err);   // NULL: no such folder
 //   const int held = weight_cache_hold();                        // blocks trimming
 //   ... opens or writes path; weight_cache_use(path);            // marks it as used now
-//   weight_cache_let(held);
+//   weight_cache_release(held);
 //   weight_cache_trim(20e9, &err);                               // removes least recently used
 //   files
 //
@@ -17,9 +17,10 @@
 // Creates the folders above it; the caller frees it.
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err);
 void weight_cache_use(const char *path);
-// Until weight_cache_let, no program removes files. -1: the folder cannot be locked, so they may.
+// Until weight_cache_release, no program removes files. -1: the folder cannot be locked, so they
+// may.
 int weight_cache_hold(void);
-void weight_cache_let(int held);
+void weight_cache_release(int held);
 // Removes files until the rest have at most that many bytes, and the remains of killed programs;
 // only files with names of this form. Does nothing while other programs hold the folder: they trim
 // it after their own load. -1: the limit is exceeded, but the folder is a link or another user's,

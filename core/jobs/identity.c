@@ -99,7 +99,7 @@ static int file_differs(const struct identity *is, const char *what, struct err 
 static int model_differs(const struct identity *was, const struct identity *is, struct err *err)
 {
     if (!differ(was->model, is->model)) return 0;
-    if (is->checkpoint && checkpoint_was(is->checkpoint, was->model)) return 0;
+    if (is->checkpoint && checkpoint_matches_earlier(is->checkpoint, was->model)) return 0;
     char *which = checkpoint_files_differ(was->files, is->files);
     err_set(
         err,

@@ -122,7 +122,8 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
     if (!c->model) return 0;
     if (checkpoint_identify(m->checkpoint, NULL, err) < 0)
         return err_in(err, "hashing the files of '%s'", m->name);
-    if (!strcmp(c->model, m->checkpoint->weights) || checkpoint_was(m->checkpoint, c->model))
+    if (!strcmp(c->model, m->checkpoint->weights) ||
+        checkpoint_matches_earlier(m->checkpoint, c->model))
         return 0;
     char *which = files_in_brackets(c->files, m->checkpoint->files);
     err_set(err,

@@ -52,7 +52,7 @@ enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, 
 {
     const enum dtype wanted = part == PART_DECODER ? kind->matrix : kind->outer;
     if (dtype_in_blocks(wanted) && strstr(name, "mlp.gate.weight")) return DTYPE_F32;
-    return gguf_dtype_that_fits(wanted, width);
+    return gguf_fitting_dtype(wanted, width);
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -272,9 +272,9 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
     if (status < 0) return strcmp(err->text, "cancelled") ? not_kept(kind, err) : -1;
     *written = 0;
     // If another program has removed it already, opening fails too.
-    if (content_hash_anew(path, progress, written, NULL) == 0) {
+    if (content_hash_uncached(path, progress, written, NULL) == 0) {
         content_put(m->checkpoint->weights, kind->name, written);
-        content_keep(path, written);
+        content_cache(path, written);
     }
     return 0;
 }
@@ -303,8 +303,8 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
                     "smaller weights.cache? try again",
                     path);
     if (f) weight_cache_use(path);
-    if (f) content_keep(path, written); // the time has changed
-    weight_cache_let(held);
+    if (f) content_cache(path, written); // the time has changed
+    weight_cache_release(held);
     free(path);
     return f;
 }

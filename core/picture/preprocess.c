@@ -300,8 +300,8 @@ static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int6
     *count = end - *from;
 }
 
-int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
-                      struct err *err)
+int preprocess_flatten(struct image *own, const struct image **from, const struct picture_config *c,
+                       struct err *err)
 {
     if ((*from)->channels != 4) return 0;
     if (!c->flatten)
@@ -321,7 +321,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
     int64_t full_w, full_h, x, y, w, h;
     int rc = -1;
     *to = (struct image){ 0 };
-    if (preprocess_opaque(&own, &from, c, err) < 0) return -1;
+    if (preprocess_flatten(&own, &from, c, err) < 0) return -1;
 
     // Pads to a square, with the picture in the middle.
     if (c->square && from->width != from->height) {

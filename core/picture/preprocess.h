@@ -92,8 +92,8 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
 // Removes transparency: *from is unchanged, or becomes a flattened copy in *own.
-int preprocess_opaque(struct image *own, const struct image **from, const struct picture_config *c,
-                      struct err *err);
+int preprocess_flatten(struct image *own, const struct image **from, const struct picture_config *c,
+                       struct err *err);
 // 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);

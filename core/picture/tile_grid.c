@@ -56,7 +56,7 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
     const int64_t w = c->width, h = c->height, cells = grid.cols * grid.rows;
     struct image own = { 0 };
     int64_t done = 0;
-    int rc = preprocess_opaque(&own, &from, c, err);
+    int rc = preprocess_flatten(&own, &from, c, err);
     for (; rc == 0 && done < cells; done += rc == 0)
         rc = image_resize_part(&tiles[done], from, grid.cols * w, grid.rows * h,
                                done % grid.cols * w, done / grid.cols * h, w, h, c->resample, order,

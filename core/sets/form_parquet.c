@@ -298,7 +298,7 @@ static int read_row(struct shards *s, int64_t index, enum parquet_part part, str
     size_t i = s->last;
     if (index < s->first[i] || index >= s->first[i + 1])
         for (i = 0; index >= s->first[i + 1];) i++;
-    if (i != s->last) parquet_forget(&s->files[s->last]);
+    if (i != s->last) parquet_release_pages(&s->files[s->last]);
     s->last = i;
     return parquet_row_read(&s->files[i], index - s->first[i], part, r, err);
 }

@@ -167,7 +167,7 @@ static void identity_covers_files(void **state)
         scratch_text(folder, files[i], "{\"x\": 1}");
         c = identified(folder);
         assert_string_equal(c->weights, before);
-        assert_int_equal(checkpoint_is(c, was, &earlier, &err), -1);
+        assert_int_equal(checkpoint_check_identity(c, was, &earlier, &err), -1);
         assert_non_null(strstr(err.text, files[i]));
         free(was);
     }
@@ -176,7 +176,7 @@ static void identity_covers_files(void **state)
     scratch_text(folder, "tokenizer.model", "beside tokenizer.json nothing reads it");
     assert_int_equal(rename(path, moved), 0);
     c = identified(folder);
-    assert_int_equal(checkpoint_is(c, was, &earlier, &err), 0);
+    assert_int_equal(checkpoint_check_identity(c, was, &earlier, &err), 0);
     assert_false(earlier);
     checkpoint_close(c);
     free(was);
@@ -203,13 +203,13 @@ static void knows_earlier_fingerprint(void **state)
     hash_add(&h, f->map, f->size);
     hash_add(&h, (const char *)f->map + f->header, f->size - f->header);
     hash_end(&h, was);
-    assert_true(checkpoint_was(c, was));
-    assert_int_equal(checkpoint_is(c, was, &earlier, &err), 0);
+    assert_true(checkpoint_matches_earlier(c, was));
+    assert_int_equal(checkpoint_check_identity(c, was, &earlier, &err), 0);
     assert_true(earlier);
-    assert_int_equal(checkpoint_is(c, c->identity, &earlier, &err), 0);
+    assert_int_equal(checkpoint_check_identity(c, c->identity, &earlier, &err), 0);
     assert_false(earlier);
     was[0] ^= 1;
-    assert_int_equal(checkpoint_is(c, was, &earlier, &err), -1);
+    assert_int_equal(checkpoint_check_identity(c, was, &earlier, &err), -1);
     checkpoint_close(c);
     free(path);
     scratch_remove(folder);
@@ -250,8 +250,8 @@ static void hashes_behind(void **state)
     for (int round = 0; round < 4; round++) {
         c = checkpoint_open_unread(folder, &err);
         assert_non_null(c);
-        assert_int_equal(checkpoint_identify_behind(c, &err), 0);
-        assert_int_equal(checkpoint_identify_behind(c, &err), 0); // it runs already
+        assert_int_equal(checkpoint_identify_in_background(c, &err), 0);
+        assert_int_equal(checkpoint_identify_in_background(c, &err), 0); // it runs already
         if (round == 1 && !checkpoint_identified(c) && checkpoint_identify(c, &stops, &err) < 0)
             assert_string_equal(err.text, "cancelled"); // and continues
         if (round == 2)

@@ -122,19 +122,19 @@ static void keeps_hashes(void **state)
     setenv("XDG_CACHE_HOME", folder, 1);
     write_bytes(path, zeros, SIZE, 0);
     write_bytes(small, zeros, 100, 0);
-    content_keep(path, kept);
-    content_keep(small, kept);
+    content_cache(path, kept);
+    content_cache(small, kept);
     expect_hash(path, kept, true);
     expect_hash(small, kept, false); // is always read
-    content_keep(path, newer);       // takes the place of what was just read
+    content_cache(path, newer);      // takes the place of what was just read
     expect_hash(path, newer, true);
-    content_keep(path, kept);
+    content_cache(path, kept);
     for (int i = 0; i < 2; i++) { // the same of hashes by name
         content_put("weights", "q8_0", i ? newer : kept);
         content_get("weights", "q8_0", hex);
         assert_string_equal(hex, i ? newer : kept);
     }
-    assert_int_equal(content_hash_anew(path, NULL, hex, &err), 0);
+    assert_int_equal(content_hash_uncached(path, NULL, hex, &err), 0);
     assert_string_not_equal(hex, kept);
     // Changed, and its time of change put back.
     assert_int_equal(stat(path, &st), 0);

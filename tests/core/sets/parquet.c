@@ -77,7 +77,7 @@ static int64_t check_file(const char *path, const char *rows)
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_PICTURES, expected[i]);
     assert_true(p.block_count <= 256 + 9 * p.leaf_count); // they are looked through for each value
-    parquet_forget(&p);
+    parquet_release_pages(&p);
     for (int64_t i = count; i-- > 0;) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) cJSON_Delete(expected[i]);
     free(expected);
@@ -390,7 +390,7 @@ static void test_together(void **state)
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
     parquet_row_release(&r);
     for (size_t i = 0; i < p.block_count; i++) assert_true(p.blocks[i]->bytes < PARQUET_MAX_BYTES);
-    parquet_forget(&p);
+    parquet_release_pages(&p);
     add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock + 1; // of the row that is read
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
     assert_non_null(strstr(err.text, "take 1024 MB together; at most 1024 are read"));
@@ -448,7 +448,7 @@ static void test_cancelled(void **state)
     assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/mme.parquet", &err), 0);
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
     parquet_row_release(&r);
-    parquet_forget(&p);
+    parquet_release_pages(&p);
     p.row_bytes = PARQUET_MAX_BYTES;
     assert_null(parquet_block(&p, 0, 0, 0, &err));
     assert_non_null(strstr(err.text, "cancelled"));
