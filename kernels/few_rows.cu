@@ -13,7 +13,7 @@
 // order. The root mean square is a factor of the whole row, so it multiplies the sums at the end.
 //
 // A row has the same bits alone and beside others: the order of its sums depends only on K and the
-// weight's dtype, and no operation is open to fusing by the compiler.
+// weight's dtype, and the code prevents the compiler from fusing operations.
 //
 // The first weights are loaded before the previous kernel has ended (`early`), and the next ones
 // are prefetched into the L2 cache: 16 MB over all warps, 4 us of bandwidth. This keeps memory busy

@@ -63,7 +63,7 @@ int KERNEL(ira_values_backward)(struct tensor *dv, struct tensor *dhead, const s
 }
 
 // Inputs of row r's divergence. The means of q and prior differ by delta, or by v + delta - mu. In
-// the latter case the gradients with respect to v and delta are equal.
+// both cases v and delta get the same gradient.
 struct parts {
     const float *delta, *prior, *v, *mu;
     double variance; // sigma_q^2

@@ -65,7 +65,7 @@ static struct tensor *sum_of(struct graph *g, struct tensor *h)
     return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
 }
 
-// A form's tensors belong to the graph and may have gradients.
+// Casts away const: a form's tensors belong to the graph and may have gradients.
 static struct tensor *own(const struct tensor *t)
 {
     return (struct tensor *)t;
