@@ -78,7 +78,7 @@ void adapter_report(const struct shell *shell)
     if (a->bare.count)
         sinks_notice(shell->sinks,
                      "the adapter has no tensors for %zu of the %" PRId64
-                     " weights that its adapter_config.json targets, which stay the model's: %s",
+                     " weights that its adapter_config.json targets; they stay unchanged: %s",
                      a->bare.count, a->targets, b.data);
     buf_release(&b);
     for (size_t i = 0; i < a->notices.count; i++)
@@ -215,10 +215,10 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
                  "prompt): largest difference %.3g, largest logit %.3g",
                  folder, r.rows, (double)r.difference, (double)r.largest);
     if (r.routed)
-        sinks_notice(shell->sinks,
-                     "a router chooses this model's experts: where the merged weights, rounded to "
-                     "the folder's dtype, change its choice, logits differ much more than by "
-                     "rounding alone");
+        sinks_notice(
+            shell->sinks,
+            "this model is a mixture of experts: where rounding the merged weights to the folder's "
+            "dtype changes the router's choice, logits differ much more than by rounding alone");
     return 0;
 }
 

@@ -28,7 +28,7 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 
 static int calibrate_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool once = !strcmp(argv[argc - 1], "--once"); // which is not the job's
+    const bool once = !strcmp(argv[argc - 1], "--once"); // not an argument of the job
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
     if (once && argc > 3 && access(argv[2], F_OK) == 0) {
         sinks_notice(shell->sinks, "'%s' already exists: nothing to do", argv[2]);
@@ -68,7 +68,7 @@ const struct command command_calibrate = {
 static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct calibration c;
-    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // sessions may go on in another folder
+    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // sessions may resume elsewhere
     if (!path) return err_set(err, "cannot read '%s': %s", argv[0], strerror(errno));
     if (calibration_open(&c, path, err) < 0) {
         free(path);
@@ -89,8 +89,7 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
         status = store_calibration_note(shell->store, &row, err);
     }
     if (status == 0 && !c.model)
-        sinks_notice(shell->sinks,
-                     "'%s' does not say which model it was made with: assuming that it fits", path);
+        sinks_notice(shell->sinks, "'%s' does not record its model: assuming that it fits", path);
     calibration_close(&c);
     free(key);
     free(path);

@@ -17,7 +17,7 @@
 
 struct changed {
     char *title[2], *data, *images;
-    struct grid_set set; // whose texts are these
+    struct grid_set set; // owns the texts of the questions
     struct compared_data questions;
 };
 
@@ -38,7 +38,7 @@ void changed_forget(struct shell *shell)
     free(c);
 }
 
-// --- which ---------------------------------------------------------------------------------------
+// --- the selection -------------------------------------------------------------------------------
 
 const char *const changed_which[CHANGED_COUNT] = { "all", "worse", "better" };
 
@@ -132,7 +132,7 @@ void changed_keep(struct shell *shell, const struct changed_source *source, stru
         show(shell, changed_which[CHANGED_ALL], 1);
 }
 
-// --- of a job ------------------------------------------------------------------------------------
+// --- questions of a job --------------------------------------------------------------------------
 
 static char *from_folder(const struct job_row *row, const char *path)
 {
@@ -235,8 +235,7 @@ static int changed_run(struct shell *shell, int argc, char **argv, struct err *e
                        : *w.which == 'w' ? "worse by B"
                                          : "better by B");
     if (w.number > count)
-        return err_set(err, "there is no question %" PRId64 ": the last is %" PRId64, w.number,
-                       count);
+        return err_set(err, "no question %" PRId64 ": the last is %" PRId64, w.number, count);
     show(shell, w.which, w.number);
     return 0;
 }

@@ -29,15 +29,15 @@ struct collecting {
     const char *file;
     struct pair {
         char *name;
-        const char *value; // of a cell: what follows the "@"
+        const char *value; // of a cell: the text after "@"
         bool cell;
     } pairs[WORDS_MAX];
     int pair_count;
-    const char *table; // whose rows are taken; NULL: none's
+    const char *table; // whose rows are collected; NULL: none
     bool again;
     int argc; // of the command
     char **argv;
-    char *model, *state; // what the numbers come from
+    char *model, *state; // provenance of the numbers
     struct shell *shell;
     struct provenance from; // the same, in parts
     bool changed;           // a table came from another state
@@ -46,7 +46,7 @@ struct collecting {
     size_t shown_count;
 };
 
-// --- what the command shows ----------------------------------------------------------------------
+// --- the command's tables ------------------------------------------------------------------------
 
 static void take_table(void *self, const struct event *e)
 {
@@ -336,7 +336,7 @@ static int run_and_keep(struct grid *g, size_t cell, struct err *err)
     struct shell *shell = c->shell;
     const int sinks = shell->sinks->count;
     if (sinks >= SINKS_MAX - 1) // the command may add one, too
-        return err_set(err, "/collect is nested too deep: '%s'", c->file);
+        return err_set(err, "/collect is nested too deeply: '%s'", c->file);
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, c->argc, c->argv, err);
     shell->sinks->count = sinks;

@@ -101,10 +101,10 @@ struct command {
     bool rest;    // one argument: the rest of the line as typed (or one quoted string)
     bool split;   // with `rest`: a line that begins with "--word" is split as usual
     const struct option_row *options; // for help and completion; run() reads them
-    bool page;                        // what it tells is long and read as a page
+    bool page;                        // its output is long: shown in a pager
     bool writes;      // replaces files by name: takes --force (core/base/file_out.h)
     unsigned needs;   // enum command_needs
-    const char *live; // only tells or changes settings: may run between two tokens of an answer.
+    const char *live; // only shows or changes settings: may run between two tokens of an answer.
                       // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: the first argument
@@ -139,7 +139,7 @@ const char *command_nearest(const char *name);        // for "did you mean"; NUL
 // the command.
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
                                         struct err *err);
-// Is `word` one of the blank-separated `words`? `words` may be NULL.
+// Is `word` one of the space-separated `words`? `words` may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
 // Checks that what the command needs is present; -1 with a message that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);

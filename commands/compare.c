@@ -27,13 +27,13 @@ struct asking {
     struct grid grid; // its cells are the sides
     char *title[2];
     char *question;               // NULL: none
-    struct evaluate_options data; // which, and how it is asked
+    struct evaluate_options data; // the data set, and how to ask it
     const char *csv;
     bool all_steps, text_begins, job;
-    struct preset_values values[2]; // of the sides, written out
+    struct preset_values values[2]; // of the sides, with presets expanded
 };
 
-// --- what is typed -------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 static int take_set(void *self, const char *value, struct err *err)
 {
@@ -97,7 +97,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     struct grid_set *set = &a->data.set;
     int at = options_parse(options, a, argc, argv, err);
     if (at < 0) return -1;
-    if (at > 0 && a->text_begins) at--; // the word at which the question begins was read
+    if (at > 0 && a->text_begins) at--; // text_begins read the first word of the question
     if (at < argc && preset_find(argv[at]))
         sinks_notice(a->shell->sinks,
                      "'%s' is taken as the start of the question; for the preset write @%s",
@@ -155,7 +155,7 @@ static int find_question(const struct engine *e, struct compare_request *r, stru
     if (r->messages && (c.messages[r->messages - 1].role == ROLE_USER ||
                         c.messages[r->messages - 1].role == ROLE_RAW))
         return 0;
-    return err_set(err, "there is no last question: add a question after the settings");
+    return err_set(err, "no question has been asked yet: add one after the settings");
 }
 
 static char *token_text(const struct asking *a, int64_t id)

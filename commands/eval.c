@@ -219,7 +219,7 @@ static void keep_here(const struct here *h, const struct job_results *results, e
     const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
     if (identified < 0 || store_job_keep(shell->store, &order, state, results->list, results->count,
                                          h->scores, h->score_count, &err) < 0)
-        sinks_notice(shell->sinks, "this evaluation cannot be kept for /eval show: %s", err.text);
+        sinks_notice(shell->sinks, "cannot save this evaluation for /eval show: %s", err.text);
 }
 
 // Takes ownership of *o.
@@ -239,7 +239,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         const struct evaluation *e = &w.result;
         struct job_results results = { 0 };
         evaluate_options_report(&w.options, engine_settings(shell->engine), &results);
-        const size_t from = e->total_count ? 0 : results.count; // nothing was scored with them
+        const size_t from = e->total_count ? 0 : results.count; // without scores, not the options
         evaluation_report(e, &results);
         show_results(shell, results.list + from, results.count - from);
         end_answers(&h.answers, shell);

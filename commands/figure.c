@@ -12,7 +12,7 @@
 void figure_check_font(const struct shell *shell)
 {
     static bool noticed;
-    static char *asked; // the last font that was looked for
+    static char *asked; // the last font looked up
     const char *font = settings_text(engine_settings(shell->engine), "plot.font");
     if (!figure_has_fonts()) {
         if (!noticed)
@@ -28,7 +28,7 @@ void figure_check_font(const struct shell *shell)
     char *instead = figure_font_instead(font);
     if (instead)
         sinks_notice(shell->sinks,
-                     "no font named '%s' is installed: figures have '%s'; plot.font takes %s", font,
+                     "no font named '%s' is installed: figures use '%s'; plot.font takes %s", font,
                      instead,
                      strchr(font, '/') ? "a name, not a file (fc-list : family shows them)"
                                        : "a name that fc-list : family shows");

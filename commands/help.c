@@ -238,7 +238,7 @@ const struct command command_help = {
     .details = "With WORD, only the help on that action: /help train plan.",
     .max = 2,
     .page = true,
-    .live = "", // it only tells
+    .live = "", // changes nothing
     .complete = COMPLETE_COMMAND,
     .run = help_run,
 };

@@ -151,10 +151,10 @@ static char *file_of_words(char **words, char **gaps, int most, int *count)
 
 // --- the clipboard -------------------------------------------------------------------------------
 
-// A terminal gives no pictures: OSC 52 is for text, and most terminals do not answer it at all. So
-// wl-paste (Wayland) or xclip (X11) reads the desktop's clipboard.
+// Terminals cannot send pictures: OSC 52 is for text, and most terminals do not answer it at all.
+// So wl-paste (Wayland) or xclip (X11) reads the desktop's clipboard.
 static const struct source {
-    const char *display; // variable of the environment that says it can be asked
+    const char *display; // environment variable that is set where it can be used
     const char *package;
     const char *argv[8];
 } sources[] = {
@@ -175,7 +175,7 @@ static int ask_program(const struct source *s, const atomic_bool *cancel, struct
                                .cancel = cancel };
     const int status = program_run(&p, bytes, err);
     if (bytes->length > IMAGE_MAX_FILE)
-        return err_set(err, "%s gives more than the %d MB of a picture", s->argv[0],
+        return err_set(err, "%s returned more than %d MB, the limit of a picture", s->argv[0],
                        IMAGE_MAX_FILE >> 20);
     return status;
 }
@@ -197,7 +197,7 @@ static char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct e
         }
         buf_release(&bytes);
         if (status == PROGRAM_MISSING) {
-            missing = missing ? missing : s; // where both can be asked, the other may be there
+            missing = missing ? missing : s; // the other program may be installed
             continue;
         }
         if (status >= 0) err_set(err, "the clipboard holds no picture");
@@ -207,9 +207,8 @@ static char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct e
         err_set(err, "cannot read the clipboard: install %s, or give the picture's file",
                 missing->package);
     else
-        err_set(err,
-                "there is no clipboard here: neither WAYLAND_DISPLAY nor DISPLAY is set (over ssh "
-                "the clipboard stays with your desktop); copy the picture's file here instead");
+        err_set(err, "no clipboard: neither WAYLAND_DISPLAY nor DISPLAY is set (ssh does not "
+                     "forward your desktop's clipboard); copy the picture's file here instead");
     return NULL;
 }
 
@@ -231,7 +230,7 @@ static int remove_one(struct shell *shell, const char *number, struct err *err)
     char *end;
     const long n = strtol(number, &end, 10);
     if (!*number || *end || n < 0 || (size_t)n >= c.picture_count || !c.pictures[n].path)
-        return err_set(err, "there is no picture %s: /images lists them", number);
+        return err_set(err, "no picture %s: /images lists them", number);
     if (!is_waiting(&c, (int)n))
         return err_set(err, "picture %ld belongs to message %" PRId64 ": /undo takes messages back",
                        n, message_with(&c, (int)n));

@@ -268,7 +268,7 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
     if (read_job(shell, argv, &row, err) < 0) return -1;
     const int64_t id = row.id;
     int status = 0;
-    if (where.ranks) { // can its kind run in so many?
+    if (where.ranks) { // can its kind run in that many processes?
         const struct job_kind *kind = job_kind_find(row.kind);
         struct settings *s = settings_copy(row.settings);
         status = settings_set(s, "job.ranks", where.ranks, err);

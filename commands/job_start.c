@@ -140,7 +140,7 @@ int job_submit(struct shell *shell, int64_t id, struct err *err)
 }
 
 // A job that cannot be submitted is deleted. Its number is not used again: an sbatch that timed out
-// may have submitted it nevertheless.
+// may still have submitted it.
 static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
                      struct err *err)
 {
@@ -151,7 +151,7 @@ static int queue_job(struct shell *shell, int64_t id, const struct job_where *wh
     else if (status == 0) {
         job_emit_now(shell, id, "prepared");
         sinks_notice(shell->sinks,
-                     "job %" PRId64 ": wrote '%s'; /job %" PRId64 " submit hands it to Slurm", id,
+                     "job %" PRId64 ": wrote '%s'; submit it with /job %" PRId64 " submit", id,
                      where->script, id);
     }
     if (status < 0) store_job_delete(shell->store, id, &why);

@@ -14,7 +14,7 @@ struct new_options {
     int text_count;
     int64_t seed;
     double scale; // of the projector's second layer
-    int merge;    // features a side that become one visual token
+    int merge;    // side of the block of features that become one visual token
     bool dry, once, zeros;
 };
 
@@ -72,7 +72,8 @@ static int read_options(struct new_options *o, int argc, char **argv, struct err
     if (options_parse(options, o, argc, argv, err) < 0) return -1;
     const bool joins = o->encoder || o->decoder;
     if (joins && (o->shape || o->text_count || o->zeros))
-        return err_set(err, "--like, --text and --zeros do not go with --encoder and --decoder");
+        return err_set(
+            err, "--like, --text and --zeros cannot be combined with --encoder and --decoder");
     if (joins && !o->decoder)
         return err_set(err, "--decoder MODEL, the language model, is missing");
     if (joins && !o->encoder)

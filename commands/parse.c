@@ -216,7 +216,7 @@ static int triple_parse(struct words *w, const char *text, const struct shell *s
     return status;
 }
 
-// --- what callers use ----------------------------------------------------------------------------
+// --- interface -----------------------------------------------------------------------------------
 
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
 {
@@ -262,7 +262,7 @@ int words_parse(struct words *w, const char *text, const struct shell *shell, st
             quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, shell, err);
         if (words_take(w, &word, status) < 0) return -1;
         if (quoted && *p && !is_blank(*p))
-            return err_set(err, "a blank is missing after the closing quote (before '%.20s')", p);
+            return err_set(err, "a space is missing after the closing quote (before '%.20s')", p);
     }
     return 0;
 }

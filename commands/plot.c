@@ -93,7 +93,7 @@ static const struct option_row options[] = {
 };
 #undef AT
 
-// --- which jobs ----------------------------------------------------------------------------------
+// --- the jobs ------------------------------------------------------------------------------------
 
 static void add_job(struct plot *p, int64_t id, const char *label)
 {
@@ -185,7 +185,7 @@ static int read_job(const struct shell *shell, struct plot *p, const struct name
     return status;
 }
 
-// --- what comes out ------------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 static int list_series(const struct shell *shell, struct plot *p, struct err *err)
 {
@@ -358,7 +358,7 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
     if (status == 0 && !p.job_count)
         status =
             err_set(err, "/plot needs a job number (/jobs), a job's output folder, or a CSV file");
-    // An option says that something is drawn or written, not listed.
+    // With an option, draws or writes instead of listing.
     const bool drawn = o->figure || o->csv || o->smooth > 1 || o->title || o->y || o->log_x ||
                        o->log_y || o->points;
     if (status == 0 && !p.series_count && drawn) status = choose_series(shell, &p, err);

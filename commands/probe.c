@@ -281,7 +281,7 @@ static int read_request(struct measurement *w, const struct option_row *options,
     return status;
 }
 
-// --- what comes out ------------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 static struct event_heatmap shown_map(const struct shell *shell, const struct measurement *w,
                                       const struct result_map *m)

@@ -107,7 +107,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         const struct load_progress progress = engine_progress(shell->engine, "writing");
         status = model_write_gguf(m, o->type, o->path, &progress, &of_model, &model, err);
     }
-    // The model last: a model without its encoder would read text only, without a word.
+    // The model last: without its encoder it would silently read text only.
     if (status < 0) {
         whole_file_abandon(encoder);
     } else if (encoder && (status = whole_file_finish(encoder, err)) < 0) {
@@ -130,7 +130,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
     return status;
 }
 
-// --- what was lost -------------------------------------------------------------------------------
+// --- comparison ----------------------------------------------------------------------------------
 
 // Compares with the written encoder, which may decide the family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)

@@ -18,7 +18,7 @@ static int read_messages(struct jinja_arena *arena, struct jinja_value variables
     const int status = jinja_json(arena, json, size, path, 0, &messages, err);
     free(json);
     if (status < 0) return -1;
-    if (messages.kind != JINJA_LIST) return err_set(err, "%s: this is no list of messages", path);
+    if (messages.kind != JINJA_LIST) return err_set(err, "%s: not a list of messages", path);
     jinja_set(arena, variables, "messages", messages);
     return 0;
 }

@@ -34,7 +34,7 @@ struct report_table {
     struct csv t;
     int columns[COLUMNS_MAX];
     int column_count;
-    int across, value; // a column for each value of `across`; -1: not so
+    int across, value; // columns of `across` and of its values; -1: none
     bool *chosen;      // [row_count]
     struct words words;
 };

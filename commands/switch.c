@@ -1,5 +1,5 @@
-// commands/switch.c -- /capa, /align, /ira: the methods of a recipe in one word, others stay as
-// they are; /baseline.
+// commands/switch.c -- /capa, /align, /ira: switch the methods of a recipe, and no others;
+// /baseline.
 #include <string.h>
 
 #include "commands/command.h"

@@ -178,9 +178,9 @@ static int unknown_action(const struct command *command, const char *word, const
                        near);
     for (const struct command_action *a = command->actions; a->name; a++)
         buf_printf(&b, "%s%s", a == command->actions ? "" : a[1].name ? ", " : " or ", a->name);
-    if (command->usual) // a file would have been enough
-        err_set(err, "there is no file '%s', and /%s has no such action: use %s", word,
-                command->name, b.data);
+    if (command->usual) // which also takes a file alone
+        err_set(err, "'%s' is neither a file nor an action of /%s: use %s", word, command->name,
+                b.data);
     else
         err_set(err, "/%s has no action '%s': use %s", command->name, word, b.data);
     buf_release(&b);
@@ -205,7 +205,7 @@ static int take_action(const struct command *command, int *argc, char **argv,
     if (*argc <= position) {
         if (position && *argc == position && find_action(command, argv[0]) &&
             access(argv[0], F_OK) != 0)
-            return err_set(err, "say which one to %s: %s", argv[0], command->usage);
+            return err_set(err, "name the one to %s: %s", argv[0], command->usage);
         return 0;
     }
     // "/pause 3" as well as "/job 3 pause".

@@ -11,31 +11,31 @@
 
 static const struct tour_step steps[] = {
     { "/image \"PICTURE\"", "Attach a picture. It becomes visual tokens of the prompt." },
-    { "What is in the picture?", "Ask about it. While the answer comes, a map shows where its "
-                                 "newest token attends." },
+    { "What is in the picture?",
+      "Ask about it. During the answer, a map shows where its newest token attends." },
     { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step over "
                               "layers and tokens, o shows picture and map side by side." },
     { "/toggle prune.score off contribution",
-      "Switch CAPA pruning on: only a quarter of the visual tokens stay. Alt-2 does the same, "
-      "during an answer too. The next answer obeys; dropped tokens are grey in its map." },
+      "Switch CAPA pruning on: it keeps a quarter of the visual tokens, from the next answer on. "
+      "Its map shows dropped tokens in grey. Alt-2 does the same, even during an answer." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
-      "Two settings beside each other: answers, speed, maps. F12 steps over their tokens." },
+      "Two settings side by side: answers, speed, maps. F12 steps through their tokens." },
     { "/compare off | @norm-alignment What is in the picture?",
       "Norm alignment: visual tokens enter the first layer with the norm of text embeddings, 3 "
       "instead of 22 (\"norm of visual tokens, first layer\"). The model was trained without it "
-      "and sees less: /preset load norm-alignment-1 prepares such a training. Alt-1 toggles it." },
+      "and sees less: /preset load norm-alignment-1 prepares training with it. Alt-1 toggles it." },
     { "/redundancy",
       "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
       "goes back to the layout that shows the curves." },
     { "/scenes 64 \"FOLDER-world\" --once",
       "Make a small data set: pictures, questions, answers." },
     { "/set train.steps 30",
-      "For 30 steps. train.method says what is trained: the norms, unless it is changed." },
+      "For 30 steps. train.method selects the weights to train: the norms, by default." },
     { "/train \"FOLDER-world/dense.json\" \"FOLDER-norms\"",
-      "Train in the background; the conversation goes on. F6 shows the job." },
+      "Train in the background; the conversation continues. F6 shows the job." },
     { "/wait", "Wait for it (Ctrl-C stops waiting, not the job)." },
-    { "/adapter load \"FOLDER-norms\"", "Put what was trained on the model, in the middle of the "
-                                        "conversation." },
+    { "/adapter load \"FOLDER-norms\"",
+      "Apply the trained weights in the middle of the conversation." },
     { "/plot \"FOLDER-norms\" loss", "Draw its curves. --figure FILE.pdf makes a figure of them." },
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
@@ -45,13 +45,13 @@ static const struct tour_step text_steps[] = {
     { "Name three colours.", "Ask something. Ctrl-C stops an answer; /regen answers again." },
     { "/context", "How much of the context the conversation takes. Only new tokens are computed." },
     { "/compare off | sample.repeat_penalty=1.3 Name three colours.",
-      "Two settings beside each other: answers, speed, and where their distributions part." },
+      "Two settings side by side: answers, speed, and where their distributions diverge." },
     { "/redundancy", "Measure: how little the FFN of each layer changes the tokens. Esc goes back "
                      "to the layout that shows the curves." },
     { "/tokenize --table \"Name three colours.\"", "The tokens of a text." },
     { "/help training", "Data sets, training, evaluation: /train and /eval run as jobs beside the "
-                        "chat. This model sees no pictures; start vlmsh without a model to tour "
-                        "what works on them." },
+                        "chat. This model sees no pictures; start vlmsh without a model for the "
+                        "tour with pictures." },
 };
 enum { TEXT_STEPS = sizeof text_steps / sizeof text_steps[0] };
 

@@ -1,4 +1,4 @@
-// core/lists.c -- hands each room the list of what belongs to it.
+// core/lists.c -- passes each room its registry.
 #include "core/lists.h"
 
 #include "core/jobs/job.h"

@@ -1,6 +1,6 @@
 // core/lists.h -- the registries: one line per item, in the order in which items are shown or act.
 //
-//   lists_hand_over();   // first thing in main: the rooms know these by pointers alone
+//   lists_hand_over();   // first in main: rooms reach the items only through these pointers
 //
 // A new item is a file in its room and one line here. Rooms below do not name the items, so no
 // dependency runs from a table back to the files it lists. (Metrics and training methods have lists

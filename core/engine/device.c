@@ -81,7 +81,7 @@ const struct backend *device_find_isa(const char *isa, struct err *err)
         if (backend_cpu_isa(name)) buf_printf(&has, "%s%s", has.length ? ", " : "", name);
     }
     err_set(err, "%s '%s': this CPU has %s",
-            known ? "this CPU lacks the instruction set" : "there is no instruction set", isa,
+            known ? "this CPU lacks the instruction set" : "unknown instruction set", isa,
             has.data);
     buf_release(&has);
     return NULL;
@@ -107,8 +107,8 @@ static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct er
         for (int i = 0; i < count; i++) good &= numbers[i] != number;
         if (!good || count == CUDA_GPUS_MOST)
             return err_set(err,
-                           "'%s' names no GPUs: use --device cuda:0, or cuda:0,1 to split a model "
-                           "over several",
+                           "'%s' is not a list of GPUs: use --device cuda:0, or cuda:0,1 to split "
+                           "a model over several",
                            text);
         numbers[count] = (int)number;
         p = *end ? end + 1 : NULL;
@@ -152,7 +152,7 @@ const struct backend *device_find(const char *name, struct err *err)
     if (!strcmp(name, "cuda") || !strncmp(name, "cuda:", 5))
         return open_cuda(name[4] ? name + 5 : "0", err);
     if (!strncmp(name, "cpu:", 4))
-        err_set(err, "there is only one CPU: --device cpu");
+        err_set(err, "the CPU is a single device: use --device cpu");
     else
         err_set(err, "unknown device '%s': use cpu or cuda[:N[,N...]]", name);
     return NULL;
@@ -178,7 +178,7 @@ void device_set_threads(int count)
     backend_cpu()->set_threads(count);
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- the list of devices -------------------------------------------------------------------------
 
 void device_each(void (*add)(void *self, const struct device_row *row), void *self, struct err *why)
 {

@@ -32,8 +32,8 @@ int device_check_isa(struct err *err);
 // The stream of the current GPU (struct cuda_library), once one is open.
 void *device_stream(void);
 // Returns the name of a rank's GPU: the rank's number selects from the GPUs that `name` lists, or
-// counts on from the last of them ("cuda", rank 1: "cuda:1"). Copies other names. The caller frees
-// it.
+// continues counting after the last one ("cuda", rank 1: "cuda:1"). Copies other names. The caller
+// frees it.
 char *device_of_rank(const char *name, int local);
 
 // A device as shown to the user.

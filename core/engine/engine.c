@@ -155,13 +155,13 @@ static void report_template(struct engine *e, const struct model *m)
     const char *name = layout_title(m->layout);
     if (chat_template_changes(m->template))
         sinks_notice(e->sinks,
-                     "the chat template of the folder changes what you type (case or spaces, "
-                     "say); for another one: /set chat.template NAME (/help templates)");
+                     "the chat template of the folder changes what you type (such as case or "
+                     "spaces); to use another one: /set chat.template NAME (/help templates)");
     if (!m->template_problem) return;
     if (!strcmp(name, "plain"))
         sinks_notice(e->sinks,
                      "the chat template of the folder cannot be rendered (%s), and no built-in one "
-                     "is like it: choose one with /set chat.template (see /help templates)",
+                     "matches: choose one with /set chat.template (see /help templates)",
                      m->template_problem);
     else
         sinks_notice(e->sinks,

@@ -5,10 +5,10 @@
 //   engine_attach(e, "cat.png", &err);
 //   engine_ask(e, "What is this?", &err);      // emits EVENT_TOKEN..., EVENT_ANSWER
 //
-// Clients pass models, backends and adapters on, and never look into them. Everything that happens
-// is reported to the sinks. A failed call leaves model, conversation and settings unchanged.
-// engine_cancel may be called from a signal handler or another thread, engine_post from another
-// thread; everything else belongs to one thread.
+// Clients treat models, backends and adapters as opaque. The sinks receive every event. A failed
+// call leaves model, conversation and settings unchanged. engine_cancel may be called from a signal
+// handler or another thread, engine_post from another thread; everything else belongs to one
+// thread.
 //
 // Room core/engine/: model, conversation and settings as commands and front ends see them; presets.
 // Uses adapter, probes, talk and what they use.
@@ -49,7 +49,7 @@ void engine_free(struct engine *e);
 // Model.
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
 int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
-char *engine_ignoring(const char *name); // that model without weights that its family does not know
+char *engine_ignoring(const char *name); // name that loads it without unknown weights
 // Replaces the current model by one that was loaded elsewhere; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // a notice, if messages lose their token ids
@@ -62,7 +62,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
 const char *engine_model_name(const struct engine *e);        // as it was loaded, or NULL
-bool engine_sees(const struct engine *e);                     // has it a vision encoder?
+bool engine_sees(const struct engine *e);                     // does it have a vision encoder?
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
 // Emits the description, parameters by part, and memory; `unknown`: why the fingerprint is missing,
@@ -84,8 +84,8 @@ struct load_progress engine_progress(struct engine *e, const char *what);
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
 // one notice. A method that needs the former adapter is reset to its defaults, with a notice.
 const struct settings *engine_settings(const struct engine *e);
-// Values set one by one may be temporarily inconsistent, which gives a notice; during an answer
-// that is refused.
+// Values set one by one may be temporarily inconsistent: a notice between answers, an error during
+// one.
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
@@ -166,7 +166,7 @@ void engine_unstash(struct engine *e);
 // every `pause` seconds (0: one per token), so that maps too fast to see do not slow a fast model
 // down.
 void engine_watch(struct engine *e, bool on, double pause);
-bool engine_watched(const struct engine *e); // both
+bool engine_watched(const struct engine *e); // engine_watch and screen.live are on
 void engine_cancel(struct engine *e);
 // Clears the cancel flag. Call it only at the start of a line; anywhere else, a Ctrl-C right after
 // Enter would be lost. Long work outside the engine polls the flag.
@@ -181,10 +181,10 @@ struct engine_context {
     int64_t limit;                        // ctx.max, resolved
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
-int64_t engine_limit(const struct engine *e); // limit alone
+int64_t engine_limit(const struct engine *e); // its `limit`
 
-// Runs a probe over the current conversation or a data set, with the current settings. Conversation
-// and cache are unchanged.
+// Applies a probe to the current conversation or a data set, with the current settings.
+// Conversation and cache are unchanged.
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
 

@@ -1,4 +1,4 @@
-// core/engine/engine_info.c -- what the engine says of its model and its memory.
+// core/engine/engine_info.c -- describes the engine's model and its memory use.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

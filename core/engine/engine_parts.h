@@ -15,7 +15,7 @@ struct engine {
     struct sinks *sinks;
     struct settings *settings;
     struct model *model;
-    char stand_in[64];           // reported until its identity is known; "": it is known
+    char stand_in[64]; // stands for the fingerprint in events until it is known; "" afterwards
     struct adapters adapters;    // of this model
     struct tokenizer *tokenizer; // loaded alone
     struct conversation conversation;
@@ -23,7 +23,7 @@ struct engine {
     bool stash;
     struct dump *dump;  // armed
     bool watch;         // emits maps while answering
-    double watch_pause; // seconds between two
+    double watch_pause; // minimum seconds between maps
     struct live *live;  // of the running answer
     struct changes posted;
     void (*between)(void *self); // called before each token of an answer; NULL: nothing
@@ -31,10 +31,10 @@ struct engine {
     struct answer_now *answering; // NULL: no answer is running
     struct adapter *former;       // the adapter that engine_lend replaced, while lending
     bool lending;
-    const char *work; // its progress is emitted under this name
-    struct pace pace; // of it
+    const char *work; // name of the running work in progress events
+    struct pace pace; // time left for it
     atomic_bool cancel;
-    struct pace reading; // of files, by what does not know of the engine
+    struct pace reading; // time left for readers of files that do not know the engine
 };
 
 // A running answer.

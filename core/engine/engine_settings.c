@@ -46,7 +46,7 @@ static enum setting_stale apply(const struct engine *e, const struct setting *ro
     const bool same = was && now && !strcmp(was, now);
     free(was);
     free(now);
-    return same ? STALE_NOTHING : stale; // the same value in other words
+    return same ? STALE_NOTHING : stale; // equal, though spelled differently
 }
 
 // Stores all accepted values before reporting any, because a listener may read others; then applies
@@ -123,7 +123,7 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
     struct proposal p = proposal_of(e);
-    p.single = !e->answering; // the next token is computed under it
+    p.single = !e->answering; // during an answer, the next token already uses it
     return change(e, &p, &(struct change){ key, value }, 1, err);
 }
 
@@ -168,9 +168,9 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
     free(named);
     if (none && !*folder) return err_set(err, "the adapter's folder is missing");
     if (none)
-        return err_set(
-            err, "'%s' stands for no adapter (/adapter unload); a folder of that name is './%s'",
-            folder, folder);
+        return err_set(err,
+                       "'%s' means no adapter (/adapter unload); a folder of that name is './%s'",
+                       folder, folder);
     struct proposal p = proposal_of(e);
     p.env.anew = p.single = true;
     return change(e, &p, &(struct change){ "adapter", folder }, 1, err);

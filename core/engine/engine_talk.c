@@ -301,7 +301,7 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
         message_copy(&m, &messages[i]);
         for (size_t k = 0; k < m.content_count; k++)
             if (!m.content[k].text) m.content[k].picture += first;
-        engine_add_message(e, &m, NULL); // cannot fail: the pictures are there
+        engine_add_message(e, &m, NULL); // cannot fail: the pictures exist
         message_release(&m);
     }
     conversation_detach(c, waiting); // keeps the pictures that were pending before
@@ -320,8 +320,8 @@ void engine_detach_one(struct engine *e, int picture)
     conversation_detach_one(&e->conversation, picture);
 }
 
-// "taken back: 'What is this?' with its picture cat.jpg and its answer": the messages from `first`
-// on.
+// Describes the messages from `first` on: "taken back: 'What is this?' with its picture cat.jpg and
+// its answer".
 static char *undone_text(const struct conversation *c, size_t first)
 {
     enum { SHOWN = 60 };
@@ -378,7 +378,7 @@ void engine_clear(struct engine *e)
 
 void engine_stash(struct engine *e)
 {
-    if (e->stash) BUG("a conversation is set aside already");
+    if (e->stash) BUG("a conversation is already stashed");
     e->stashed = e->conversation;
     conversation_init(&e->conversation, e->backend);
     conversation_set_model(&e->conversation, e->model);

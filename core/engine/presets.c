@@ -41,7 +41,7 @@ static const struct preset presets[] = {
     { "fastv", "prune.score=attention prune.layer=2 prune.keep=0.5 prune.mode=prefill",
       "FastV: keeps half of the tokens by attention, after layer 2" },
     { "divprune", "prune.score=diversity prune.layer=input prune.keep=0.25 prune.mode=prefill",
-      "pruning by distances (DivPrune), before the first layer" },
+      "DivPrune: prunes for diversity, before the first layer" },
     { "feather", "prune.score=norope prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
       "Feather's score (attention without rotary positions), without its ensemble" },
     { "uniform", "prune.score=uniform prune.layer={transition} prune.keep=0.25 prune.mode=prefill",
@@ -56,7 +56,7 @@ static const struct preset presets[] = {
       "norm.align=on norm.init=text train.method=all train.ira=off train.lr=1e-05 "
       "train.lr.projector=auto train.lr.vision=2e-06 train.weight_decay=0 train.batch=1 "
       "train.accumulate=4" ONE_EPOCH,
-      "stage 2: everything" },
+      "norm alignment training, stage 2: all weights" },
     { "layernorm-1",
       "train.method=connector train.ira=off train.lr=0.002 train.lr.projector=auto "
       "train.weight_decay=0" ONE_EPOCH " train.epochs=3",
@@ -169,7 +169,7 @@ static int add_value(struct preset_values *v, const char *key, const char *value
         if (!m)
             status = err_set(err, "%s=%s depends on the model: /load MODEL first", key, value);
         else if (!add_word(&b, p + 1, (size_t)(end - p) - 1, m, &v->guessed))
-            status = err_set(err, "%s=%s: {early}, {transition}, {late} or {ffn}", key, value);
+            status = err_set(err, "%s=%s: use {early}, {transition}, {late} or {ffn}", key, value);
         p = end + 1;
     }
     if (status == 0) preset_add(v, key, b.data ? b.data : "");

@@ -20,8 +20,8 @@ struct settings;
 // are the layers at which the role of pictures changes (from the family's table for this checkpoint
 // shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper approximates
 // (else auto). All other settings that any of these recipes sets, and the switches of methods, get
-// their defaults: a recipe means the same whatever was loaded before it. A recipe that sets nothing
-// of training (STALE_TRAINING) leaves those settings alone.
+// their defaults: a recipe means the same whatever was loaded before it. A recipe without training
+// settings (STALE_TRAINING) leaves them unchanged.
 struct preset {
     const char *name, *set, *help;
 };
@@ -48,7 +48,7 @@ void preset_add(struct preset_values *v, const char *key, const char *value);
 void preset_off(struct preset_values *v); // adds every method, off
 // Adds the adapter or calibration that the model's folder keeps for the methods that the values
 // switch on (method.fit), unless the values or `s` name another. If the values prepare a training,
-// or are a whole `recipe` that does not need it, takes it off where `s` has it.
+// or are a whole `recipe` that does not need it, removes it where `s` has it.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe);
 bool preset_says(const struct preset_values *v, const char *key); // is the key among them?

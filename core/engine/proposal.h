@@ -1,9 +1,9 @@
 // core/engine/proposal.h -- proposed changes of settings, checked as a whole before they apply.
 //
 // The only way to change settings: /set, /reset, presets, /compare, sessions, measurements and
-// sweeps all use it. The order of the changes does not matter. A value that cannot be is refused.
-// The engine resets what can no longer be beside the new values (a method without the adapter that
-// it needs, settings made for another model): a single setting, or a whole method.
+// sweeps all use it. The order of the changes does not matter. Impossible values are refused. The
+// engine resets settings that conflict with the new values (a method without the adapter that it
+// needs, settings made for another model): a single setting, or a whole method.
 //
 //   struct proposal p = { .from = settings, .env = { .model = m, .adapters = &kept } };
 //   if (proposal_check(&p, list, count, &err) < 0) ...   // nothing has changed

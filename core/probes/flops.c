@@ -1,5 +1,5 @@
-// core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3), in
-// full and with the current methods.
+// core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3),
+// without and with the current methods.
 //  Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
 // the settings; core/model/flops.h has the cost of each, and methods report their own.
 #include <math.h>
@@ -68,8 +68,7 @@ static void count_methods(const struct flops *s, struct counted *c, const struct
 static int flops_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     const struct flops *s = state;
-    const bool encoder =
-        !(site->has & HAS_ROWS); // has layers of its own: counted with the first one
+    const bool encoder = !(site->has & HAS_ROWS); // sites outside the decoder count as layer 0
     struct counted *c = &s->layer[args->layer > 0 && !encoder ? args->layer : 0];
     const int64_t n = flops_rows(site, args);
     if (methods_cost(s->env->settings, site)) count_methods(s, c, site, args);
@@ -152,7 +151,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
                  n);
-    // Bounds a token's speed where memory bandwidth does.
+    // Bounds the speed of decoding if memory bandwidth limits it.
     results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
                  weights / 1e6, keys / 1e6);
     if (lora > 0)
@@ -172,8 +171,9 @@ const struct probe probe_flops = {
     .also = "cost speed time operations measure probe",
     .usage = "/flops" PROBE_USAGE,
     .help = "FLOPs of prompt and token by part, without and with methods, and times.",
-    .details = "GFLOP of a pass, 2 per multiply-add, and bytes read per token (in a mixture of "
-               "experts, only the chosen experts'). Times are medians of three runs." PROBE_DETAILS,
+    .details =
+        "GFLOP of a pass, 2 per multiply-add, and bytes read per token (in a mixture of experts, "
+        "by the chosen experts only). Times are medians of three runs." PROBE_DETAILS,
     .times = true,
     .results = flops_results,
     .start = flops_start,

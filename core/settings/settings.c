@@ -50,7 +50,7 @@ const struct setting *settings_find(const char *key)
     return settings_row(settings_index(key));
 }
 
-// The index of a key that the program itself names.
+// Finds a key that the program itself names; it must exist.
 static int must_find(const char *key)
 {
     const int index = settings_index(key);
@@ -69,10 +69,10 @@ const struct setting *settings_used(enum setting_use use)
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;
-    size_t best_distance = 4; // more differences are no typing error
+    size_t best_distance = 4; // more differences are not a typo
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++) {
-        // The key without its group is near too: "top_p".
+        // A key without its group matches too: "top_p".
         const char *dot = strchr(row->key, '.');
         size_t distance = dot && !strcasecmp(dot + 1, key) ? 0 : text_distance(key, row->key);
         if (distance < best_distance) {

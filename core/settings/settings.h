@@ -41,14 +41,14 @@ enum setting_type {
 // answers (core/adapter/provenance.h); from STALE_SEEN on cached results are stale, and the next
 // answer recomputes the conversation from there.
 enum setting_stale {
-    STALE_NOTHING,  // nothing that is computed
-    STALE_MODELS,   // models loaded from now on
-    STALE_JOBS,     // jobs started from now on
-    STALE_RUNS,     // how trainings run from now on, but not what they compute
-    STALE_TRAINING, // trainings started from now on
-    STALE_SCORED,   // evaluations from now on; no answer in a conversation
+    STALE_NOTHING,  // no results
+    STALE_MODELS,   // models loaded later
+    STALE_JOBS,     // jobs started later
+    STALE_RUNS,     // how later trainings run, but not their result
+    STALE_TRAINING, // trainings started later
+    STALE_SCORED,   // later evaluations; no answer in a conversation
     STALE_MEASURED, // measurements of a conversation
-    STALE_NEXT,     // tokens to come
+    STALE_NEXT,     // later tokens
     STALE_SEEN,     // keys and values from the first visual token on; earlier ones stay
     STALE_KV,       // keys and values
     STALE_VISUAL,   // visual tokens, and therefore keys and values
@@ -58,13 +58,13 @@ enum setting_stale {
 // How answers use a setting. Code outside the setting's file finds it by this, not by its key.
 enum setting_use {
     USE_OTHER,
-    USE_SAMPLING,   // how tokens are drawn: no part in greedy decoding (validation, evaluation)
-    USE_SEED,       // of the draws
+    USE_SAMPLING,   // sampling, which greedy decoding (validation, evaluation) ignores
+    USE_SEED,       // random seed of sampling
     USE_LENGTH,     // maximum number of tokens
     USE_ARITHMETIC, // precision of matrix products
 };
 
-// The state that settings act on. Each room knows its own part; NULL: none.
+// The state that settings act on; NULL: none. Each room uses its own part.
 struct setting_env {
     struct settings *settings; // the values that are checked or applied
     const struct backend *backend;
@@ -114,7 +114,7 @@ const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key);      // NULL if unknown
 int settings_index(const char *key);                       // -1 if unknown
 const struct setting *settings_used(enum setting_use use); // the first row of that use
-// Returns the key nearest to a typed one, for "did you mean"; NULL: none is near.
+// Returns the key most similar to a typed one, for "did you mean"; NULL: none is similar.
 const char *settings_nearest(const char *key);
 // Returns the canonical spelling of a typed value, which the caller frees; NULL with a message that
 // says what is allowed.

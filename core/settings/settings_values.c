@@ -44,7 +44,7 @@ __attribute__((format(printf, 4, 5))) static char *refuse(const struct setting *
 
 // --- lists ---------------------------------------------------------------------------------------
 
-enum { LAYERS_MOST = 100000 }; // no model has more: a larger number is a typing error
+enum { LAYERS_MOST = 100000 }; // no model has more: a larger number is a typo
 
 // One element: a layer, A-B with both ends, P% or P%-Q% without Q.
 struct span {
@@ -101,7 +101,7 @@ static char *list_spell(const struct setting *row, const char *value, struct err
             goto refused;
         }
         const bool comparable = former.percent == span.percent || former.to < 0;
-        // The end of a range of shares is not part of it: 20%-40%,40%-60% is fine.
+        // A range of percentages excludes its end: 20%-40%,40%-60% is fine.
         if (comparable &&
             (span.percent && former.range ? span.from < former.to : span.from <= former.to)) {
             err_set(err, "%s cannot be '%s': list layers in ascending order, each once", row->key,
@@ -144,7 +144,7 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
                            key, text, (long long)from, (long long)layers);
         for (int64_t i = from; i < to; i++) set[i] = true;
         count += to > from ? to - from : 0;
-        nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // of a range of shares
+        nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // of percentages
         least = to;
     }
     if (count) return (int)count;
@@ -251,7 +251,7 @@ char *settings_stored(const char *key, const char *value)
 {
     const struct setting *row = settings_find(key);
     char *end;
-    const double share = strtod(value, &end); // a number is no path
+    const double share = strtod(value, &end); // a number is not a path
     const bool number = isfinite(share) && end != value && !*end;
     const bool path =
         row && row->type == SETTING_PATH && !number && !word_find(row->choices, value);

@@ -4,10 +4,10 @@
 // In:  messages and pictures of the conversation, settings, listeners.
 // Out: EVENT_TOKEN for every token, EVENT_ANSWER, the assistant's message.
 //
-// A generated token may be computed together with drafts of those behind it
+// A pass may compute a generated token together with drafts of the following ones
 // (core/talk/lookahead.h). Each token is still chosen from its own row, and settings take effect
-// before each. What is cached when the answer ends are the rows that single passes would have
-// computed: no drafts.
+// before each. When the answer ends, the cache holds the rows that single passes would have
+// computed, and no drafts.
 #include "core/talk/answer.h"
 
 #include <math.h>
@@ -167,7 +167,7 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
 // their pictures.
 static int prefill(struct answering *a, int64_t *from)
 {
-    // Always computes the last row of the prompt: it is the query row of pruning. Kernels for few
+    // Always computes the last row of the prompt, the query row of pruning. Kernels for few
     // rows round differently from those for many, above all in bf16: a few rows after cached ones
     // would differ from the same rows of a whole prompt.
     const int64_t last = a->options->steady ? backend_many_rows(a->c->backend) : 1;
@@ -273,8 +273,8 @@ static int step(struct answering *a)
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     drop_drafts(a);
 
-    // Drafts are limited so that the rows of a pass keep the bits of single rows: those of the
-    // kernels for few rows. No drafts while there are as few keys, which would change the kernels
+    // Limits drafts so that a pass still uses the kernels for few rows, whose rows have the bits of
+    // single rows. Drafts nothing while there are as few keys: more rows would change the kernels
     // for products over keys.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =

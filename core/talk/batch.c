@@ -1,10 +1,10 @@
-// core/talk/batch.c -- several conversations in one pass: rows behind a common prefix.
+// core/talk/batch.c -- several conversations in one pass: rows after a common prefix.
 //
 //   cache     prefix | window | rows of 0 | rows of 1 | ...      (struct segments)
 //   a pass    h: new rows of 0, of 1, ...  ->  products of all; attention of each: its rows are
 //             copied into the window, so that prefix and own rows are one table
 //
-// A row costs little beside the weights that a pass reads, and so do the copies.
+// Rows and their copies cost little compared with the weights that a pass reads.
 #include "core/talk/batch.h"
 
 #include <math.h>

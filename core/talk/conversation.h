@@ -2,7 +2,7 @@
 //
 // For every answer the whole conversation is rendered to token ids and compared with the cached
 // ones: the common prefix is reused, and only the rest is computed. New turns, undo, regen and a
-// changed system message need nothing else.
+// changed system message need no special handling.
 //
 // Other code may read the fields of `struct conversation`, but changes them only through the
 // functions below. core/talk/answer.h generates answers.
@@ -67,7 +67,7 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);
-// Removes one of them.
+// Removes a pending picture.
 void conversation_detach_one(struct conversation *c, int picture);
 // Removes the pictures of m from the pending ones.
 void conversation_unwait(struct conversation *c, const struct message *m);
@@ -77,7 +77,7 @@ void conversation_adopt_pictures(struct conversation *c, struct conversation *fr
 
 // --- messages ------------------------------------------------------------------------------------
 
-// The newest message; NULL: there is none.
+// The newest message; NULL: none.
 const struct message *conversation_last(const struct conversation *c);
 // Appends an empty message. The caller fills it before calling any other function.
 struct message *conversation_add(struct conversation *c, enum role role);

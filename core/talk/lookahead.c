@@ -1,15 +1,15 @@
-// core/talk/lookahead.c -- drafts of the tokens to come, from what the conversation holds already
+// core/talk/lookahead.c -- speculative decoding: drafts tokens from repetitions in the conversation
 // (prompt lookup; Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding).
 //
-//   the newest 3 tokens, or else 2, are looked up where they stood last; what followed is the draft
-//   one pass computes the newest token and the drafts: it reads the weights once, which is what a
-//   token's time goes to; drafts that the model does not choose are taken back
+//   finds the latest earlier occurrence of the newest 3 tokens, or else 2; drafts what followed it
+//   one pass computes the newest token and the drafts, reading the weights once, which dominates
+//   the time of a token; drafts that the model does not choose are removed
 //
 // An answer has the same bits with and without drafts: a pass of few rows gives each row the bits
-// of the row alone (backend->few_rows), and each token is chosen from its row as ever.
+// of a single-row pass (backend->few_rows), and each token is chosen from its own row.
 //
-// Where nothing repeats, drafts only cost time. So `auto` keeps count of the proposals that came
-// true, also of those that were not drafted, which costs nothing, and drafts by their share.
+// Without repetitions, drafts only cost time. `auto` therefore drafts by the acceptance rate of its
+// proposals. It also counts proposals that were not drafted, which costs nothing.
 #include "core/talk/lookahead.h"
 
 #include <stdlib.h>
@@ -34,11 +34,11 @@ const struct setting lookahead_settings[] = {
 
 enum { LONG = 3, SHORT = 2 }; // tokens looked up
 
-// Drafts of a pass by the share of proposals that come true: what gives the most tokens a second on
-// a CPU (no GPU was measured yet). A pass of two rows takes hardly longer than one, of four and
-// six 1.7 and 2.1 times as long with bf16 weights, and of more the registers no longer suffice for.
-// With weights in blocks two rows already take up to twice as long, four and six 3.2 and 4.5 times
-// (docs/speed.md).
+// Drafts per pass by acceptance rate, for the most tokens per second on a CPU (not yet measured on
+// a GPU). With bf16 weights, a pass of two rows takes hardly longer than one of a single row, four
+// and six rows take 1.7 and 2.1 times as long, and more rows exceed the registers. With
+// block-quantised weights, two rows already take up to twice as long, four and six 3.2 and 4.5
+// times (docs/speed.md).
 static const struct length {
     double share;
     int64_t drafts;
@@ -67,7 +67,7 @@ void lookahead_release(struct lookahead *l)
     *l = (struct lookahead){ 0 };
 }
 
-// --- where n-grams stood last --------------------------------------------------------------------
+// --- the table of n-grams ------------------------------------------------------------------------
 
 // Returns the entry of an n-gram of `count` tokens. N-grams with the same hash displace each other,
 // so callers compare the tokens.
@@ -127,7 +127,7 @@ static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32
     int64_t n = 0;
     for (; n < count; n++, from++) {
         if (from < s->n && s->picture[from] >= 0) break;
-        to[n] = from < s->n ? s->ids[from] : to[from - s->n]; // it repeats itself
+        to[n] = from < s->n ? s->ids[from] : to[from - s->n]; // the draft continues into itself
     }
     return n;
 }

@@ -17,7 +17,7 @@ $job
 $job"
 lines '/job pause' '/job 3 paus' '/delete x' '/delete session x' '/resume session x' '/save preset x'
 check "what is missing or meant" 'select(.event == "error").message | .[:40]' \
-    "say which one to pause: /job N|OUT [show
+    "name the one to pause: /job N|OUT [show|
 /job has no action 'paus': did you mean 
 /delete is an action of several commands
 no session 'x' (/session list)
@@ -32,8 +32,8 @@ same "adapters" "$(jq -r 'select(.event == "error").message' "$work/events" | so
 lines '/load nomodel' '/adapter lod nofolder' '/adapter nofolder' '/calibration eat'
 check "slips" 'select(.event == "error").message | .[:26]' "no folder 'nomodel': give 
 /adapter has no action 'lo
-there is no file 'nofolder
-there is no file 'eat', an"
+'nofolder' is neither a fi
+'eat' is neither a file no"
 
 # FILE and NAME of /session export, in either order.
 lines "/load $llama" '/set sample.max_tokens 2' hello '/session rename trip' "/session export $work/a.md trip" \

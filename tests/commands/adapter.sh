@@ -138,7 +138,7 @@ with open(sys.argv[1] + "/adapter_config.json", "w") as f:
     json.dump({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["down_proj"]}, f)
 P
 lines "/load tests/goldens/kimi-text" "/adapter load $work/routed" "/adapter merge $work/routed.merged"
-check_has "a router" 'select(.event == "notice").text' "a router chooses this model's experts"
+check_has "a router" 'select(.event == "notice").text' "this model is a mixture of experts"
 
 # A notice names training options that are not used here, however the adapter is loaded.
 cp -r "$lora" "$work/beside"
@@ -162,7 +162,7 @@ E
 )"
 jq '.bias = "all"' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"
 lines "/load $llava" "/set adapter $work/beside"
-check_has "biases" 'select(.event == "notice").text' "that its adapter_config.json targets, which stay the model's: vision_tower.vision_model.pre_layrnorm.bias"
+check_has "biases" 'select(.event == "notice").text' "that its adapter_config.json targets; they stay unchanged: vision_tower.vision_model.pre_layrnorm.bias"
 jq '.target_modules = ["q_proj"] | .layers_to_transform = [0, 1, 2, 3] | .layers_pattern = "blocks"' "$lora/adapter_config.json" \
     >"$work/beside/adapter_config.json"
 lines "/load $llava" "/set adapter $work/beside" || true
@@ -189,8 +189,8 @@ check "a preset in another folder, read once" \
 # Words that mean "no adapter" are not taken as folders.
 lines "/load $llava" '/adapter load ""' '/adapter load none' '/adapter load OFF' "/adapter load $lora" '/adapter load none' '/get adapter'
 check "no adapter's name" 'select(.event == "error").message' "the adapter's folder is missing
-'none' stands for no adapter (/adapter unload); a folder of that name is './none'
-'OFF' stands for no adapter (/adapter unload); a folder of that name is './OFF'
-'none' stands for no adapter (/adapter unload); a folder of that name is './none'"
+'none' means no adapter (/adapter unload); a folder of that name is './none'
+'OFF' means no adapter (/adapter unload); a folder of that name is './OFF'
+'none' means no adapter (/adapter unload); a folder of that name is './none'"
 check "the current one stays" 'select(.key == "adapter").value' "$lora"$'\n'"$lora"
 finish

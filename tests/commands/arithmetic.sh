@@ -17,7 +17,7 @@ refused() { # SET MESSAGE
     VLMSH_ISA=$1 vlmsh -c /version >"$work/out" 2>&1 && fail "VLMSH_ISA=$1 is accepted"
     grep -q "^vlmsh: VLMSH_ISA: $2 '$1': this CPU has base" "$work/out" || fail "VLMSH_ISA=$1: $(cat "$work/out")"
 }
-refused avx3 'there is no instruction set'
+refused avx3 'unknown instruction set'
 grep -q amx_int8 /proc/cpuinfo || refused amx 'this CPU lacks the instruction set'
 VLMSH_ISA='' vlmsh -c /version >/dev/null 2>&1 || fail "an empty VLMSH_ISA is refused"
 

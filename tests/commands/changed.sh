@@ -15,7 +15,7 @@ lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
 same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
 check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
 check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
-check_has "no more" 'select(.event=="error").message' "there is no question $((count + 1)): the last is $count"
+check_has "no more" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
 
 # Worse and better together are all.
 worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")

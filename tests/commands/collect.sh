@@ -90,7 +90,7 @@ lines "/load $llava" "/image $scene" "What is this?" \
 check "refused, and the rest runs" 'select(.event=="done").ok | tostring' \
     $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
 check_has "a column of the table" 'select(.event=="error").message' "already has a column 'layer'"
-check_has "too deep" 'select(.event=="error").message' "nested too deep"
+check_has "too deep" 'select(.event=="error").message' "nested too deeply"
 
 # Over a data set, means and standard deviations have tables with the same rows: the mean is used.
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"

@@ -116,9 +116,9 @@ nothing to draw: no value is above 0, and a logarithmic axis shows only those; p
 lines "/plot $work/t.csv x y --figure $work/font.png" '/set plot.font sans-serif' "/plot $work/t.csv x y --figure $work/font.png" \
     '/set plot.font Nosuch Grotesk' "/plot $work/t.csv x y --figure $work/font.png" "/plot $work/t.csv x y --figure $work/font.svg" \
     "/set plot.font $work/none.ttf" "/plot $work/t.csv x y --figure $work/font.png"
-check "another font" 'select(.event == "notice").text | select(contains("font named")) | sub("have .*;"; "have X;")' \
-    "no font named 'Nosuch Grotesk' is installed: figures have X; plot.font takes a name that fc-list : family shows
-no font named '$work/none.ttf' is installed: figures have X; plot.font takes a name, not a file (fc-list : family shows them)"
+check "another font" 'select(.event == "notice").text | select(contains("font named")) | sub("use .*;"; "use X;")' \
+    "no font named 'Nosuch Grotesk' is installed: figures use X; plot.font takes a name that fc-list : family shows
+no font named '$work/none.ttf' is installed: figures use X; plot.font takes a name, not a file (fc-list : family shows them)"
 
 # Without any font, text is drawn in strokes, with one notice.
 printf '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig></fontconfig>\n' >"$work/fonts.conf"

@@ -161,7 +161,7 @@ grep -q "its features are merged" "$work/out" || fail "merged, as GGUF: $(tail -
 # --- refusals ----------------------------------------------------------------------------------------------------
 refused "--decoder MODEL, the language model, is missing" --encoder demo/model "$work/x"
 refused "--encoder MODEL, the picture encoder, is missing" --decoder demo/model "$work/x"
-refused "do not go with --encoder" --encoder demo/model --decoder demo/model --like tiny "$work/x"
+refused "cannot be combined with --encoder" --encoder demo/model --decoder demo/model --like tiny "$work/x"
 refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2.5-vl --decoder $goldens/qwen2 "$work/x"
 refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2 --decoder $goldens/qwen2 "$work/x"
 refused "--decoder: no folder" --encoder demo/model --decoder /nowhere/model "$work/x"

@@ -65,7 +65,7 @@ static void test_quotes(void **state)
     check_error(words_parse, "\"abc", "closing quote");
     check_error(words_parse, "\"abc\\", "closing quote");
     check_error(words_parse, "\"a\\x\"", "unknown escape '\\x'");
-    check_error(words_parse, "\"a\"b", "blank is missing after");
+    check_error(words_parse, "\"a\"b", "space is missing after");
     check_error(words_parse, "\"\\u12g4\"", "hexadecimal");
     check_error(words_parse, "\"\\u12", "hexadecimal");
     check_error(words_parse, "\"\\ud83d\"", "half of a surrogate pair");

@@ -36,7 +36,7 @@ lines "/render $work/raise.jinja $work/m.json" "/render $work/unknown.jinja $wor
 check "refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "its own complaint" 'select(.event == "error").message' "raise.jinja: line 1: Roles must alternate"
 check_has "a construct" 'select(.event == "error").message' "unknown.jinja: line 2: the statement 'include' is not known"
-check_has "no list" 'select(.event == "error").message' "object.json: this is no list of messages"
+check_has "no list" 'select(.event == "error").message' "object.json: not a list of messages"
 check_has "no JSON" 'select(.event == "error").message' "broken.json' is not valid JSON (near line 1)"
 check_has "no variable" 'select(.event == "error").message' "unknown option '--nope': options are --no-generation"
 
