@@ -13,7 +13,7 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/palette.h"
 
-// Points; all maps are in one row.
+// Points. A frame has its maps in one row.
 static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
 enum {
     PAUSE = 50, // hundredths of a second
@@ -119,8 +119,7 @@ static void share_scale(struct film *f)
     buf_release(&finite);
 }
 
-// --- GIF
-// -------------------------------------------------------------------------------------------
+// --- GIF ----------------------------------------------------------------------------------------
 
 static int put(GifFileType *g, const GifByteType *bytes, int count)
 {

@@ -23,7 +23,7 @@ enum { FILM_FRAMES = 1000 };
 #define FILM_SHARE 0.99
 
 struct film_frame {
-    struct event_heatmap *maps; // [count]; what they point to is borrowed until film_release
+    struct event_heatmap *maps; // [count]; their data is borrowed until film_release
     size_t count, word;         // word: the token's, of film.words
 };
 

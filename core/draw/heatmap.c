@@ -97,8 +97,7 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
     buf_release(&b);
 }
 
-// --- as a figure
-// -----------------------------------------------------------------------------------
+// --- as a figure --------------------------------------------------------------------------------
 //
 //      attention, layer 3,          as many side by side as fit
 //      all heads

@@ -10,7 +10,7 @@
 // shape and seed give the same bytes everywhere.
 //
 // Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
-// without weight values. Uses model, data, files and what they use.
+// without weight values. Uses model, data, files and their dependencies.
 #ifndef CORE_NEW_NEW_MODEL_H
 #define CORE_NEW_NEW_MODEL_H
 

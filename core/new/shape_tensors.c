@@ -21,8 +21,7 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
     return n;
 }
 
-// --- of a config
-// -----------------------------------------------------------------------------------
+// --- of a config --------------------------------------------------------------------------------
 
 struct asker {
     struct model *model;
@@ -97,8 +96,7 @@ char *shape_config_layers(const struct shape *s, int64_t layers)
     return changed;
 }
 
-// --- by sizes
-// --------------------------------------------------------------------------------------
+// --- by sizes -----------------------------------------------------------------------------------
 
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);

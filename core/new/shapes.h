@@ -19,7 +19,7 @@ enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 
 struct shape {
     const char *name;
-    const char *decoder; // the family of the language model, as its config says (model_type)
+    const char *decoder; // family of the language model: model_type of its config
     // Its sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;
     int64_t vocab; // rows of the embedding

@@ -162,8 +162,7 @@ void ask_questions(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-// --- reasons
-// -----------------------------------------------------------------------------------------
+// --- reasons ------------------------------------------------------------------------------------
 
 // Comparisons and sums. The reason precedes "so" and the verdict, so that a small model can derive
 // the verdict from its own words. The metric searches for "so VERDICT".

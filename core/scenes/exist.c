@@ -88,8 +88,7 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
     }
 }
 
-// --- names to find
-// -----------------------------------------------------------------------------------
+// --- names to find ------------------------------------------------------------------------------
 
 // A list by place teaches a place's content, a list of names an object's place. Each name
 // immediately precedes its answer, so a model only has to find the last name it read.

@@ -3,7 +3,7 @@
 // alternating yes and no. Absent objects are chosen three ways:
 //
 //   random       any
-//   popular      those that most pictures have
+//   popular      those in the most pictures
 //   adversarial  those that most often co-occur with this picture's objects: the sum, over these,
 //                of the number of pictures that have both
 //

@@ -73,7 +73,7 @@ void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..cou
 
 // The most common shape of a colour: the prior of this world.
 int common_shape(int colour);
-// A random scene of at most `most` objects; the caller rejects unwanted ones.
+// Draws a scene of at most `most` objects; the caller rejects unsuitable scenes.
 void scene_draw(struct scene *s, int most, struct dice *d);
 bool scene_in_world(const struct scene *s, int world);
 

@@ -61,7 +61,7 @@ struct job {
     struct turns turns[TOPICS];
 };
 
-static bool wanted(const struct scenes_request *r, int list)
+static bool requested(const struct scenes_request *r, int list)
 {
     return !lists[list].part || lists[list].part & r->parts;
 }
@@ -71,14 +71,13 @@ bool scenes_written(const struct scenes_request *request)
     bool whole = true;
     for (int i = 0; i < SCENES_FILES && whole; i++) {
         char *path = xasprintf("%s/%s", request->folder, lists[i].name);
-        whole = !wanted(request, i) || access(path, F_OK) == 0;
+        whole = !requested(request, i) || access(path, F_OK) == 0;
         free(path);
     }
     return whole;
 }
 
-// --- files
-// -----------------------------------------------------------------------------------------
+// --- files --------------------------------------------------------------------------------------
 
 static int open_files(struct job *j, struct err *err)
 {
@@ -87,7 +86,7 @@ static int open_files(struct job *j, struct err *err)
     if (!made) err_set(err, "cannot create '%s': %s", pictures, strerror(errno));
     free(pictures);
     for (int i = 0; made && i < SCENES_FILES; i++) {
-        if (!wanted(j->request, i)) continue;
+        if (!requested(j->request, i)) continue;
         if (!(j->files[i] = folder_create(j->folder, lists[i].name, err))) return -1;
         j->report->files[i].name = lists[i].name;
     }

@@ -39,7 +39,7 @@ enum { JINJA_TEMPLATE = -1 }; // source of the template's own text, or of no sou
 
 enum jinja_kind {
     JINJA_ABSENT,    // a missing argument
-    JINJA_UNDEFINED, // name: of what
+    JINJA_UNDEFINED, // name: the undefined name
     JINJA_NONE,
     JINJA_BOOL,
     JINJA_INT,

@@ -65,7 +65,7 @@ static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, stru
 
 // --- texts and lists ---------------------------------------------------------------------------
 
-// Markup escapes what is added to it.
+// Adding to Markup escapes the other text.
 static struct jinja_value join_texts(struct jinja_run *r, const struct jinja_string *a,
                                      const struct jinja_string *b)
 {

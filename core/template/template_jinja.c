@@ -192,7 +192,7 @@ static bool is_blank(const char *text, size_t length)
 }
 
 // Returns the start of the answer at `at`: the end of the generation prompt if only white space
-// lies between.
+// follows it.
 static size_t answer_start(const struct buf *text, const char *generation, size_t at)
 {
     const size_t length = strlen(generation);

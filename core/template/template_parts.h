@@ -7,8 +7,7 @@
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
-// --- layouts
-// ---------------------------------------------------------------------------------------
+// --- layouts ------------------------------------------------------------------------------------
 //
 // The strings come from the published chat templates; goldens hold those templates' output.
 
@@ -25,9 +24,9 @@ struct layout {
                                     // contains all of them
     const char *begin;              // at the very beginning
     const char *open[3], *close[3]; // around a message of ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT
-    const char *generation;         // what opens the assistant's answer
+    const char *generation;         // start of the assistant's answer
     const char *text_open, *text_close; // around each text
-    const char *picture_end;            // behind each picture
+    const char *picture_end;            // after each picture
     bool pictures_first;                // before the texts of their message
     bool trim;                          // drops white space around a text
     bool bare_answers; // no text ends an answer: training uses the model's end token
@@ -37,8 +36,7 @@ struct layout {
 
 extern const struct layout layouts[]; // ends with a row without a name
 
-// --- renderings
-// ------------------------------------------------------------------------------------
+// --- renderings ---------------------------------------------------------------------------------
 
 // Content of a hole: a picture or the ids of a message.
 struct filling {

@@ -165,8 +165,8 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
-// Adds the tokens to the vocabulary or to the added tokens (`both`: to both), without unused ones,
-// then the merges. Returns the tokenizer.json, NULL on error.
+// Adds all tokens but unused ones to the vocabulary or the added tokens (`both`: to both), then the
+// merges. Returns the tokenizer.json, NULL on error.
 static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
 {
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");

@@ -5,7 +5,7 @@
 //   BPE      merges the pair that forms the piece with the highest score, so every split of a
 //            piece into two is a merge, ranked by the score of the piece
 //   unigram  scores are log-probabilities
-// BOS and EOS are added as tokenizer_config.json says, else as the tokenizer's class does.
+// tokenizer_config.json, or else the tokenizer's class, decides about BOS and EOS.
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -166,7 +166,7 @@ static int read_proto(struct proto *p, const char *file, size_t size, struct err
     return p->count ? 0 : err_set(err, "it is not a SentencePiece model: it has no pieces");
 }
 
-// --- what is supported -------------------------------------------------------------------------
+// --- checks -------------------------------------------------------------------------------------
 
 static int check_piece(const struct piece *p, bool byte_fallback, struct err *err)
 {
@@ -404,11 +404,11 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
     return eos ? add_around(t, c, "eos_token", p->eos, &t->after, err) : 0;
 }
 
-// --- where transformers differs ----------------------------------------------------------------
+// --- notices of differences from transformers ---------------------------------------------------
 
 // Adds a notice of the rules that are lost when LlamaTokenizer converts the model to a
 // tokenizer.json.
-static void tell_rules(struct tokenizer *t, const struct proto *p)
+static void note_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
     size_t symbols = 0;
@@ -427,7 +427,7 @@ static void tell_rules(struct tokenizer *t, const struct proto *p)
 }
 
 // Names the flags that the files do not set, with the values used.
-static void tell_open(struct tokenizer *t, const struct companions *c,
+static void note_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {
     const bool around = kind && kind->flags & CLASS_AROUND;
@@ -450,7 +450,7 @@ static void tell_open(struct tokenizer *t, const struct companions *c,
 }
 
 // Adds a notice of vocabulary words that never result from a merge because they are special.
-static void tell_words(struct tokenizer *t, const struct proto *p)
+static void note_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };
     for (size_t i = 0; i < p->count && words.length < 200; i++)
@@ -465,14 +465,14 @@ static void tell_words(struct tokenizer *t, const struct proto *p)
     buf_release(&words);
 }
 
-static void tell_differences(struct tokenizer *t, const struct proto *p, const struct companions *c,
+static void note_differences(struct tokenizer *t, const struct proto *p, const struct companions *c,
                              const struct class_kind *kind)
 {
     const cJSON *name = json_get(c->config, "tokenizer_class");
     const bool eos = kind && kind->flags & CLASS_EOS;
-    tell_words(t, p);
-    if (kind && kind->flags & CLASS_AROUND) tell_rules(t, p);
-    if (kind ? !eos : !name) tell_open(t, c, kind);
+    note_words(t, p);
+    if (kind && kind->flags & CLASS_AROUND) note_rules(t, p);
+    if (kind ? !eos : !name) note_open(t, c, kind);
     if (eos && !json_get(c->config, "extra_ids"))
         tokenizer_add_notice(t,
                              "the 100 tokens <extra_id_0> ... that transformers adds to a "
@@ -509,7 +509,7 @@ static int fill(struct tokenizer *t, const struct proto *p, const struct compani
         fill_around(t, p, c, kind, err) < 0)
         return -1;
     mark_fused(t);
-    tell_differences(t, p, c, kind);
+    note_differences(t, p, c, kind);
     return 0;
 }
 

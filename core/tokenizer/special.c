@@ -16,7 +16,7 @@
 #include "core/tokenizer/tokenizer_parts.h"
 
 // The first few tokens of a notice.
-struct told {
+struct token_notes {
     struct buf text;
     size_t count;
 };
@@ -37,7 +37,7 @@ struct merging {
     double last;               // largest id in the list, -1: none
     struct buf ids;            // in the list at first, sorted: doubles
     struct names special;      // texts that the files mark special
-    struct told added, changed, moved;
+    struct token_notes added, changed, moved;
 };
 
 struct extra {
@@ -46,19 +46,20 @@ struct extra {
     size_t order;       // in the file
 };
 
-enum { TOLD_MOST = 4 };
+enum { NOTED_MOST = 4 };
 
-__attribute__((format(printf, 2, 3))) static void tell(struct told *t, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void note(struct token_notes *t, const char *format,
+                                                       ...)
 {
     va_list args;
-    if (t->count++ >= TOLD_MOST) return;
+    if (t->count++ >= NOTED_MOST) return;
     if (t->text.length) buf_puts(&t->text, ", ");
     va_start(args, format);
     buf_vprintf(&t->text, format, args);
     va_end(args);
 }
 
-// --- what tokenizer.json has ---------------------------------------------------------------------
+// --- tokenizer.json's tokens --------------------------------------------------------------------
 
 static void know(struct merging *m, cJSON *item, const char *text)
 {
@@ -127,7 +128,7 @@ static void put(struct merging *m, const struct extra *x)
     if (names_find(&m->known, x->token.text, &number)) {
         const cJSON *own = json_get(m->items[number], "id");
         id = cJSON_IsNumber(own) ? own->valuedouble : -1;
-        if (set_flags(m->items[number], x) && m->whole) tell(&m->changed, "%.40s", x->token.text);
+        if (set_flags(m->items[number], x) && m->whole) note(&m->changed, "%.40s", x->token.text);
     } else {
         // The id of the vocabulary, else the file's, else the next free one.
         id = word_id(m, x->token.text);
@@ -141,10 +142,10 @@ static void put(struct merging *m, const struct extra *x)
         cJSON_AddItemToArray(m->list, item);
         know(m, item, x->token.text);
         if (m->whole || (x->token.id < 0 && id >= m->word_count))
-            tell(&m->added, "%.40s (%.0f%s)", x->token.text, id, x->five ? ", in 5 only" : "");
+            note(&m->added, "%.40s (%.0f%s)", x->token.text, id, x->five ? ", in 5 only" : "");
     }
     if (x->token.id >= 0 && x->token.id != id)
-        tell(&m->moved, "%.40s (%.0f, not %d)", x->token.text, id, x->token.id);
+        note(&m->moved, "%.40s (%.0f, not %d)", x->token.text, id, x->token.id);
 }
 
 // --- the files -----------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
 }
 
 // Notes entries of other files that are ignored because tokenizer_config.json is complete.
-static void tell_unread(const struct merging *m, const struct companions *c, struct told *t)
+static void note_unread(const struct merging *m, const struct companions *c, struct token_notes *t)
 {
     const cJSON *item;
     if (!json_get(c->config, "added_tokens_decoder")) return;
@@ -287,30 +288,30 @@ static void tell_unread(const struct merging *m, const struct companions *c, str
         const bool known = m->items && names_find(&m->known, item->string, &number);
         const cJSON *id = known ? json_get(m->items[number], "id") : NULL;
         if (!id || id->valuedouble != item->valuedouble)
-            tell(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
+            note(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
     }
     for (int i = 0; i < NAMES; i++) {
         const char *mine = companions_token(c, companions_names[i]);
         const struct companions map = { .config = c->special };
         const char *other = companions_token(&map, companions_names[i]);
         if (other && (!mine || strcmp(mine, other) != 0))
-            tell(t, "%s (%.40s, not %.40s of special_tokens_map.json)", companions_names[i],
+            note(t, "%s (%.40s, not %.40s of special_tokens_map.json)", companions_names[i],
                  mine ? mine : "none", other);
     }
 }
 
-static void report(struct buf *notice, struct told *t, const char *what)
+static void report(struct buf *notice, struct token_notes *t, const char *what)
 {
     if (t->count) {
         buf_printf(notice, "%s%s: %s", notice->length ? "; " : "", what, t->text.data);
-        if (t->count > TOLD_MOST) buf_printf(notice, " and %zu more", t->count - TOLD_MOST);
+        if (t->count > NOTED_MOST) buf_printf(notice, " and %zu more", t->count - NOTED_MOST);
     }
     buf_release(&t->text);
 }
 
 static int merge(struct merging *m, const struct companions *c, struct buf *notice, struct err *err)
 {
-    struct told unread = { 0 };
+    struct token_notes unread = { 0 };
     cJSON *item;
     m->last = -1;
     cJSON_ArrayForEach(item, m->list)
@@ -324,7 +325,7 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
     const int status = visit_all(m, c->config, false, err) == 0 && put_extras(m, c, err) == 0
                            ? visit_all(m, c->config, true, err)
                            : -1;
-    tell_unread(m, c, &unread);
+    note_unread(m, c, &unread);
     report(
         notice, &m->added,
         "the files beside the tokenizer's name tokens that it lacks; added, as transformers does");
@@ -363,7 +364,7 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
                      struct err *err)
 {
     struct buf notice = { 0 };
-    struct told after_space = { 0 };
+    struct token_notes after_space = { 0 };
     struct merging m = {
         .list = cJSON_CreateArray(), .t = t, .own = own, .word_count = (double)words
     };
@@ -382,7 +383,7 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
         if (status < 0) break;
         // Matches the unnormalised text; transformers 4 would search the normalised text.
         if (normalized && vocabulary_find(t, token.text, strlen(token.text)) < 0)
-            tell(&after_space, "%.40s", token.text);
+            note(&after_space, "%.40s", token.text);
     }
     if (own || cJSON_IsFalse(json_get(c->config, "legacy"))) after_space.count = 0;
     report(&notice, &after_space,

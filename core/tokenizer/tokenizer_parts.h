@@ -52,7 +52,7 @@ int pattern_compile(struct pattern *p, const char *regex, const char *where, str
 void pattern_literal(struct pattern *p, const char *text);
 void pattern_release(struct pattern *p);
 
-// Search state, one per call of the tokenizer (which threads share).
+// Search state, one per call, because threads share the tokenizer.
 struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
@@ -258,7 +258,7 @@ struct tokenizer {
     struct decode decodes[STAGES_MAX];
     int normal_count, split_count, decode_count;
     struct ids before, after; // ids that the post-processor adds
-    struct buf notice;        // for a person; empty: nothing
+    struct buf notice;        // for the user; empty: none
     double normalising;       // start of the first added token: all share a budget
 };
 
@@ -413,7 +413,7 @@ bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);
 
-// Patterns that cut words, for files without one: those of tiktoken and its relatives.
+// Word patterns of tiktoken and its relatives, for files without one.
 #define WORDS_GPT2 \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
