@@ -1,16 +1,16 @@
-// tests/bench/arithmetic.c -- what bf16 products change of an answer: how far the distributions of
-// its tokens are from those of f32, by KL divergence (f32 to the other, in nats) and by the share
-// of tokens whose likeliest one is the same.
+// tests/bench/arithmetic.c -- the effect of bf16 products on answers: compares the distributions of
+// its tokens with f32's, by KL divergence (f32 to the other, in nats) and by the share of equal
+// likeliest tokens.
 //
 //   build/opt/tests/bench/arithmetic MODEL DATA [LIMIT]     DATA as for /eval; its answers are not
 //                                                           used
 //
-// f32 answers every question of a sample, turn after turn. These tokens are then given to each
-// other way of computing the same conversation:
+// f32 answers every question of a sample, turn after turn. The other ways compute the same tokens:
 //
 //   fresh    each answer's whole prompt in one pass: many rows, which bf16 rounds
-//   turns    what was said before is in the cache, its answers' rows computed one by one: few rows
-//            are not rounded
+//   turns    earlier turns are in the cache, the answers' rows computed one by one: few rows are
+//   not
+//            rounded
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct way {
     { "bf16, fresh", "bf16", true },
 };
 
-// What is compared with what, and how far they are apart.
+// A comparison and its distances.
 static struct pair {
     int a, b;
     int64_t tokens, same;

@@ -1,13 +1,14 @@
-// tests/bench/families.c -- a model of each family beside one of the `llama` family, in turn in one
-// run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh puts the rows together.
+// tests/bench/families.c -- a model of each family against one of the `llama` family, in turn in
+// one run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh puts the rows
+// together.
 //
 //   families write SHAPE LAYERS FOLDER    writes a folder; LAYERS 0: all of the decoder's
 //   families text LLAMA FOLDER PEER       prefill of a short and a long prompt, and tokens
 //   families picture LLAMA FOLDER SIDES PEER     the encoder and projector on a picture, 700x700
 //
 // PEER is a file of lines "prefill SECONDS", "token SECONDS", "picture-f32 SECONDS", "picture-bf16
-// SECONDS" of other programs on the same folder, of the short prompt; what is not there is an empty
-// cell.
+// SECONDS" of other programs on the same folder, for the short prompt; missing lines give empty
+// cells.
 //
 // FLOPs are 2 per multiply-add of products and attention; bytes of a token those of /flops: weights
 // (of a mixture of experts the chosen ones), keys and values. A prefill has a second row, in bytes:
@@ -70,7 +71,7 @@ static struct graph graph_of(struct side *s)
                            .matmul = graph_matmul_auto(backend_cpu(), s->model->dtype) };
 }
 
-// Seconds of the rows behind what is cached.
+// Seconds of the rows after the cached ones.
 static double pass(struct side *s, bool prefill)
 {
     struct graph g = graph_of(s);
@@ -158,7 +159,7 @@ static void side_answer(struct side *s, int n, int round)
 
 // --- rows of the table ---------------------------------------------------------------------------
 
-// What PEER says of this key; 0: nothing.
+// PEER's value of this key; 0: none.
 static double peer_seconds(const char *file, const char *key)
 {
     char name[64], seconds[64];
@@ -391,7 +392,7 @@ static void picture(const char *llama, const char *folder, const char *sides, co
     side_open(&b, folder);
     snprintf(what, sizeof what, "picture of %s, %lld visual tokens", sides,
              (long long)b.model->family->picture_tokens(b.model, p.shape));
-    // Large pictures take long enough to be measured once.
+    // One measurement is enough for large pictures.
     const int rounds = p.shape.width * p.shape.height > 1000000 ? 1 : ROUNDS;
     double rate[ROUNDS], seconds[ROUNDS], flops = 0;
     for (int i = 0; i < ROUNDS; i++) {

@@ -1,9 +1,9 @@
-// tests/bench/kernels.c -- the kernels on the shapes of Llama-3.2-1B, beside what else is there:
-// oneDNN's and OpenBLAS's sgemm on the same products (when their libraries are installed), and a
-// plain loop that only reads the same bytes. Prints Markdown.
+// tests/bench/kernels.c -- the kernels on the shapes of Llama-3.2-1B, against oneDNN's and
+// OpenBLAS's sgemm on the same products (if installed), and a plain loop that only reads the same
+// bytes. Prints Markdown.
 //
-// All sides take turns in one run, ROUNDS times; shown are the best times, which are what is left
-// when the machine does other things as well, and the median of our share of the faster library.
+// All sides take turns in one run, ROUNDS times; shown are the best times, which depend least on
+// other load, and the median of our ratio to the faster library.
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// tests/bench/lookahead.c -- sample.lookahead: what a pass of several rows costs beside one of a
-// single row, and the speed of answers that repeat their prompt and of others, with drafts and
-// without, in turns.
+// tests/bench/lookahead.c -- sample.lookahead: the cost of a pass of several rows relative to one
+// row, and the speed of answers that repeat their prompt and of others, with and without drafts, in
+// turn.
 //
 //   build/opt/tests/bench/lookahead FOLDER [TASK]     a model that follows instructions
 #include <omp.h>

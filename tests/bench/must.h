@@ -1,4 +1,4 @@
-// tests/bench/must.h -- a benchmark ends where something fails, and does not begin with another
+// tests/bench/must.h -- ends a benchmark on any failure, and refuses to start with another
 // instruction set than VLMSH_ISA names.
 #ifndef TESTS_BENCH_MUST_H
 #define TESTS_BENCH_MUST_H

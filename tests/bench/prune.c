@@ -1,5 +1,5 @@
-// tests/bench/prune.c -- what pruning saves on the shape of Llama-3.2-1B: prefill of 576 visual and
-// 64 text tokens and the tokens after it, keep 0.25 from layer 3 of 16 on, by score; each beside
+// tests/bench/prune.c -- savings of pruning on the shape of Llama-3.2-1B: prefill of 576 visual and
+// 64 text tokens and the tokens after it, keep 0.25 from layer 3 of 16 on, by score; each against
 // the ratio of operations. All settings take turns in one run.
 //
 //   build/opt/tests/bench/prune [FOLDER [THREADS]]      FOLDER is written when it is not there

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Training in ranks beside one rank with all cores, in turn: rows of Markdown.
+# Training in ranks against one rank with all cores, in turn: rows of Markdown.
 #
 #   tests/bench/ranks.sh VLMSH MODEL METHOD [SETTING VALUE]...
 #
-# Rows a second are medians over the steps but the first, of all rounds; ratios are those of rounds.
+# Rows per second are medians over all steps except the first, of all rounds; ratios are per round.
 set -eu
 vlmsh=$1 model=$2 method=$3
 shift 3

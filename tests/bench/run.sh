@@ -6,8 +6,8 @@
 set -eu
 build=${1:?usage: tests/bench/run.sh BUILD_DIR}
 cd "$(dirname "$0")/../.."
-# As in the program (tui/threads.c): threads that wait soon take no processor time, so that figures
-# are comparable where others use the machine too.
+# As in the program (tui/threads.c): waiting threads soon sleep, so that figures are comparable on a
+# shared machine.
 export OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=1500
 folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
@@ -52,7 +52,7 @@ for round in 1 2; do
         [ -z "${PEERS:-}" ] || "$PEERS" tests/bench/peers/llamacpp_bench.py "$file" --threads "$(nproc)" 2>/dev/null
     done
 done
-# A model of each family, whose folder and the peer's file go before the next ones are written.
+# A model of each family; its folder and the peer's file are removed before the next ones are written.
 peers=tests/bench/peers
 family() { # SHAPE LAYERS PICTURE TILES [PICTURE]; "-": not measured
     model=build/bench/$1 other=build/bench/peer.numbers

@@ -1,8 +1,8 @@
-// tests/bench/screen.c -- how long the full screen takes for a frame, and what its live map adds to
-// a token. Prints Markdown.
+// tests/bench/screen.c -- the full screen's time per frame, and the cost of its live map per token.
+// Prints Markdown.
 //
 // Frames: a long conversation, a picture under a map that changes with every frame, settings, two
-// answers compared; drawn on a canvas and shown on a terminal in true colour that somebody else
+// answers compared; drawn on a canvas and shown on a terminal in true colour that another thread
 // reads. Tokens: the same answer with and without the live map, in turn, on the small random model
 // and on a model folder when one is given. The real program on a 1B model: tests/bench/screen.py.
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void fill(struct view *v)
     compare_take(&v->compare, &columns);
 }
 
-// Where the newest of the tokens looks.
+// The attention of the newest token.
 static void take_map(struct view *v, const char *name, int token)
 {
     float values[24 * 24];
@@ -59,7 +59,7 @@ static void take_map(struct view *v, const char *name, int token)
     image_take_map(*name == 'c' ? &v->compare.maps : &v->image, &map);
 }
 
-// Processor time of this thread: a terminal that reads slowly is not ours.
+// Processor time of this thread: excludes the terminal's reading time.
 static double own_seconds(void)
 {
     struct timespec t;
@@ -67,7 +67,7 @@ static double own_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// A frame: drawn; *shown is the time until the terminal has it.
+// Draws a frame; *shown is the time until the terminal has it.
 static double frame(struct view *v, struct canvas *c, struct terminal *t, int layout, int token,
                     double *shown)
 {

@@ -1,7 +1,6 @@
-"""What the full screen costs a model, in the real program on a terminal of its own: the speed of
-an answer with the screen, without its live map, and without a screen at all, in turns; and how long a
-letter takes to appear that is typed while the model reads its prompt, and in an answer of its own while
-the model answers. Prints Markdown.
+"""The full screen's cost, in the real program on a terminal of its own: the speed of an answer with the
+screen, without its live map, and without a screen, in turn; and the delay of letters typed while the
+model reads its prompt, and, in another answer, while it generates. Prints Markdown.
 
     screen.py VLMSH MODEL PICTURE [TOKENS [ROUNDS]]
 """
@@ -34,7 +33,7 @@ def text_of(t):
 
 
 def read_until(t, pattern, seconds=600, step=0.2):
-    """The match in what came since t.seen was emptied."""
+    """The match in the output since t.seen was emptied."""
     end = time.time() + seconds
     while time.time() < end:
         found = re.search(pattern, text_of(t))
@@ -57,7 +56,7 @@ def type_letters(t, going, least):
     """Delays of letters typed while going() holds, in seconds; at most 200."""
     delays, dice, letter = [], random.Random(1), ""
     while going() and len(delays) < least:
-        letter = dice.choice([c for c in "qxzjQXZJ" if c != letter])  # the same might not be drawn anew
+        letter = dice.choice([c for c in "qxzjQXZJ" if c != letter])  # the same letter might not be redrawn
         t.seen, began = "", time.time()
         t.type(letter)
         read_until(t, letter, 10, 0.005)
@@ -90,7 +89,7 @@ def screen(live, typing=False):
     end, over = time.time() + 600, False
     while True:
         t.seen = ""
-        t.type("\x15\x0c")  # drawn anew
+        t.type("\x15\x0c")  # redraws
         read_until(t, "F1 keys", 60)
         ended = "stopped" in text_of(t) and over
         over = "stopped" in text_of(t)

@@ -1,5 +1,5 @@
-// tests/bench/training.c -- what a training step costs in two very different shapes, beside what
-// the matrix products in it would cost alone.
+// tests/bench/training.c -- the cost of a training step in two very different shapes, against its
+// matrix products alone.
 //
 //  - small: a model of about 5 million f32 weights that sees pictures, all of it trained; samples
 //    of about 300 rows, one by one and several in one pass
@@ -27,7 +27,7 @@
 
 enum { ROUNDS = 3 };
 
-// Processor time of all threads: on a machine that others use too it says more than the clock.
+// Processor time of all threads: on a shared machine it is more reliable than the clock.
 static double processor_seconds(void)
 {
     struct timespec t;

@@ -1,10 +1,10 @@
-// tests/bench/gpu/attention.c -- attention and its gradient on the shapes of known models, beside
-// what cuBLASLt reaches in the same run on a product of 4096 x 4096 x 4096. Prints Markdown.
+// tests/bench/gpu/attention.c -- attention and its gradient on the shapes of known models, compared
+// with cuBLASLt in the same run on a product of 4096 x 4096 x 4096. Prints Markdown.
 //
-//   attention [DIVISOR]    lengths divided by it: for a look at the bench where the host plays GPU
+//   attention [DIVISOR]    divides lengths, to try the benchmark on the emulated GPU
 //
-// Counted are the products that are needed: two of queries by keys forward, five backward, of the
-// pairs that see one another.
+// Counts only the required products, of visible pairs: two of queries by keys forward, five
+// backward.
 #include <math.h>
 
 #include "tests/bench/gpu/gpu.h"

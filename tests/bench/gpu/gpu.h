@@ -1,5 +1,5 @@
-// tests/bench/gpu/gpu.h -- what the benchmarks on a GPU share: tensors of noise, times, and the
-// limits that the same run measures: a copy on the device, and cuBLASLt alone.
+// tests/bench/gpu/gpu.h -- shared by the GPU benchmarks: tensors of noise, times, and limits
+// measured in the same run: a copy on the device, and cuBLASLt alone.
 //
 //   gpu_open();
 //   struct tensor w = gpu_tensor(DTYPE_BF16, 2, m, k, 0);
@@ -17,7 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda_library.h"
 
-// Weights of a product that is repeated: more than any cache holds.
+// Weights of a repeated product: more than any cache holds.
 enum { GPU_ROUNDS = 20, GPU_WARM = 3, GPU_BEYOND_CACHES = 512 << 20 };
 
 static const struct backend *gpu;
@@ -45,7 +45,7 @@ static inline void gpu_open(void)
     exit(1);
 }
 
-// Noise of size one: a GPU that multiplies zeros is faster than it is.
+// Noise of size one: GPUs multiply zeros faster than other numbers.
 static inline struct tensor gpu_tensor(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
@@ -90,7 +90,7 @@ static inline double gpu_copy_rate(void)
     return rate;
 }
 
-// How many copies of a weight are needed so that none is in a cache when it is its turn again.
+// Number of copies of a weight so that none is still cached at its next use.
 static inline int64_t gpu_copies(int64_t bytes)
 {
     const int64_t copies = GPU_BEYOND_CACHES / (bytes + 1) + 1;
@@ -117,8 +117,8 @@ static inline double gpu_product_seconds(int64_t n, int64_t k, int64_t m)
     return s;
 }
 
-// Adds a line to the file $BENCH_NUMBERS, if it is set: what tests/bench/gpu/program.py sets beside
-// what it measures itself.
+// Adds a line to the file $BENCH_NUMBERS, if set; tests/bench/gpu/program.py compares it with its
+// own measurements.
 static inline void gpu_note(const char *what, int64_t of, double seconds)
 {
     const char *path = getenv("BENCH_NUMBERS");

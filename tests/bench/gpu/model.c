@@ -1,5 +1,5 @@
 // tests/bench/gpu/model.c -- a whole model on the GPU: loading from the page cache, prefill,
-// tokens; each beside what the same run measures as its limit. Prints a Markdown table.
+// tokens; each against its limit, measured in the same run. Prints a Markdown table.
 //
 //   model FOLDER [ROWS...]     prefills of so many rows (default 640 4096)
 //
@@ -58,7 +58,7 @@ static void sequence_of(struct bench *b, int64_t n)
         b->sequence.ids[i] = (int32_t)(random_bits(7, RANDOM_WEIGHTS, (uint64_t)i) % vocab);
 }
 
-// Seconds of the rows behind what is cached, until their last logits are on the host.
+// Seconds of the rows after the cached ones, until their last logits are on the host.
 static double pass(struct bench *b, bool prefill)
 {
     struct graph g = { .backend = gpu, .arena = &b->step, .matmul = MATMUL_BF16 };
@@ -81,7 +81,7 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-// What the products of n rows take in all layers, and the head's of one row.
+// Time of the products of n rows in all layers, and of the head's product of one row.
 static double product_seconds(const struct decoder *d, int64_t n, double *flops)
 {
     const struct decoder_layer *w = d->layer;
@@ -115,7 +115,7 @@ static void show_prefill(struct bench *b, int64_t n)
     gpu_note("prefill", n, best);
 }
 
-// What a token reads behind `past` keys.
+// Bytes that a token reads after `past` keys.
 static double token_bytes(const struct bench *b, int64_t past)
 {
     const struct decoder *d = &b->model->decoder;
@@ -139,7 +139,7 @@ static void show_tokens(struct bench *b, double copy)
         sequence_append(&b->sequence, 5);
         s[t] = pass(b, false);
     }
-    // The median: now and then a recording is made.
+    // The median: some tokens make a recording.
     const double middle = median_of(s, TOKENS), bytes = token_bytes(b, past + TOKENS / 2);
     printf("| token behind %d | %.3f ms, %.0f GB/s | a copy, %.0f GB/s | %.0f%% | 85%% |\n",
            (int)past, middle * 1e3, bytes / middle * 1e-9, copy * 1e-9,

@@ -1,11 +1,10 @@
-// tests/bench/gpu/products.c -- the GPU's kernels on the shapes of LLaVA-1.5-7B's decoder, beside
-// what the same run measures as the limit: a copy on the device, cuBLASLt alone. Prints Markdown.
+// tests/bench/gpu/products.c -- the GPU's kernels on the shapes of LLaVA-1.5-7B's decoder, against
+// limits of the same run: a copy on the device, cuBLASLt alone. Prints Markdown.
 //
-//   products [DIVISOR]     sizes divided by it: a look at the bench itself, where the host plays
-//                          the GPU
+//   products [DIVISOR]     divides sizes, to try the benchmark on the emulated GPU
 #include "tests/bench/gpu/gpu.h"
 
-// What is timed: `run` on these tensors; w holds `copies` of the weights, a round reads the next.
+// Times `run` on these tensors; w holds `copies` of the weights, each round reads the next.
 struct timed {
     struct tensor y, x, w, up, down, gain;
     int64_t copies;
@@ -39,7 +38,7 @@ static void release(struct timed *t)
         if (all[i]->data) gpu->release(all[i]->data);
 }
 
-// --- what is run ---------------------------------------------------------------------------------
+// --- timed calls ---------------------------------------------------------------------------------
 
 static int run_product(const struct timed *t, int64_t copy)
 {

@@ -5,13 +5,13 @@ run. Prints a Markdown table, line by line.
   program.py chat FOLDER            prefill and tokens of an answer
   program.py train FOLDER           training steps, and the memory they take at most
 
---peer PYTHON is an interpreter with torch and transformers; without it vlmsh stands alone. What
-cannot be measured is a line with the reason, and the rest goes on.
+--peer PYTHON is an interpreter with torch and transformers; without it only vlmsh is measured. A failed
+measurement gives a line with the reason, and the rest continues.
 
 Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text behind
 the picture of each sample, checkpointing on (or host), steps 3 and later. Memory is what the first GPU's
 driver (NVML) counts more than before, 20 times a second: contexts, libraries and what an allocator
-holds are counted on both sides. The shell that starts the job has left by then."""
+holds are counted on both sides. The shell that starts the job has exited by then."""
 import argparse, collections, contextlib, ctypes, json, os, signal, sqlite3, statistics, subprocess, sys, tempfile, threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -51,7 +51,7 @@ def vlmsh(lines, *more):
 
 
 def peer(script, *more):
-    """What a peer noted: {'prefill.640': [0.1], ...}."""
+    """A peer's measurements: {'prefill.640': [0.1], ...}."""
     with tempfile.NamedTemporaryFile("r") as f:
         run([a.peer, os.path.join(PEERS, script), a.folder, "--dtype", "bf16", "--device", a.peer_device, "--numbers", f.name, *map(str, more)])
         numbers = collections.defaultdict(list)
@@ -69,7 +69,7 @@ def row(*cells):
 def attempt(what):
     try:
         yield
-    except Exception as e:  # what is not foreseen, too: the rest goes on
+    except Exception as e:  # any error: the rest continues
         kind = "" if isinstance(e, Unmeasured) else type(e).__name__ + " "
         row(what, f"not measured: {kind}{e}".replace("|", "/").replace("\n", " "), "", "", "")
 
@@ -161,7 +161,7 @@ def rows_of(data):
         if e["event"] == "table" and e["name"] == "data tokens":
             rows = [dict(zip(e["columns"], row)) for row in e["rows"]]
             return next(row["max"] for row in rows if row["kind"] == row["tokens"] == "all")
-    raise Unmeasured("/data check does not tell how many tokens a sample has")
+    raise Unmeasured("/data check does not show the tokens of a sample")
 
 
 def write_data(path, samples, words):
@@ -192,7 +192,7 @@ def job(work, data, rows, method, batch, how):
     memory.again()
     try:
         vlmsh(["/wait 1"], "--db", db)
-    except BaseException:  # it would go on beside what is measured next
+    except BaseException:  # it would disturb the next measurement
         subprocess.run([a.vlmsh, "--db", db, "-c", "/job 1 cancel"], stdout=subprocess.DEVNULL)
         raise
     peak = memory.peak()
@@ -254,5 +254,5 @@ def train():
                     train_one(work, data, rows, answer, kind)
 
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was begun is ended
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes are ended
 chat() if a.what == "chat" else train()

@@ -1,5 +1,5 @@
-// tests/bench/gpu/prune.c -- what CAPA saves of the decoder's prefill on the GPU, beside the ratio
-// of operations, and what its score costs. Prints a Markdown table.
+// tests/bench/gpu/prune.c -- CAPA's savings in the decoder's prefill on the GPU, against the ratio
+// of operations, and the cost of its score. Prints a Markdown table.
 //
 //   prune FOLDER [VISUAL]      so many visual tokens (default 576) and 64 of text
 //
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     }
     gpu_open();
     bench_open(&b, argv[1], argc > 2 ? atoll(argv[2]) : VISUAL);
-    for (int i = -GPU_WARM; i < ROUNDS; i++) { // in turn: whatever else happens disturbs both
+    for (int i = -GPU_WARM; i < ROUNDS; i++) { // in turn, so that disturbances affect both
         const double x = prefill(&b, "off"), y = prefill(&b, "contribution");
         if (i >= 0) off[i] = x, on[i] = y;
     }
