@@ -1,9 +1,10 @@
 // tests/cuda/attention.c -- attention on tensor cores (kernels/attention_mma.cu and its gradient)
 // against the CPU, on odd lengths, every width of a tile and all ways to see keys.
 //
-// The inputs are rounded to bf16 before, as the kernel would (q times scale log2 e): so scores are
-// the same on both devices, and probabilities too. What remains is that probabilities and slopes
-// are rounded before they meet values, keys and queries: half a unit of 2^-8 of each.
+// The inputs are rounded to bf16 before, as the kernel would (q times scale log2 e): so both
+// devices have the same scores and probabilities. The remaining difference is the rounding of
+// probabilities and slopes before they are multiplied by values, keys and queries: half a unit of
+// 2^-8 of each.
 #include "tests/cuda/pair.h"
 #include "tests/cuda/sight.h"
 
@@ -26,7 +27,7 @@ static struct pair rounded_noise(int64_t a, int64_t b, int64_t c, uint32_t seed,
     return pair_of(t);
 }
 
-// The CPU, whose numbers count, rounds nothing.
+// The CPU is the reference and rounds nothing.
 #define MODE (side ? MATMUL_BF16 : MATMUL_F32)
 
 struct shape {
@@ -52,7 +53,7 @@ static void check_shape(struct shape s, enum sight sight)
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
             OF(probs), MODE);
     pair_compare("attention: probabilities", &probs, 1e-6, 3e-5);
-    // Asking for them changes no bit.
+    // Returning them changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_BF16);
 
@@ -125,7 +126,7 @@ static void few_rows(void **state)
         }
 }
 
-// Many tiles of keys: what was summed fades again and again.
+// Many tiles of keys: the running sum is rescaled again and again.
 static void long_rows(void **state)
 {
     check_shape((struct shape){ 20, 1500, 1, 1, 64, 64 }, SEE_BEFORE);
@@ -241,7 +242,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
     pairs_release();
 }
 
-// What a row does not see cannot reach it, be it infinite or no number.
+// Keys that a row does not see cannot affect it, even if they are infinite or NaN.
 static void unseen(void **state)
 {
     static const struct shape shapes[] = {

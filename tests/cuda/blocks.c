@@ -1,5 +1,5 @@
-// tests/cuda/blocks.c -- weights in blocks on the GPU: what kernels/blocks.cu unpacks has the bits
-// of kernels/blocks.c, and products are those of the unpacked weights.
+// tests/cuda/blocks.c -- quantized weights on the GPU: kernels/blocks.cu unpacks the bits of
+// kernels/blocks.c, and products equal those of the unpacked weights.
 #include "kernels/blocks.h"
 #include "core/base/dtype.h"
 #include "tests/cuda/pair.h"
@@ -67,7 +67,7 @@ static void numbers_are_those_of_the_cpu(void **state)
 
 // --- products ------------------------------------------------------------------------------------
 
-// y[n,m] = x[n,k] w[m,k]^T, in f64. bf16: what is multiplied is rounded first.
+// y[n,m] = x[n,k] w[m,k]^T, in f64. bf16: factors are rounded first.
 static void multiply(double *y, const struct tensor *x, const float *w, int64_t m, int64_t k,
                      bool bf16)
 {

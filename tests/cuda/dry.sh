@@ -1,7 +1,7 @@
 #!/bin/bash
-# A real shape, LLaVA-1.5-7B, where the host plays a GPU that computes nothing (CUDA_HOST_DRY): every
-# launch, copy and product of chat and training is possible there, and a training takes the memory
-# that its forecast says, no more than it may.
+# A real shape, LLaVA-1.5-7B, on an emulated GPU that computes nothing (CUDA_HOST_DRY): every launch,
+# copy and product of chat and training is valid, and a training takes the memory of its forecast and
+# stays within the limit.
 . tests/commands/common.bash
 case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: for the GPU that the host plays"; exit 77 ;; esac
 export CUDA_HOST_DRY=1 CUDA_HOST_MEMORY=150000000000
@@ -20,9 +20,9 @@ on_gpu '/set sample.max_tokens 3' '/set sample.ignore_eos on' "/image $scene" 'W
     '/set prune.score contribution' /regen /norms '/set prune.score off' "$long" /memory
 check "answers" 'select(.event == "answer").ids | length' $'3\n3\n3'
 
-# All weights but the embedding table, 0.26 of 14.1 GB, and what a short talk takes.
+# All weights except the embedding table (0.26 of 14.1 GB), and the memory of a short conversation.
 CUDA_HOST_REPORT=$work/report vlmsh "$model" --device cuda -c '/set sample.max_tokens 3' -c "/image $scene" -c 'What is this?' >/dev/null 2>&1
-[ "$(jq .most "$work/report")" -lt 14800000000 ] || fail "a talk takes $(cat "$work/report")"
+[ "$(jq .most "$work/report")" -lt 14800000000 ] || fail "a conversation takes $(cat "$work/report")"
 
 # 576 visual tokens and about as many of text as the goal is stated for.
 words=$(printf 'a %.0s' $(seq 95))
@@ -57,7 +57,7 @@ host=$peak
 read -r waiting _ <<<"$(result 'on the host')"
 awk -v on="$on" -v host="$host" -v w="${waiting:-0}" 'BEGIN { exit !(w > 300 && on - host > 0.9 * w) }' ||
     fail "with inputs of $waiting MB on the host it takes $host MB, without $on"
-# auto does so where nothing else fits.
+# auto does so if nothing else fits.
 CUDA_HOST_MEMORY=$(awk -v on="$on" -v host="$host" 'BEGIN { printf "%.0f", (on + host) / 2 * 1e6 }')
 train layernorm-simple 8 auto
 read -r again _ <<<"$(result 'on the host')"

@@ -1,5 +1,5 @@
-// tests/cuda/embedding.c -- core/ops/embedding.c: rows of a table that stays on the host are those
-// of one on the device, to the bit, and so is what gradients add to them.
+// tests/cuda/embedding.c -- core/ops/embedding.c: rows of a table that stays on the host equal
+// those of one on the device, bit for bit, and so do their gradients.
 #include <string.h>
 
 #include "core/base/dtype.h"
@@ -41,7 +41,7 @@ static void check(enum dtype dtype, bool trained)
     char stored[V * D * sizeof(float)];
     int32_t ids[N];
     for (int i = 0; i < V * D; i++) numbers[i] = (float)((i * 7919) % 1009) / 64 - 8;
-    for (int i = 0; i < N; i++) ids[i] = i * 5 % 11 * 3; // some come several times, some never
+    for (int i = 0; i < N; i++) ids[i] = i * 5 % 11 * 3; // some occur several times, some never
     floats_to(stored, dtype, numbers, V * D);
     struct tensor host = {
         .data = stored, .dtype = dtype, .rank = 2, .shape = { V, D }, .on_host = true

@@ -1,6 +1,6 @@
 // tests/cuda/few_rows.c -- up to eight rows in the GPU's products and fused forms: each has the
-// bits of a call of that row alone, with weights of every dtype; and what forms over blocks compute
-// is what the ops compute on the CPU. Drafts (core/talk/lookahead.h) are exact because of that.
+// bits of a call of that row alone, with weights of every dtype; fused forms over quantized
+// weights equal the ops on the CPU. This makes drafts (core/talk/lookahead.h) exact.
 #include "tests/cuda/fused.h"
 
 static const int counts[] = { 1, 2, 3, 5, 8 };
@@ -70,11 +70,11 @@ static void products_are_those_of_each_row(void **state)
     }
 }
 
-// Rows that have room together on a large GPU only, and rows that have none on a small one.
+// Rows that fit together only on a large GPU, and rows that do not fit on a small one.
 static void little_shared_memory_changes_no_bit(void **state)
 {
     for (int i = 0; i < 5; i++) {
-        setenv("CUDA_HOST_SHARED", "101376", 1); // where the host plays it
+        setenv("CUDA_HOST_SHARED", "101376", 1); // for the emulated GPU
         check_product(DTYPE_BF16, counts[i], 14000, 3);
         check_product(DTYPE_BF16, counts[i], 30000, 3);
         unsetenv("CUDA_HOST_SHARED");

@@ -1,6 +1,6 @@
 // tests/cuda/forms.c -- which fused forms (kernels/fused.h) each family's layers take on a GPU, for
-// a prompt, for a token and in training: a layer that falls back to single ops computes the same,
-// only slower, and no other test would tell.
+// a prompt, for a token and in training: a layer that falls back to single ops gives the same
+// numbers, only slower, and no other test would notice.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -10,7 +10,7 @@
 #include "core/ops/ops.h"
 #include "tests/cuda/both.h"
 
-// --- a device that writes down which forms it computed -------------------------------------------
+// --- a device that records the forms it computed -------------------------------------------------
 
 static char forms[4096];
 
@@ -143,7 +143,7 @@ static void train_gains(struct bench *b, bool on)
         }
 }
 
-// Forward and back; what is taken on the way back is compared in fused_back.c.
+// Forward and backward; fused_back.c compares the backward forms.
 static void train(struct bench *b)
 {
     struct tape tape = { .backend = &device };
@@ -243,7 +243,7 @@ static float *features(struct bench *b, int64_t *count)
     return host;
 }
 
-// Features with and without fused forms are near each other, as products are of bf16.
+// Features with and without fused forms agree up to bf16 rounding.
 static void encoders_take_theirs(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// tests/cuda/frozen.c -- core/train/frozen.c: what is rounded on the GPU while it trains, that what
-// is written meanwhile is not, and that all is as it was in the end.
+// tests/cuda/frozen.c -- core/train/frozen.c: frozen weights are rounded on the GPU while it
+// trains, files written meanwhile are not, and in the end all weights are restored.
 #include "core/train/frozen.h"
 
 #include "core/adapter/model_write.h"
@@ -24,7 +24,7 @@ static void check_numbers(const struct model *m, const struct weight *w)
     free(wide);
 }
 
-// How many are rounded; each is an untrained matrix of the decoder, and all of these are.
+// Number of rounded weights: exactly the untrained matrices of the decoder.
 static int count_rounded(const struct model *m)
 {
     int count = 0;
@@ -52,7 +52,7 @@ static void matrices_of_the_decoder_are_rounded_for_a_while(void **state)
     frozen_restore(m);
     assert_int_equal(count_rounded(m), 0);
 
-    // Where the queries' and the values' are trained, five are left of each layer.
+    // With trained queries and values, five matrices of each layer remain.
     must(
         settings_set(s, "train.params", "*self_attn.q_proj.weight; *self_attn.v_proj.weight", &err),
         &err);

@@ -21,14 +21,14 @@ static void one_row_of_any_width(void **state)
     }
 }
 
-// A row that fits into the shared memory of an H200, but not of a GPU with less of it.
+// A row that fits into the shared memory of an H200, but not of a smaller GPU.
 static void one_row_beside_little_shared_memory(void **state)
 {
     const int64_t k = 30000;
     for (int little = 0; little < 2; little++) {
         struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(DTYPE_BF16, 3, k, 2);
         struct pair y = pair_room(2, 1, 3, 0);
-        if (little) setenv("CUDA_HOST_SHARED", "101376", 1); // where the host plays it
+        if (little) setenv("CUDA_HOST_SHARED", "101376", 1); // for the emulated GPU
         ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_BF16);
         unsetenv("CUDA_HOST_SHARED");
         pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
@@ -66,7 +66,7 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
 
 // --- gelu(x w^T) ---------------------------------------------------------------------------------
 
-// A GPU's cuBLASLt need not have it for every shape, but for those of encoders.
+// A GPU's cuBLASLt need not support it for every shape, but must for those of encoders.
 static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enum dtype dtype,
                        enum matmul_mode mode)
 {
@@ -424,7 +424,7 @@ static void half_is_multiplied_as_half(void **state)
     pairs_release();
 }
 
-// What is beyond f16 counts as its largest number: no infinity and no NaN comes from it.
+// Values beyond f16's range are clamped: no infinity and no NaN results.
 static void half_has_no_infinity(void **state)
 {
     enum { N = 9, D = 8 };
@@ -492,7 +492,7 @@ static void what_cannot_be_recorded_is_refused(void **state)
     gpu->upload(a.on[1].data, &one, sizeof one);
     assert_null(gpu->recorder->finish());
     assert_non_null(strstr(gpu->failure(), "upload"));
-    assert_int_equal(gpu->recorder->start(), 0); // and the next one is as good as any
+    assert_int_equal(gpu->recorder->start(), 0); // and the next one works
     DONE(gpu->scale(&a.on[1], &a.on[1], 2));
     void *recording = gpu->recorder->finish();
     assert_non_null(recording);
@@ -524,8 +524,7 @@ static void large_copies_arrive(void **state)
     }
 }
 
-// What was uploaded may be changed as soon as the call returns, however many uploads are on their
-// way.
+// The host may change uploaded data as soon as the call returns, however many uploads are pending.
 static void small_copies_are_read_at_once(void **state)
 {
     enum { TURNS = 90, SIZE = 700001 };

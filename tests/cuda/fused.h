@@ -1,4 +1,4 @@
-// tests/cuda/fused.h -- what the suites of the fused forms share: how near they are to the ops.
+// tests/cuda/fused.h -- shared by the suites of the fused forms: tolerances against the ops.
 #ifndef TESTS_CUDA_FUSED_H
 #define TESTS_CUDA_FUSED_H
 
@@ -6,13 +6,13 @@
 
 enum { FEW = 8 }; // rows that are multiplied with weights as they are stored
 
-// What bf16 between two products and on their way in costs, for sums of k numbers of size one.
+// Rounding error of bf16 inputs and intermediates, for sums of k numbers of size one.
 static inline double room(enum matmul_mode mode, int64_t n, int64_t k)
 {
     return (n <= FEW || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
 }
 
-// 0 or FUSED_NOT: whether it is computed is known here; -1 fails.
+// Accepts 0 or FUSED_NOT; fails on -1.
 static inline bool computed(int status, bool expected)
 {
     if (status < 0) fail_msg("%s", gpu->failure());

@@ -1,11 +1,11 @@
-// tests/cuda/fused_back.c -- the fused forms as a tape uses them (kernels/fused.h): what they keep,
-// and their ways back against those of the ops on the CPU, on odd shapes.
+// tests/cuda/fused_back.c -- the fused forms in training (kernels/fused.h): what they keep, and
+// their backward passes against those of the ops on the CPU, on odd shapes.
 #include "tests/cuda/both.h"
 
 static const float eps = 1e-5f;
 
-// Numbers on their way are rounded to bf16, each by at most 1/256 of itself, about three times one
-// behind the other: so far the whole may be from what the CPU has.
+// Intermediates are rounded to bf16, each by at most 1/256 of itself, about three times in a row:
+// this is the tolerance against the CPU.
 static const double rounding = 6e-3;
 
 static void compare(const char *what, const struct pair *p)
@@ -112,7 +112,7 @@ static void ffn_close(struct ffn *f)
     pairs_release();
 }
 
-// What is kept changes no bit of the result, nor does its place; without one the same is kept.
+// Keeping intermediates changes no bit of the result, nor does where they are kept.
 static void check_kept(struct ffn *f)
 {
     const int64_t n = f->h.on[0].shape[0], d = f->h.on[0].shape[1], inner = f->a.shape[1];
@@ -136,7 +136,7 @@ static void check_kept(struct ffn *f)
     gpu->release(up.data);
 }
 
-// dh may be dy; either of dh and dgain may not be wanted.
+// dh may be dy; dh or dgain may be NULL.
 enum wanted { BOTH, DH_IS_DY, NO_DH, NO_DGAIN };
 
 static void check_ffn(int64_t n, int64_t d, int64_t inner, enum wanted wanted)
@@ -224,7 +224,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
-// Keeping the products of normed heads changes no bit of these; the way back begins with their
+// Keeping the products of normed heads changes no bit of these; the backward pass starts with their
 // gradients.
 static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim)
 {
@@ -412,7 +412,7 @@ static void packed_weights_come_back_as_they_lie(void **state)
     }
 }
 
-// Not all of cuBLASLt's algorithms can; here the played GPU's.
+// Not all of cuBLASLt's algorithms support it; the emulated GPU's does not.
 static void sums_where_they_add_in_place(void **state)
 {
     setenv("CUDA_HOST_IN_PLACE", "1", 1);

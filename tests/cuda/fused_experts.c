@@ -41,7 +41,7 @@ static void add_gated(struct tensor *sum, const struct tensor *x, const struct g
     free(y.data);
 }
 
-// The best number of score[n] that is left, which it takes.
+// Takes the best remaining number of score[n].
 static int take_best(double *score, int64_t n)
 {
     int best = 0;

@@ -1,5 +1,6 @@
-// tests/cuda/later.c -- downloads that nobody waits for (kernels/copy.cu), and what probes look at
-// (core/graph/look.h): the numbers are those of the time they were asked for, and the pass goes on.
+// tests/cuda/later.c -- asynchronous downloads (kernels/copy.cu), and probes' looks at tensors
+// (core/graph/look.h): the numbers are those at the time of the request, and the pass does not
+// wait.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -81,7 +82,7 @@ static int take_first(void *self, const struct site *site, const struct site_arg
     return s->count == s->fail_at ? err_set(err, "it does not like what it sees") : 0;
 }
 
-// Where there is no room at all it waits, and the order stays.
+// Without room it waits, and the order stays.
 static void looks_come_in_order(void **state)
 {
     struct arena arena = { .backend = devices[1] };
@@ -173,7 +174,7 @@ static int watch(void *self, struct graph *g, const struct site *site, struct si
     return status;
 }
 
-// Keys of a cache in bf16, a prompt and a token; how often the GPU stood idle in it.
+// Keys of a cache in bf16, a prompt and a token; counts how often the GPU was idle.
 static long pass(struct watcher *w)
 {
     struct err err = { 0 };

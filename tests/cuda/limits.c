@@ -1,6 +1,5 @@
-// tests/cuda/limits.c -- what the GPU that the host plays refuses (tests/cuda_host/),
-// asked where nothing is computed: sizes of the largest models pass, what a real GPU would not do
-// does not.
+// tests/cuda/limits.c -- refusals of the emulated GPU (tests/cuda_host/) without computation:
+// sizes of the largest models pass, calls that a real GPU would refuse fail.
 #include "tests/cuda/pair.h"
 
 static const struct backend *gpu; // NULL: it is a real one

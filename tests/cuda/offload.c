@@ -1,5 +1,5 @@
-// tests/cuda/offload.c -- kernels/offload.cu and core/graph/offload.c: what was offloaded comes
-// back, and blocks whose inputs wait on the host have the gradients, to the bit, of blocks whose
+// tests/cuda/offload.c -- kernels/offload.cu and core/graph/offload.c: offloaded data
+// return, and blocks with inputs on the host have the same gradients, bit for bit, as blocks whose
 // inputs stay.
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ enum { MB = 1 << 20 };
 
 // --- copies --------------------------------------------------------------------------------------
 
-// Bytes on the GPU; those of one seed are alike.
+// Bytes on the GPU; a seed always gives the same.
 struct heap {
     void *data;
     char *bytes;
@@ -77,7 +77,7 @@ static void what_is_put_comes_back(void **state)
     for (int i = 0; i < COUNT; i++) heap_free(&heap[i]);
 }
 
-// The GPU that the host plays shows it when nobody waits.
+// The emulated GPU shows missing waits.
 static void without_waiting_it_fails(void **state)
 {
     const struct offload *a = devices[1]->offload;
@@ -185,7 +185,7 @@ static void chain_close(struct chain *c)
     pairs_release();
 }
 
-// The second half on the other GPU, where there is one.
+// The second half on the other GPU, if there is one.
 static struct tensor *chain_there(struct chain *c, struct graph *g)
 {
     const struct backend *b = devices[1];
@@ -285,7 +285,7 @@ static void some_are_kept(void **state)
     chain_close(&c);
 }
 
-// A pass that is stopped or fails anywhere leaves nothing behind.
+// A pass that is stopped or fails anywhere leaks nothing.
 static void failures_leave_nothing(void **state)
 {
     struct chain c;
@@ -325,7 +325,7 @@ static void without_room_they_stay(void **state)
     unsetenv("CUDA_HOST_PINNED");
 }
 
-// Neither the host for the GPU, nor the ops, where it can be helped, for what they will read.
+// The host does not wait for the GPU, nor, if possible, ops for their inputs.
 static void nobody_waits(void **state)
 {
     struct chain c;

@@ -1,5 +1,5 @@
-// tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; and that
-// no op of that list is without a check.
+// tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; no op of
+// that list lacks a check.
 #include "tests/cuda/pair.h"
 #include "tests/cuda/sight.h"
 
@@ -403,7 +403,7 @@ static void every_op_equals_the_cpu(void **state)
         }
 }
 
-// Heads wider than any tile: forward only; the gradient says why not.
+// Heads wider than any tile: forward only; the gradient fails with the reason.
 static void wide_heads(void **state)
 {
     struct pair q = pair_noise(3, 9, 2, 300, 1), k = pair_noise(3, 9, 2, 300, 2);
@@ -418,7 +418,7 @@ static void wide_heads(void **state)
     pairs_release();
 }
 
-// [rows, columns] of noise that begin one number behind where memory does.
+// [rows, columns] of noise, one number after the start of its memory.
 static struct pair behind(enum dtype dtype, int64_t rows, int64_t columns, uint32_t seed)
 {
     struct pair p = pair_weights(dtype, 1, rows * columns + 1, seed);
@@ -430,7 +430,7 @@ static struct pair behind(enum dtype dtype, int64_t rows, int64_t columns, uint3
     return p;
 }
 
-// Addresses and widths that cuBLASLt need not take, and a bias that it would take and fault at.
+// Addresses and widths that cuBLASLt may refuse, and a bias that it would accept and fault at.
 static void products_of_any_alignment(void **state)
 {
     static const int64_t shapes[][3] = { { 9, 64, 40 }, { 70, 131, 66 }, { 129, 20, 131 } };

@@ -5,8 +5,8 @@
 //   pair_compare("softmax", &y, 1e-7, 1e-6);
 //   pairs_release();
 //
-// The GPU is that of the library $VLMSH_CUDA: `make test` names the one that the host plays
-// (tests/cuda_host/), `make test-gpu` the real one. $TEST_DEVICE names others than the first.
+// The GPU is that of the library $VLMSH_CUDA: `make test` names the emulated one
+// (tests/cuda_host/), `make test-gpu` the real one. $TEST_DEVICE selects another than the first.
 #ifndef TESTS_CUDA_PAIR_H
 #define TESTS_CUDA_PAIR_H
 
@@ -32,7 +32,7 @@ static inline int devices_open(void **state)
 {
     struct err err;
     (void)state;
-    // Integers of 16 bits say less than the GPU computes.
+    // 16-bit integers are less precise than the GPU.
     devices[0] = test_in_16_bits(backend_cpu()) ? backend_cpu_isa("base") : backend_cpu();
     const char *name = getenv("TEST_DEVICE");
     devices[1] = device_find(name ? name : "cuda", &err);
@@ -51,13 +51,13 @@ static inline int devices_open_back(void **state)
     return devices_open(state);
 }
 
-// Not where tests/cuda_ptx/ runs them: it sees a missing barrier in any order.
+// Not under tests/cuda_ptx/, which finds a missing barrier in any order.
 static inline bool order_matters(void)
 {
     return !getenv("CUDA_HOST_PTX");
 }
 
-// How often the host waited until the GPU had nothing more to do; NULL where the GPU is real.
+// How often the host waited until the GPU was idle; NULL on a real GPU.
 static inline const long *drains(void)
 {
     void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
@@ -121,7 +121,7 @@ static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, u
     return pair_of(t);
 }
 
-// The same numbers as bf16; what they have beyond it is cut off from `p`.
+// The same numbers as bf16; truncates those of `p` to it.
 static inline struct pair pair_bf16(struct pair *p)
 {
     const struct tensor twin = bf16_twin(&p->on[0]);
@@ -168,7 +168,7 @@ static inline void pair_compare(const char *what, const struct pair *p, double a
     free(want);
 }
 
-// Two of the GPU's tensors are the same, bit for bit.
+// Fails unless two of the GPU's tensors are equal bit for bit.
 static inline void pair_same(const char *what, const struct tensor *a, const struct tensor *b)
 {
     const size_t size = tensor_bytes(a);
@@ -189,7 +189,7 @@ static inline void pairs_release(void)
 }
 
 #define OF(pair) (&(pair).on[side])
-// A pair that may not be wanted.
+// A pair, or NULL.
 #define IF(wanted, pair) ((wanted) ? OF(pair) : NULL)
 #define ON_BOTH(op, ...)                    \
     for (int side = 0; side < 2; side++)    \

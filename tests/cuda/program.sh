@@ -1,6 +1,6 @@
 #!/bin/bash
-# The program with --device cuda: what it says of the device, and that it answers as on the CPU;
-# memory that is too small is a message, and the shell goes on.
+# The program with --device cuda: its messages on the device, and answers equal to the CPU's; too little
+# memory is an error, and the shell continues.
 . tests/commands/common.bash
 
 ask() {
@@ -23,13 +23,13 @@ check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
 vlmsh --device cuda --json -c /version >"$work/events"
 check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
 
-# Keys and values are bf16 there by themselves.
+# Keys and values default to bf16 there.
 printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' /memory \
     '/set kv.dtype f32' /regen /memory | vlmsh --device cuda --json >"$work/events"
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 same "half the memory" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 0.5001) }' <<<"$sizes")" 1
 
-# A GPU that is not there: a line, and the CPU.
+# A missing GPU: a notice, and the CPU computes.
 same "another GPU" "$(ask --device cuda:7)" "$plain"
 grep -q 'no GPU available: no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
 VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
@@ -43,7 +43,7 @@ lines_on() {
 }
 CUDA_HOST_IMAGE=none ask --device cuda >/dev/null
 grep -q 'no GPU available: cuda:0 is an sm_90, .*CUDA_ARCH=90.*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
-# A fault leaves no way to the GPU: a line says so, and the shell goes on.
+# A fault makes the GPU unusable: an error says so, and the shell continues.
 printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
     CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"
 check_has "the GPU is lost" 'select(.event == "error").message' "the GPU cannot be used any more"
@@ -61,7 +61,7 @@ check_has "no room for a long prompt" 'select(.event == "error").message' "MB ar
 check "the shell goes on, and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
 same "the same answer" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3).ids' "$work/events" | sort -u | wc -l)" 1
 
-# A training that has no room says so before it fails, and names no setting that it has taken by itself.
+# A training without enough memory says so before it fails, and suggests no setting that it already uses.
 printf '{"id": "0", "question": "What is 0?", "answer": "It is 0."}\n' >"$work/data.jsonl"
 for how in on auto; do
     lines_on "/load $llava" "/set train.checkpointing $how" '/set train.method full' '/set train.steps 1' \

@@ -1,7 +1,7 @@
 #!/bin/bash
-# --device cuda:0,1: layers split over two GPUs compute what one computes, forwards and backwards, and
-# the same from a recording; a model that one alone does not hold fits two.
-export CUDA_HOST_GPUS=2 # where the host plays them
+# --device cuda:0,1: layers split over two GPUs equal those of one, forward and backward, and from a
+# recording; a model that does not fit on one fits on two.
+export CUDA_HOST_GPUS=2 # for emulated GPUs
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
     echo "SKIPPED: there are no two GPUs"
     exit 77

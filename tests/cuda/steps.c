@@ -1,6 +1,6 @@
-// tests/cuda/steps.c -- tokens of an answer played from a recording (core/model/decoder_step.c):
-// they are those of passes computed op by op, alone or a few rows together, and whatever the
-// recording depends on makes a new one.
+// tests/cuda/steps.c -- tokens of an answer replayed from a recording (core/model/decoder_step.c)
+// equal those of passes computed op by op, alone or a few rows together; a change of anything that
+// the recording depends on makes a new one.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -51,7 +51,7 @@ static void bench_close(struct bench *b)
     model_free(b->model);
 }
 
-// The rows behind what is cached; the last one's logits, or those of all.
+// The rows after the cached ones; the last one's logits, or all.
 static void pass_of(struct bench *b, bool prefill, enum logits_rows want, float *logits)
 {
     struct graph g = {
@@ -88,7 +88,7 @@ static int32_t best(const struct bench *b, const float *logits)
     return at;
 }
 
-// An answer from a recording beside one where somebody listens, which has none.
+// An answer from a recording against one with a listener, which uses none.
 static void check_answer(const char *folder, int64_t prompt, int tokens, enum matmul_mode mode,
                          enum dtype cache)
 {
@@ -114,7 +114,7 @@ static void check_answer(const char *folder, int64_t prompt, int tokens, enum ma
         last = now;
     }
     assert_non_null(last);
-    // One for each stretch of 256 keys that the answer runs through.
+    // One for each stretch of 256 keys that the answer covers.
     assert_int_equal(recordings, (prompt + tokens) / 256 - prompt / 256 + 1);
     bench_close(&played);
     bench_close(&plain);
@@ -178,7 +178,7 @@ static void few_rows_are_each_as_if_alone(void **state)
     check_few("tests/goldens/kimi-vl", 11, MATMUL_F32, DTYPE_F32);
 }
 
-// Steps until one is played.
+// Steps until one is replayed.
 static void *played(struct bench *b)
 {
     float logits[VOCAB];
@@ -231,12 +231,12 @@ static void changes_make_a_new_recording(void **state)
     pass(&b, false, others);
     for (int i = 0; i < c->vocab; i++) assert_true(fabsf(logits[i] - others[i]) < 1e-4f);
 
-    // A cleared cache takes its recording along.
+    // Clearing a cache drops its recording.
     kv_clear(&b.kv);
     assert_null(b.kv.replay.recording);
     pass(&b, true, logits);
     played(&b);
-    // So does one that is to hold another dtype.
+    // So does changing its dtype.
     kv_set_dtype(&b.kv, DTYPE_BF16);
     assert_null(b.kv.replay.recording);
     pass(&b, true, logits);
@@ -245,7 +245,7 @@ static void changes_make_a_new_recording(void **state)
     bench_close(&b);
 }
 
-// A GPU that is drawn into a recording and left there makes none; the next one is as good as ever.
+// A GPU that joins a recording and is not joined back makes it fail; the next one works.
 static void parts_are_joined(void **state)
 {
     const struct backend *gpu = devices[1];

@@ -1,4 +1,4 @@
-# tests/cuda/suites.bash -- suites of the CPU on the GPU: they are built beside the program and compute
+# tests/cuda/suites.bash -- runs the CPU's suites on the GPU: they are built with the program and compute
 # on $TEST_DEVICE.
 #
 #   . tests/cuda/suites.bash

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The embedding table, which stays on the host where it is not the head too: trained there it becomes
-# what the CPU makes of it, over two GPUs too; killed and gone on with, saved, loaded again and merged.
-export CUDA_HOST_GPUS=2 # where the host plays them
+# The embedding table, which stays on the host unless it is also the head: training it there equals
+# training on the CPU, also over two GPUs; after a kill and resume, saved, reloaded and merged.
+export CUDA_HOST_GPUS=2 # for emulated GPUs
 . tests/commands/common.bash
 gpus=$(vlmsh --json -c /devices | jq -s '[.[] | select(.name == "devices").rows[] | select(.[0] | startswith("cuda"))] | length')
 tied=tests/goldens/llava-siglip-llama3
@@ -51,7 +51,7 @@ done
 decay=('/set train.weight_decay 0.1' '/set train.clip 0.1')
 near "with decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
 
-# Killed after a checkpoint, which holds the table's masters and moments: the same bits in the end.
+# Killed after a checkpoint, which holds the table's masters and moments: it ends with the same bits.
 long=('/set train.steps 6' '/set train.save_every 1')
 train cuda $llava layernorm straight "${long[@]}" >"$work/straight.loss"
 printf '%s\n' "/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set train.method layernorm' '/set train.batch 2' \
@@ -71,7 +71,7 @@ while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
 "$VLMSH" job run "$(word job)" --db "$work/vlmsh.db" >"$work/told" 2>&1 || fail "it does not go on: $(cat "$work/told")"
 cmp "$work/straight/adapter_model.safetensors" "$work/killed/adapter_model.safetensors" || fail "other weights after a kill"
 
-# What the GPU trained and wrote, put into a model's files.
+# Merges the adapter trained on the GPU into a model's files.
 printf '%s\n' "/load $llava" "/adapter load $work/straight" "/adapter merge $work/merged" | vlmsh --device cuda --json >"$work/events"
 check "merged" 'select(.event == "error").message' ""
 answer() {

@@ -1,4 +1,4 @@
-// tests/cuda_host/beside.cpp -- what a second stream of the played GPU was asked, done late.
+// tests/cuda_host/beside.cpp -- the copies of an emulated GPU's second stream, made late.
 #include "beside.h"
 
 static void add(cuda_host_beside *b, const cuda_host_task &task)
@@ -7,7 +7,7 @@ static void add(cuda_host_beside *b, const cuda_host_task &task)
     b->asked++;
 }
 
-// The stream's copies from the memory must have been made before it is filled with NaNs.
+// The stream's copies from the memory must be done before it is filled with NaNs.
 void cuda_host_beside_copy(cuda_host_beside *b, void *to, const void *from, size_t size,
                            bool to_gpu)
 {

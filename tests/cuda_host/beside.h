@@ -1,8 +1,9 @@
-// tests/cuda_host/beside.h -- a second stream of a GPU: copies that run beside the kernels.
+// tests/cuda_host/beside.h -- a second stream of a GPU: copies that run in parallel with the
+// kernels.
 //
-// They are made as late as a GPU may: when another stream or the host waits for them. So memory
-// that kernels wrote over too early shows, and what is on its way to the GPU is NaNs until a stream
-// that reads it has waited.
+// They are made as late as allowed: when another stream or the host waits for them. This shows
+// memory that kernels overwrite too early; data on the way to the GPU are NaNs until a stream that
+// reads them has waited.
 #ifndef TESTS_CUDA_HOST_BESIDE_H
 #define TESTS_CUDA_HOST_BESIDE_H
 
@@ -30,7 +31,7 @@ struct cuda_host_beside {
 void cuda_host_beside_copy(cuda_host_beside *b, void *to, const void *from, size_t size,
                            bool to_gpu);
 void cuda_host_beside_order(cuda_host_beside *b, cuda_host_beside *other, long until);
-// Does what was asked first, `until` in all.
+// Makes the first copies, `until` in all.
 void cuda_host_beside_end(cuda_host_beside *b, long until = LONG_MAX);
 
 #endif

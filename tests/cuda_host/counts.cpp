@@ -73,7 +73,7 @@ void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
 
 // --- counts --------------------------------------------------------------------------------------
 
-// As the driver hands memory out: large pieces in units of 2 MB, small ones of 512 bytes.
+// As the driver allocates memory: large pieces in units of 2 MB, small ones of 512 bytes.
 void cuda_host_took(int gpu, int64_t bytes)
 {
     static const bool wanted = getenv("CUDA_HOST_REPORT") && atexit(report) == 0;

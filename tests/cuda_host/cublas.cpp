@@ -1,11 +1,11 @@
 // tests/cuda_host/cublas.cpp -- cuBLASLt on the host: D = alpha op(A) op(B) + beta C + bias, all of
 // it column by column, summed in float as the GPU does.
 //
-// What the documentation forbids is refused here, and an algorithm wants what it was chosen for:
-// the alignments that were promised and the workspace. It wants a bias at a multiple of 16 bytes,
-// which no promise tells it: GPUs have faulted so. bf16 and f16 that do not come in pairs (an odd
-// line, an odd address) are refused, though a GPU's may take them. With CUDA_HOST_IN_PLACE no
-// algorithm reads C elsewhere than where it writes D, as a GPU's need not.
+// It refuses whatever the documentation forbids, and an algorithm requires the alignments and the
+// workspace that it was chosen for. It requires a bias at a multiple of 16 bytes, which the API
+// cannot promise: GPUs have faulted otherwise. bf16 and f16 that do not come in pairs (an odd line,
+// an odd address) are refused, though a GPU's may take them. With CUDA_HOST_IN_PLACE no algorithm
+// reads C elsewhere than where it writes D, as a GPU's need not.
 #include "cublasLt.h"
 
 #include <stdlib.h>
@@ -77,7 +77,7 @@ float dot(const float *a, const float *b, uint64_t n)
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-// Lies all of a matrix in device memory?
+// True if all of a matrix is in device memory.
 bool is_there(const void *x, const cuda_host_layout *l)
 {
     const size_t size = l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
@@ -119,7 +119,7 @@ bool biased(const cuda_host_operation *operation)
     return operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// Are these numbers multiplied at all?
+// True if this type is supported.
 bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host_layout *d)
 {
     if (a->type != b->type) return false;

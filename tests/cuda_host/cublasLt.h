@@ -1,5 +1,5 @@
 // tests/cuda_host/cublasLt.h -- the part of cuBLASLt that kernels/lt.cu uses, computed on the CPU.
-// It is stricter than a GPU's where that need not take something (cublas.cpp).
+// It refuses whatever a GPU's may refuse (cublas.cpp).
 #ifndef TESTS_CUDA_HOST_CUBLASLT_H
 #define TESTS_CUDA_HOST_CUBLASLT_H
 

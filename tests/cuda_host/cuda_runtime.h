@@ -1,5 +1,5 @@
 // tests/cuda_host/cuda_runtime.h -- enough of CUDA for g++ to compile kernels/*.cu and run them on
-// the CPU, so that they are tested where there is no GPU.
+// the CPU, to test them without a GPU.
 //
 // A block's threads are fibers of one thread of the host, run one after the other; blocks follow
 // one another. A thread that waits (__syncthreads, a shuffle) hands over to the next. What a GPU
@@ -9,17 +9,17 @@
 // first.
 //
 // Device memory is memory of the host that can be touched only while a kernel runs or a copy is
-// made, and it ends where a page ends: whoever reads it directly, or past its end, gets a signal.
+// made, and it ends where a page ends: reading it directly, or past its end, raises a signal.
 // (CUDA_HOST_OPEN=1 leaves it open.)
 //
-// What a GPU would refuse is refused: grids, blocks and shared memory beyond its limits, pointers
+// It refuses whatever a GPU would: grids, blocks and shared memory beyond its limits, pointers
 // that are not into device memory, copies and products that leave it (counts.cpp). With
 // CUDA_HOST_DRY=1 nothing else is done: memory is address space, kernels and products are only
 // looked at, copies to the host give zeros. So models of any size can be gone through in seconds.
 // CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
 // of its grid, once for each size of grid: indices that overflow meet a wall, or the sanitizer.
 // $CUDA_HOST_REPORT names a file to which a line of JSON is added for each GPU when the process
-// ends: what it held at most, what it was asked.
+// ends: its peak memory and counts of its work.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 
@@ -76,8 +76,8 @@ void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
                               const std::function<void()> &kernel);
 // The stream must be of the GPU that cudaSetDevice named.
 void cuda_host_check(cudaStream_t stream);
-// Can a kernel be started so? If not, its start has failed: a grid or block that no GPU takes, more
-// dynamic shared memory than it was allowed on this one (cudaFuncSetAttribute).
+// True if the launch is valid. It fails for a grid or block that no GPU accepts, or for more
+// dynamic shared memory than was allowed on this one (cudaFuncSetAttribute).
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
 // NULL, or `size` bytes of device memory; else the next cudaGetLastError says no.
 bool cuda_host_reads(const void *memory, size_t size = 0);
@@ -92,7 +92,7 @@ template <typename T> bool cuda_host_argument(T *const &argument)
 // The same with the values that its arguments have now: a graph runs it later.
 void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
                   const std::function<void()> &call);
-// A kernel as a GPU is given it: its pointer and the bytes of its arguments (tests/cuda_ptx/).
+// A kernel as a GPU receives it: its pointer and the bytes of its arguments (tests/cuda_ptx/).
 struct cuda_host_work {
     dim3 grid, block;
     size_t dynamic; // bytes of shared memory

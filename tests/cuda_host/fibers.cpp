@@ -1,8 +1,8 @@
-// tests/cuda_host/fibers.cpp -- a kernel's threads as fibers: who runs, who waits for whom.
+// tests/cuda_host/fibers.cpp -- runs a kernel's threads as fibers and schedules them.
 //
-// A fiber goes on to the next thread of the block when its thread ends, so a kernel without
-// barriers costs no switch at all. Where a thread waits, its fiber is left as it stands and another
-// one takes the next thread.
+// When its thread ends, a fiber continues with the next thread of the block, so a kernel without
+// barriers needs no switch. When a thread waits, its fiber is suspended and another one runs the
+// next thread.
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucontext.h>
@@ -15,8 +15,8 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 // --- switching -----------------------------------------------------------------------------------
-// A reduction of a warp switches hundreds of times: swapcontext, which calls the system each time,
-// is used only where nothing better is written down.
+// A reduction of a warp switches hundreds of times: swapcontext, which makes a system call each
+// time, is used only on processors without code below.
 
 struct place {
 #ifdef __x86_64__
@@ -103,7 +103,7 @@ place scheduler;
 const std::function<void()> *kernel_call;
 std::vector<uint64_t> dynamic_memory;
 
-// Of the threads from..to-1, who is the nth to go.
+// The nth of the threads from..to-1 to run.
 size_t nth(size_t n, size_t from, size_t to)
 {
     return back ? to - 1 - n : from + n;
@@ -171,7 +171,7 @@ void wait_as(state s)
     threads[t].now = RUNS;
 }
 
-// If all threads from..to wait there, they go on; false if not.
+// Continues the threads from..to if all wait there; false if not.
 bool release(size_t from, size_t to, state where)
 {
     for (size_t t = from; t < to; t++)
@@ -194,7 +194,7 @@ void run_block(void)
         for (size_t t = 0; t < count; t++) ended = ended && threads[t].now == ENDED;
         if (ended) return;
         if (went) continue;
-        fprintf(stderr, "a kernel stands still: not all threads reach its barrier\n");
+        fprintf(stderr, "a kernel hangs: not all threads reach its barrier\n");
         abort();
     }
 }

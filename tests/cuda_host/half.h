@@ -1,5 +1,5 @@
-// tests/cuda_host/half.h -- numbers of f16 from and to f32, written apart from those of the
-// kernels, which are compared with them.
+// tests/cuda_host/half.h -- converts f16 from and to f32, independently of the kernels, which are
+// compared with it.
 #ifndef TESTS_CUDA_HOST_HALF_H
 #define TESTS_CUDA_HOST_HALF_H
 

@@ -75,31 +75,31 @@ void protect_all(int rights)
             mprotect(r.second.pages, r.second.size, rights);
 }
 
-// What a GPU of the host has: $CUDA_HOST_MEMORY bytes.
+// Memory of an emulated GPU: $CUDA_HOST_MEMORY bytes.
 size_t all_memory(void)
 {
     static const char *const said = getenv("CUDA_HOST_MEMORY");
     return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)4 << 30;
 }
 
-// The most that a block can have: $CUDA_HOST_SHARED bytes, else what an H200 has.
+// Shared memory of a block: $CUDA_HOST_SHARED bytes, by default an H200's.
 size_t shared_most(void)
 {
     const char *const said = getenv("CUDA_HOST_SHARED");
     return said ? (size_t)strtoull(said, nullptr, 10) : (size_t)227 << 10;
 }
 
-// The most that the host pins: $CUDA_HOST_PINNED bytes.
+// Limit of pinned memory: $CUDA_HOST_PINNED bytes.
 size_t pinned_most(void)
 {
     const char *const said = getenv("CUDA_HOST_PINNED");
     return said ? (size_t)strtoull(said, nullptr, 10) : SIZE_MAX;
 }
 
-// What is allowed to kernels beyond 48 KB, GPU by GPU.
+// Shared memory allowed to kernels beyond 48 KB, GPU by GPU.
 std::map<const void *, size_t> allowed[GPUS_MOST];
 
-// Has a kernel faulted?
+// True if a kernel has faulted.
 bool faulted(void)
 {
     static const char *const said = getenv("CUDA_HOST_FAULT");
@@ -142,8 +142,8 @@ struct cuda_host_event {
 static std::vector<cudaStream_t> streams;
 static cudaStream_t home[GPUS_MOST]; // the stream of a GPU's kernels
 
-// Does the first `until` copies that were ever asked for, as late as a GPU may: memory of the host
-// that was changed too early shows.
+// Makes the first `until` copies ever requested, as late as a GPU may: this shows host memory that
+// was changed too early.
 static void arrive(size_t until = SIZE_MAX)
 {
     const int before = current;
@@ -167,7 +167,7 @@ static bool is_last(cudaStream_t stream)
     return good;
 }
 
-// The next kernel or copy of a stream of kernels: may it begin?
+// True if the next kernel or copy of a stream of kernels may begin.
 static bool begin(cudaStream_t stream)
 {
     const bool good = is_last(stream) && !stream->second;
@@ -450,8 +450,8 @@ static long captures;           // its number
 static cudaStream_t origin;     // where it began
 static cudaStream_t started;    // of the kernel that is started
 
-// A stream that waits for one that is captured is drawn in. A captured one cannot wait for what is
-// not, and nobody for what was captured earlier.
+// A stream that waits for a captured one joins the capture. A captured stream cannot wait for an
+// uncaptured one, and nobody for an earlier capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     const bool old = event->capture && !(noting && event->capture == captures);
@@ -507,7 +507,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return cudaSuccess;
 }
 
-// It ends where it began, after all that other streams were drawn in for.
+// It ends on the stream where it began, after all work of the streams that joined.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     cuda_host_graph *const noted = noting;

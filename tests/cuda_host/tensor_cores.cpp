@@ -1,5 +1,5 @@
-// tests/cuda_host/tensor_cores.cpp -- products of a warp, written down from the layout of their
-// parts (PTX ISA): once for the warp, from what all lanes gave.
+// tests/cuda_host/tensor_cores.cpp -- products of a warp, from the layout of fragments in the PTX
+// ISA: computed once per warp, from the values of all lanes.
 #include "tensor_cores.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ float half_of(unsigned two, unsigned i)
     return __uint_as_float(i ? two & 0xffff0000 : two << 16);
 }
 
-// What a lane gives to a product.
+// A lane's input to a product.
 struct operands {
     unsigned a[4], b[2];
 };
@@ -36,7 +36,7 @@ void check_aligned(const void *p, const char *what)
     abort();
 }
 
-// What the lanes' rows hold.
+// The contents of the lanes' rows.
 void make_rows(const void *all, void *made)
 {
     memcpy(made, all, WARP * sizeof(eight));
@@ -52,7 +52,7 @@ struct product {
     float sum[16][8];
 };
 
-// a[16,16] b[16,8], from where the lanes have their parts.
+// a[16,16] b[16,8], gathered from the lanes' fragments.
 void make_product(const void *all, void *made)
 {
     const operands *lanes = static_cast<const operands *>(all);

@@ -1,4 +1,4 @@
-// tests/cuda_host/tensor_cores.h -- what kernels/mma_cuda.h says of tensor cores, on the host.
+// tests/cuda_host/tensor_cores.h -- the tensor core operations of kernels/mma_cuda.h, on the host.
 //
 // An asynchronous copy arrives when its thread waits for it, not before: code that forgets to wait,
 // or forgets the barrier for other threads, reads the old values. Addresses that are not a multiple

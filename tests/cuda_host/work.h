@@ -1,5 +1,5 @@
-// tests/cuda_host/work.h -- what the GPU that the host plays and tests/cuda_ptx/, which runs
-// kernels as nvcc compiled them, tell each other.
+// tests/cuda_host/work.h -- the interface between the emulated GPU and tests/cuda_ptx/, which runs
+// kernels as nvcc compiled them.
 #ifndef TESTS_CUDA_HOST_WORK_H
 #define TESTS_CUDA_HOST_WORK_H
 
@@ -13,7 +13,7 @@ struct cuda_host_region {
 };
 std::vector<cuda_host_region> cuda_host_regions(void);
 
-// tests/cuda_ptx/ runs a kernel; a product of cuBLASLt wrote; all in front of the next kernel has
+// tests/cuda_ptx/ runs a kernel; cuBLASLt wrote a product; all work before the next kernel has
 // ended.
 void cuda_ptx_run(const cuda_host_work &work);
 void cuda_ptx_wrote(const void *begin, size_t size);

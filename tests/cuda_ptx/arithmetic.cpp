@@ -122,7 +122,7 @@ TO_ONE(same, a);
 TO_ONE(inverse, (T)~a);
 TO_ONE(negative, (T)-a);
 
-// What PTX leaves open: any value will do, but no trap here.
+// Undefined in PTX: any value is allowed, but the host must not trap.
 struct quotient {
     template <typename T> T operator()(T a, T b) const
     {
@@ -176,7 +176,7 @@ struct multiply_add {
     }
 };
 
-// min and max give the one that is a number; +0 is more than -0.
+// min and max ignore a NaN; +0 is greater than -0.
 struct float_most {
     float operator()(float a, float b) const
     {
@@ -321,7 +321,7 @@ template <typename T> void add_compares(table *t, const std::string &type)
 
 // --- fma -----------------------------------------------------------------------------------------
 
-// A call of the library for each lane is slow where the processor has the instruction.
+// A library call per lane would be slow on processors that have the instruction.
 template <typename T> struct fused {
     T operator()(T a, T b, T c) const
     {

@@ -1,6 +1,6 @@
-// tests/cuda_ptx/find.cpp -- from a kernel's pointer to its text: the library's table of symbols
-// names the pointer, and nvcc gave its text the same name. (Compared as people write it: g++ and
-// nvcc mangle functions of one file differently.)
+// tests/cuda_ptx/find.cpp -- finds a kernel's text by its pointer: the library's symbol table
+// names the pointer, and nvcc gave the text the same name. (Demangled names are compared: g++ and
+// nvcc mangle static functions differently.)
 #include <cxxabi.h>
 #include <dirent.h>
 #include <dlfcn.h>

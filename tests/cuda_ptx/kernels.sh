@@ -1,6 +1,6 @@
 #!/bin/bash
-# tests/cuda/ with the kernels as nvcc compiled them, run and watched by tests/cuda_ptx/. Without
-# TEST_PTX=all what takes seconds; with it all of it, and the order of the threads turned about.
+# Runs tests/cuda/ with the kernels' PTX, run and checked by tests/cuda_ptx/. Only fast ones, unless
+# TEST_PTX=all, which also reverses the order of threads.
 shopt -s nullglob
 export CUDA_HOST_PTX=$PWD/build/ptx
 build=$(dirname "$VLMSH") failed=0

@@ -1,6 +1,6 @@
-// tests/cuda_ptx/ptx.h -- runs the PTX that nvcc made of kernels/*.cu, and watches it: the GPU that
-// the host plays (tests/cuda_host/) hands its launches over where $CUDA_HOST_PTX names a folder of
-// .ptx files. So what nvcc generates, inline assembly with it, runs where there is no GPU.
+// tests/cuda_ptx/ptx.h -- runs and checks the PTX of kernels/*.cu: the emulated GPU
+// (tests/cuda_host/) passes its launches here if $CUDA_HOST_PTX names a folder of .ptx files. So
+// nvcc's code, including inline assembly, runs without a GPU.
 //
 //   parse.cpp       text of a kernel -> instructions   arithmetic.cpp  what each lane does alone
 //   memory.cpp      loads, stores, copies              together.cpp    what a warp does as one
@@ -17,14 +17,14 @@
 //   - shared memory: read where this block wrote nothing; touched by two threads, one of them
 //     writing, with neither a barrier between them nor, in a warp, bar.warp.sync (a shuffle or a
 //     product of tensor cores in between orders no memory: PTX ISA, "Memory Consistency Model";
-//     told as a kind of its own); touched while a copy (cp.async) to it is on its way
+//     reported as a separate kind); touched while a copy (cp.async) to it is pending
 //   - global memory: touched by two blocks of a launch, one of them writing; ld.global.nc of what
 //     the launch writes. (Order between blocks is that of membar.gl and an atomic operation behind
 //     it in the one, in front of it in the other; taken for whole blocks, whatever the place.)
 //   - a kernel that was started early: before griddepcontrol.wait it writes, or reads what those
 //     in front of it wrote that need not have ended; or a thread never waits
 //   - a barrier, shuffle or product that not all its lanes reach at the same instruction
-// Semantics are those of the PTX ISA 9.0; an instruction that is not known here ends the program.
+// Semantics are those of the PTX ISA 9.0; an unknown instruction ends the program.
 #ifndef TESTS_CUDA_PTX_PTX_H
 #define TESTS_CUDA_PTX_PTX_H
 

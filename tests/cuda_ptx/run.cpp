@@ -1,4 +1,4 @@
-// tests/cuda_ptx/run.cpp -- lanes, warps, blocks, launches: who runs, who waits for whom.
+// tests/cuda_ptx/run.cpp -- schedules lanes, warps, blocks and launches.
 #include <stdlib.h>
 
 #include <algorithm>

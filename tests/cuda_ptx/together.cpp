@@ -1,5 +1,5 @@
-// tests/cuda_ptx/together.cpp -- what the lanes of a warp do together: shuffles, bar.warp.sync, and
-// the products of tensor cores with ldmatrix, which reads for them.
+// tests/cuda_ptx/together.cpp -- instructions that a warp's lanes do together: shuffles,
+// bar.warp.sync, and the products of tensor cores with ldmatrix, which reads for them.
 //
 // The layout of fragments follows the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating
 // point type", "Warp-level matrix load instruction: ldmatrix") number by number, independently of

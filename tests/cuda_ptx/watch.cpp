@@ -1,9 +1,8 @@
-// tests/cuda_ptx/watch.cpp -- who touched what: notes beside every four bytes of shared and global
-// memory, and what they show (ptx.h has the list).
+// tests/cuda_ptx/watch.cpp -- records accesses to every four bytes of shared and global memory, and
+// reports findings (ptx.h has the list).
 //
-// What is narrower than four bytes counts as all four in shared memory; in global memory each note
-// says which bytes it means, and blocks that write different ones of the same four are not told
-// apart afterwards.
+// In shared memory narrower accesses count as four bytes; in global memory each record has a byte
+// mask, but blocks that write different bytes of the same four cannot be distinguished afterwards.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -73,7 +73,7 @@ void expect(const char *name, const std::string &body, const char *what, shape s
     failed += !good;
 }
 
-// --- what is found -------------------------------------------------------------------------------
+// --- findings ------------------------------------------------------------------------------------
 
 const std::string put = "st.shared.u32 [%r2], %r0;\n", take = "ld.shared.u32 %r4, [%r3];\n",
                   barrier = "bar.sync 0;\n", lanes = "bar.warp.sync -1;\n",
@@ -156,7 +156,7 @@ void check_waits(void)
            "an instruction that is not known");
 }
 
-// --- what is computed ----------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 // The 4 bytes that each of 32 threads has in %r10 in the end.
 void expect_words(const char *name, const std::string &body, uint32_t (*want)(uint32_t lane))
