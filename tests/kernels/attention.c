@@ -103,7 +103,7 @@ static void check(const struct backend *b, struct shape s, enum ranges ranges,
     struct tensor *first = ranges == ALL ? NULL : &c.first, *last = ranges == ALL ? NULL : &c.last;
     assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL, mode), 0);
     close_check(what, c.y.data, y, tensor_count(&c.y), mode == MATMUL_BF16 ? 2e-2 : 3e-6, 0);
-    // Asking for the probabilities, and other threads, change no bit.
+    // Returning the probabilities, and other numbers of threads, change no bit.
     struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.dv);
     b->set_threads(1);
     assert_int_equal(b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs, mode), 0);
@@ -181,8 +181,8 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
     call_free(&c);
 }
 
-// What a row does not see cannot reach it, be it infinite or no number: a pass of many rows gives
-// the rows in front of it what they are without it.
+// Keys that a row does not see cannot affect it, even if they are infinite or NaN: a pass of many
+// rows gives earlier rows the same values as without the later ones.
 static void test_unseen(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void check_far(const struct backend *b, int64_t n, int64_t great, enum ma
     call_free(&c);
 }
 
-// Scores far apart: the greatest takes all, wherever it stands, and nothing overflows.
+// Scores far apart: the greatest takes all at any position, and nothing overflows.
 static void test_far(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void check_infinite(const struct backend *b, int64_t n, enum matmul_mode 
     call_free(&c);
 }
 
-// Scores of -infinity (an infinite key) take no part where others are finite.
+// Scores of -infinity (an infinite key) have no weight if others are finite.
 static void test_infinite_keys(void **state)
 {
     (void)state;

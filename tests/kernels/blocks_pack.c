@@ -1,5 +1,5 @@
-// tests/kernels/blocks_pack.c -- numbers to blocks and back: how much is lost, at most and in the
-// mean, and what must come back as it was.
+// tests/kernels/blocks_pack.c -- quantizing and dequantizing: maximum and mean error, and values
+// that must be exact.
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
@@ -230,7 +230,7 @@ static void what_fits_comes_back(void **state)
     for (int i = 0; i < 256; i++) assert_true(fabsf(y[i] - x[i]) < 0.005f);
 }
 
-// What scales in halves cannot reach is no number afterwards, so that writers refuse it.
+// Numbers beyond the range of f16 scales become NaN, so that writers refuse them.
 static void overflow_is_seen(void **state)
 {
     (void)state;

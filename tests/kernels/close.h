@@ -1,4 +1,4 @@
-// tests/kernels/close.h -- comparing results with what they should be, and data to compute with.
+// tests/kernels/close.h -- compares results with expected values, and makes test data.
 #ifndef TESTS_KERNELS_CLOSE_H
 #define TESTS_KERNELS_CLOSE_H
 
@@ -46,7 +46,7 @@ static inline float *noise_floats(int64_t n, uint32_t seed)
     return x;
 }
 
-// A tensor on memory of its own, exactly as large as needed: a write past it is seen by ASan.
+// A tensor on memory of its own, exactly as large as needed: ASan sees a write past it.
 static inline struct tensor tensor_of(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
@@ -62,7 +62,7 @@ static inline struct tensor noise_tensor(int rank, int64_t a, int64_t b, int64_t
     return t;
 }
 
-// The numbers of an f32 tensor as bf16. What they have beyond it is cut off: both hold the same.
+// The numbers of an f32 tensor as bf16; truncates the tensor too, so that both hold the same.
 static inline struct tensor bf16_twin(struct tensor *t)
 {
     struct tensor twin = tensor_of(DTYPE_BF16, t->rank, t->shape[0], t->shape[1], t->shape[2]);

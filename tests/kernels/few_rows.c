@@ -1,6 +1,6 @@
-// tests/kernels/few_rows.c -- what backend->few_rows promises: rows computed together have the bits
-// of rows computed one by one, in each op whose arithmetic could depend on the number of rows.
-// Drafted tokens (core/talk/lookahead.h) are exact because of that.
+// tests/kernels/few_rows.c -- the promise of backend->few_rows: rows computed together have the
+// bits of rows computed one by one, in each op whose arithmetic could depend on the number of rows.
+// This makes drafted tokens (core/talk/lookahead.h) exact.
 #include "tests/kernels/close.h"
 
 // Weights of every dtype that a product takes, but for blocks.

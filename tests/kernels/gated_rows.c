@@ -129,7 +129,7 @@ static void test_same_bits(void **state)
     }
 }
 
-// What it cannot compute is left to the ops, and nothing is written.
+// Unsupported cases are left to the ops, and nothing is written.
 static void test_refusals(void **state)
 {
     (void)state;

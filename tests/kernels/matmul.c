@@ -460,7 +460,7 @@ static void test_tall(void **state)
         }
 }
 
-// Threads that never come (here: the inner region of two gets one) leave nothing undone.
+// Fewer threads than requested (here the inner region of two gets one) still compute everything.
 static void test_missing_threads(void **state)
 {
     (void)state;
@@ -479,7 +479,8 @@ static void test_missing_threads(void **state)
     }
 }
 
-// Infinity and NaN in a weight reach exactly the column of that weight row, and those in x its row.
+// Infinity and NaN in a weight affect exactly the column of that weight row, and those in x its
+// row.
 static void test_special(void **state)
 {
     (void)state;

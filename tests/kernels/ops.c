@@ -1,5 +1,5 @@
-// tests/kernels/ops.c -- every other op of kernels/ops.h against its definition in double; and that
-// no op of that list is without a check.
+// tests/kernels/ops.c -- every other op of kernels/ops.h against its definition in double; no op of
+// that list lacks a check.
 #include <unistd.h>
 
 #include "kernels/blocks.h"
@@ -8,7 +8,7 @@
 static const int64_t widths[] = { 1, 2, 7, 12, 16, 33, 64, 80, 131 };
 static const int64_t heights[] = { 1, 2, 3, 7, 33 };
 
-// Runs a check on each shape, and once on one that is worth several threads.
+// Runs a check on each shape, and once on one large enough for several threads.
 static void each_shape(const struct backend *b,
                        void (*check)(const struct backend *b, int64_t n, int64_t d))
 {
@@ -713,7 +713,7 @@ static void test_exp(void **state)
     }
 }
 
-// NaN in, NaN out, in that row only; infinities as the formula says.
+// NaN in, NaN out, in that row only; infinities by the formula.
 static void test_special(void **state)
 {
     (void)state;
@@ -734,7 +734,7 @@ static void test_special(void **state)
     }
 }
 
-// Other threads change no bit.
+// Other numbers of threads change no bit.
 static void test_threads(void **state)
 {
     (void)state;
@@ -761,7 +761,7 @@ static void test_threads(void **state)
     }
 }
 
-// Of any size, also one that fills no whole number of large pages.
+// Any size, also one that is not a multiple of large pages.
 static void test_alloc(void **state)
 {
     const struct backend *b = backend_cpu();

@@ -35,7 +35,7 @@ static void case_free(struct case_of *c)
     }
 }
 
-// Rows of y[i] are further from each other than they are long, by `gap` numbers that stay.
+// Rows of y[i] have gaps of `gap` numbers, which must not change.
 static void check(const struct backend *b, const struct case_of *c, bool norm, int64_t gap,
                   int threads)
 {
@@ -99,7 +99,7 @@ static void test_same_bits(void **state)
     }
 }
 
-// What it cannot compute is left to the ops, and nothing is written.
+// Unsupported cases are left to the ops, and nothing is written.
 static void test_refusals(void **state)
 {
     (void)state;

@@ -18,7 +18,7 @@ static char *export_text(struct store *s, const char *file)
     return text;
 }
 
-// The lines after "/set sample.seed 0", with the day's date and the folder taken out.
+// The lines after "/set sample.seed 0", without the day's date and the folder.
 static char *export_commands(struct store *s, const char *file)
 {
     char *text = export_text(s, file), *real = realpath(folder, NULL);
@@ -146,7 +146,7 @@ static void test_given(void **state)
     store_close(s);
 }
 
-// An answer stopped by hand is made as long as it was; an answer given again follows its question.
+// A stopped answer is replayed at its length; a regenerated answer follows its question.
 static void test_cut_and_again(void **state)
 {
     static const int32_t ids[] = { 5, 6 };
@@ -213,7 +213,7 @@ static void test_refusals(void **state)
     assert_int_equal(store_export(s, NULL, path, &err), 0);
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);
     assert_contains(err.text, "/dev/null/x");
-    // A picture that nobody has any more: no half-written script stays.
+    // A lost picture: no half-written script stays.
     say_picture("-", large, STORED_PICTURE + 1, "one");
     free(path);
     path = xasprintf("%s/y", folder);
@@ -225,7 +225,7 @@ static void test_refusals(void **state)
     store_close(s);
 }
 
-// Pictures that came without a file name get the ending of their format.
+// Pictures without a file name get the extension of their format.
 static void test_endings(void **state)
 {
     struct store *s = open_store();

@@ -45,7 +45,7 @@ static int teardown(void **state)
     return system(command);
 }
 
-// The database with its sink the only one, beside one that keeps the notices.
+// The database with its sink, and a second sink that keeps the notices.
 static inline struct store *open_store(void)
 {
     struct err err = { 0 };
@@ -115,8 +115,7 @@ static inline int64_t number(struct store *s, const char *sql)
     return value;
 }
 
-// What the database holds of a session now, as "user:hi assistant:ho"; seen by a program of its
-// own.
+// A session in the database now, as "user:hi assistant:ho"; read by a separate program.
 static inline char *kept(const char *name)
 {
     struct err err = { 0 };

@@ -75,7 +75,7 @@ static const struct {
       -1, 0, 0, "Process name: ", "" },
 };
 
-// A rank that ended the others, if nothing else is said.
+// A rank that ended the others, if there is no other message.
 static void aborted(void **state)
 {
     static const char text[] =

@@ -26,7 +26,7 @@ static int64_t add_job(struct store *s, char **place)
     return id;
 }
 
-// Everything that a job can report, up to step `steps`.
+// All reports of a job, up to step `steps`.
 static void report_all(struct report_writer *w, int64_t from, int64_t steps)
 {
     static const char *const loss[] = { "loss" },
@@ -125,7 +125,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
     store_close(s);
 }
 
-// A line that a crash cut off waits, and goes with the next write; foreign lines are left out.
+// A line truncated by a crash waits, and is dropped at the next write; foreign lines are ignored.
 static void a_torn_line_is_cut_off(void **state)
 {
     struct store *s = open_store();

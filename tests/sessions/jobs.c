@@ -255,7 +255,7 @@ static void what_a_job_tells_is_kept(void **state)
     assert_string_equal(names[0], "loss");
     series_free(names, count);
 
-    // Of a text in a column of numbers SQLite makes 0.
+    // SQLite reads a text in a numeric column as 0.
     sqlite3_exec(s->db, "UPDATE metrics SET value = 'abc' WHERE step = 1", NULL, NULL, NULL);
     assert_int_equal(store_curve(s, id, "odd", &c, &err), -1);
     assert_contains(err.text, "a value is 'abc', not a number");
@@ -309,7 +309,7 @@ static void a_job_whose_process_is_killed_is_interrupted_and_goes_on(void **stat
     assert_true(step >= 33);
     start(s, id);
     await(s, id, STATE_DONE);
-    // Told twice, by the killed process and after its checkpoint, and kept once.
+    // Reported twice, by the killed process and after its checkpoint, and stored once.
     assert_logged(s, id, "0, top_k 7");
     assert_curve(s, id, 120);
     store_close(s);
@@ -327,10 +327,10 @@ static void a_cancelled_job_ends(void **state)
     assert_int_equal(store_job_ask(s, id, JOB_CANCEL, &err), -1);
     assert_int_equal(store_job_ask(s, id, JOB_PAUSE, &err), -1);
     assert_contains(err.text, "it is cancelled");
-    // Before its process began: at once.
+    // Before its process started: at once.
     id = add(s, "count", "10000", "2", NULL);
     ask(s, id, JOB_CANCEL);
-    start(s, id); // as a person who changes his mind
+    start(s, id); // as a user who changes their mind
     await_step(s, id, 3);
     ask(s, id, JOB_CANCEL);
     await(s, id, STATE_CANCELLED);
@@ -343,8 +343,8 @@ static void a_cancelled_job_ends(void **state)
     store_close(s);
 }
 
-// Within a step, whatever was asked before.
-// Its folder is removed while it runs: it is made again, and what is asked reaches the process.
+// Within a step, whatever was requested before.
+// Its folder is removed while it runs: it is made again, and requests reach the process.
 static void a_job_whose_folder_is_removed_is_reached(void **state)
 {
     struct err err = { 0 };
@@ -368,7 +368,7 @@ static void a_job_whose_folder_is_removed_is_reached(void **state)
     store_close(s);
 }
 
-// A database was removed, its jobs' folders were not: a new job of that number has nothing of
+// A database was removed, its jobs' folders were not: a new job of that number uses nothing of
 // theirs, and moves nothing away that a process still uses.
 static void a_folder_of_a_former_database_is_left_alone(void **state)
 {
@@ -430,7 +430,7 @@ static void a_job_without_a_lock_is_reached(void **state)
     store_close(s);
 }
 
-// What a link in the place of a job's folder leads to is not the job's.
+// A link in place of a job's folder is not followed.
 static void a_foreign_folder_stays(void **state)
 {
     struct err err = { 0 };
@@ -464,7 +464,7 @@ static void a_foreign_folder_stays(void **state)
     store_close(s);
 }
 
-// A state of a later version: told, and neither resumed nor deleted while its process runs.
+// A state of a later version: shown, and neither resumed nor deleted while its process runs.
 static void an_unknown_state_is_told(void **state)
 {
     struct err err = { 0 };
@@ -505,8 +505,7 @@ static void a_cancelled_step_ends(void **state)
     store_close(s);
 }
 
-// The number of a job's process may be another's by the time of a signal. This one would die of
-// any.
+// The pid of a job's process may be reused by the time of a signal. This process would die of any.
 static void asking_sends_no_signal(void **state)
 {
     struct store *s = open_store();
@@ -564,7 +563,7 @@ static void a_failed_job_says_why(void **state)
     store_close(s);
 }
 
-// Its process ends in the middle of something and has only its last words.
+// Its process dies and leaves only its last message.
 static void an_interrupted_job_says_why(void **state)
 {
     struct store *s = open_store();
@@ -575,7 +574,7 @@ static void an_interrupted_job_says_why(void **state)
     state_of(s, id, NULL, &message);
     assert_string_equal(message, "the model file was cut short in the middle");
     free(message);
-    // They are not those of the next process, which died before it began.
+    // It is not that of the next process, which died before it began.
     store_run(s, NULL, "UPDATE jobs SET state = 'waiting', asked = 0 WHERE id = ?", "i", id);
     assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
     assert_string_equal(message, "");
@@ -589,7 +588,7 @@ static void an_interrupted_job_says_why(void **state)
     store_close(s);
 }
 
-// A parent that ignores SIGCHLD hands that on: then nobody learns how a child ended.
+// Children inherit an ignored SIGCHLD: then nobody learns how a child ended.
 static void a_job_starts_where_ends_of_children_are_ignored(void **state)
 {
     struct store *s = open_store();
@@ -601,7 +600,7 @@ static void a_job_starts_where_ends_of_children_are_ignored(void **state)
     store_close(s);
 }
 
-// Nor is a job said to be started whose process could not be made.
+// Nor is a job reported as started if its process could not be created.
 static void a_job_that_cannot_start_says_why(void **state)
 {
     struct store *s = open_store();
@@ -644,7 +643,7 @@ static void a_database_that_is_lost_fails_the_job(void **state)
     store_close(s);
 }
 
-// Where the database takes nothing more, not even how the job ended, its folder keeps the reason.
+// If the database cannot even store how the job ended, its folder keeps the reason.
 static void a_lost_database_does_not_hide_the_reason(void **state)
 {
     static const char refuse[] = "CREATE TEMP TRIGGER %s BEFORE UPDATE ON jobs WHEN NEW.state %s "
@@ -669,7 +668,7 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
         free(message);
         assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
     }
-    // Nor where it cannot be opened.
+    // Or if it cannot be opened.
     const int64_t id = add(s, "count", "3", "1", NULL);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
     err_set(&err, "it is no database");

@@ -47,8 +47,7 @@ static void shell_dies(struct store *s, const char *session)
     draft_owner_end(&o);
 }
 
-// Each session that dead shells had open is offered once, the latest first; one of a live shell
-// not.
+// Each session of dead shells is offered once, the latest first; those of live shells are not.
 static void test_crashed(void **state)
 {
     static const char *const names[] = { "first", "alive", "last" };

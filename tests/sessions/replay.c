@@ -1,5 +1,5 @@
-// tests/sessions/replay.c -- the whole way with a model: what was said is kept, comes back with
-// /session resume as it was, and an exported script replays to the same answers.
+// tests/sessions/replay.c -- end to end with a model: a session is stored, /session resume restores
+// it unchanged, and an exported script replays to the same answers.
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"
@@ -122,8 +122,7 @@ static void test_replay(void **state)
     free(db);
 }
 
-// An answer that could not be given again stands where it was: before the setting that was at
-// fault.
+// An answer that could not be regenerated keeps its place: before the setting that caused it.
 static void test_failed_regen(void **state)
 {
     struct program a, b, c;
@@ -195,7 +194,8 @@ static void expect_exported(struct program *p, const char *expected)
     free(is);
 }
 
-// *p on `device`, with the session of *from; what it says of the arithmetic, and what it then has.
+// *p on `device`, with the session of *from; its notice on the arithmetic, and the arithmetic in
+// use.
 static void resume_on(struct program *p, const struct backend *device, const struct program *from,
                       const char *notice, const char *setting, const char *arithmetic)
 {
@@ -211,7 +211,7 @@ static void resume_on(struct program *p, const struct backend *device, const str
     assert_string_equal(engine_arithmetic(p->shell.engine), arithmetic);
 }
 
-// A session computed in bf16 by itself says so, and goes on in it where auto means something else.
+// A session computed in bf16 by default says so, and keeps it where auto means something else.
 static void test_made_in_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -269,7 +269,7 @@ static void test_changed_in_an_answer(void **state)
     end_program(&a);
 }
 
-// Sessions of before were made where auto was f32.
+// Older sessions were made when auto was f32.
 static void test_made_before(void **state)
 {
     const struct backend with = cpu_that(true);
@@ -279,7 +279,7 @@ static void test_made_before(void **state)
     line(&a, "/load tests/goldens/llama-3.2");
     line(&a, "/set sample.max_tokens 3");
     line(&a, "What is this?");
-    // What the last five steps of the schema added.
+    // The additions of the schema's last five steps.
     static const char *const drop[] = { "ALTER TABLE jobs DROP COLUMN script",
                                         "ALTER TABLE jobs DROP COLUMN queue",
                                         "ALTER TABLE jobs DROP COLUMN queued",
@@ -353,7 +353,7 @@ static bool picture_kept(const struct program *p)
     return engine_conversation(p->shell.engine)->pictures[0].visual != NULL;
 }
 
-// Another word for the same arithmetic changes no number: what was computed stays.
+// Another name for the same arithmetic changes no number: the cache stays.
 static void test_same_arithmetic(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -380,7 +380,7 @@ static void test_same_arithmetic(void **state)
     }
 }
 
-// A device that does not multiply bf16 says so when that is asked of it.
+// A device without bf16 products says so on request.
 static void test_asked_for_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);

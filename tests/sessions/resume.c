@@ -1,4 +1,4 @@
-// tests/sessions/resume.c -- sessions/resume.c and saved.c: a kept session comes back as it was, or
+// tests/sessions/resume.c -- sessions/resume.c and saved.c: a session is restored unchanged, or
 // nothing changes.
 //
 // Both are compiled here with a fake engine, which records its calls and can be made to fail at
@@ -218,7 +218,7 @@ static void test_resumes(void **state)
     assert_true(settings_real(e.settings, "sample.top_p") == 0.5);
     assert_true(settings_real(e.settings, "sample.min_p") == 0);
     assert_string_equal(store_session(s), "old");
-    // The session goes on; resuming wrote nothing.
+    // The session continues; resuming wrote nothing.
     say(ROLE_USER, "more");
     assert_kept("old", "/m=f00d sample.top_k=9 system:Be brief. user:What is this? "
                        "assistant:A cat. sample.top_k=7 sample.top_p=0.5 user:more");
@@ -253,7 +253,7 @@ static void test_models(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\n");
     assert_null(notices.length ? notices.data : NULL);
-    // A model whose files cannot be read any more does not stand in the way.
+    // A model whose files are no longer readable does not prevent it.
     e.lost = true;
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\nload /moved\n");
@@ -411,7 +411,7 @@ static void test_failures(void **state)
     store_close(s);
 }
 
-// A session whose last model reads text only ended so: it comes back as it was, and says it.
+// A session that ended with a text-only model is restored so, with a notice.
 static void test_blind(void **state)
 {
     struct engine e;

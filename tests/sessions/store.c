@@ -1,5 +1,5 @@
-// tests/sessions/store.c -- sessions/store.c: opening, the schema's versions, files that are no
-// database of ours.
+// tests/sessions/store.c -- sessions/store.c: opening, the schema's versions, files that are not
+// our databases.
 #include "tests/sessions/fixture.h"
 
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ static void test_creates(void **state)
     store_close(s);
 }
 
-// Only the default place is made: a folder that a person named may be mistyped.
+// Only the default folder is created: one named by the user may be mistyped.
 static void test_no_folder(void **state)
 {
     char path[512], made[512], reason[512];
@@ -121,7 +121,7 @@ static void test_newer(void **state)
     refuses(database, "newer");
 }
 
-// What somebody else put into the schema could run without end, or change what is written.
+// Foreign triggers and views in the schema could run forever, or change written data.
 static void test_schema_of_others(void **state)
 {
     static const struct {
@@ -227,8 +227,7 @@ static void test_foreign(void **state)
 
 static bool other_started;
 
-// Another program starts for the first time while this one looks whose file it is, where that does
-// not keep it from starting.
+// Another program starts for the first time while this one checks whose file it is.
 static int start_other(unsigned what, void *self, void *statement, void *text)
 {
     struct err err = { 0 };

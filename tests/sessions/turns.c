@@ -100,7 +100,7 @@ static void test_undo_clear(void **state)
     reply("zwei");
     char *first = xstrdup(store_session(s));
     assert_kept(first, "user:one assistant:1 system:Be brief. user:two assistant:zwei");
-    // The system message is not counted among those taken back.
+    // The system message does not count as undone.
     tell(&(struct event){ .kind = EVENT_UNDO, .count = 3 });
     assert_kept(first, "user:one system:Be brief.");
     assert_int_equal(number(s, "SELECT count(*) FROM messages"), 6); // none is deleted
@@ -148,7 +148,7 @@ static void test_pictures(void **state)
     store_close(s);
 }
 
-// kill -9 after the question: it is there; the answer that was being written is not.
+// kill -9 after the question: the question is stored, the unfinished answer is not.
 static void test_killed(void **state)
 {
     int ready[2];
@@ -238,7 +238,7 @@ static void test_two_programs(void **state)
     store_close(s);
 }
 
-// While it is locked nothing is lost and the notice comes once; the next turn writes all.
+// While it is locked nothing is lost, and there is one notice; the next turn writes all.
 static void test_locked(void **state)
 {
     struct err err;
@@ -373,7 +373,7 @@ static char *script_in(const char *said)
     return text;
 }
 
-// Leaving while the disk takes no more: what waits stands in a script, behind what is kept.
+// Leaving with a full disk: a script holds the stored turns, then the waiting ones.
 static void test_finish_full_disk(void **state)
 {
     static const unsigned char bytes[] = { 1, 2, 3 };
@@ -450,7 +450,7 @@ static void test_finish_measured(void **state)
     store_close(s);
 }
 
-// No folder takes it: said.
+// If no folder can hold the script, a message says so.
 static void test_finish_nowhere(void **state)
 {
     struct err err = { 0 };
@@ -472,9 +472,8 @@ static void test_finish_nowhere(void **state)
     store_close(s);
 }
 
-// The file is removed, or another one is put in its place: said at the next turn, and all of the
-// session is in the script. The log beside the new file holds nothing that would be taken for its
-// own.
+// The file is removed or replaced: reported at the next turn, and the script holds the whole
+// session. The log of the new file contains nothing of the old one.
 static void removed_or_replaced(bool replaced)
 {
     struct err err = { 0 };
@@ -518,7 +517,7 @@ static void test_replaced(void **state)
     removed_or_replaced(true);
 }
 
-// Back before the end: nothing was lost.
+// The file is restored before the end: nothing was lost.
 static void test_put_back(void **state)
 {
     struct err err = { 0 };
@@ -538,7 +537,7 @@ static void test_put_back(void **state)
     free(aside);
 }
 
-// Only what was kept before is gone: said at the end.
+// Only earlier stored data are lost: reported at the end.
 static void test_removed_at_the_end(void **state)
 {
     struct err err = { 0 };
@@ -553,7 +552,7 @@ static void test_removed_at_the_end(void **state)
     store_close(s);
 }
 
-// Somebody else writes into the session: this program goes on in a copy of what it wrote itself.
+// Another program writes into the session: this one continues in a copy of its own turns.
 static void test_parts_ways(void **state)
 {
     struct err err;
