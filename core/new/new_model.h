@@ -6,8 +6,8 @@
 //   new_model_write("tiny", "/tmp/tiny", 42, NULL, NULL, &err);
 //
 // The folder has the layout of the Hugging Face hub: config.json and the like, a byte-level
-// tokenizer.json of the real size, bf16 weights in safetensors files of at most 5 GB. The same
-// shape and seed give the same bytes everywhere.
+// tokenizer.json of the published size, bf16 weights in safetensors files of at most 5 GB. The same
+// shape and seed give the same bytes on every machine.
 //
 // Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
 // without weight values. Uses model, data, files and their dependencies.
@@ -49,10 +49,10 @@ bool new_model_written(const char *folder);
 // (new_text_read; NULL: none). Leaves nothing behind on failure.
 int new_model_write(const char *shape, const char *folder, uint64_t seed, const char *text,
                     const struct load_progress *progress, struct err *err);
-// The same with `layers` decoder layers only, for benchmarks of models too large for a machine.
+// Writes only `layers` decoder layers, for benchmarks of models too large for a machine.
 int new_model_write_layers(const char *shape, int64_t layers, const char *folder, uint64_t seed,
                            struct err *err);
-// The same as new_model_write with all-zero weights in sparse files, which take little disk space.
+// Writes all-zero weights to sparse files, which take little disk space.
 int new_model_write_zeros(const char *shape, const char *folder, const char *text, struct err *err);
 
 // Appends a file's text for the tokenizer to learn from: a data set's texts (.json, .jsonl:

@@ -87,7 +87,7 @@ struct jinja_span {
 
 struct jinja_value jinja_text(struct jinja_arena *arena, const char *bytes, size_t length,
                               int32_t source);
-// A text of the template.
+// Makes a text that belongs to the template.
 struct jinja_value jinja_words(struct jinja_arena *arena, const char *text);
 struct jinja_value jinja_bool(bool truth);
 struct jinja_value jinja_dict(struct jinja_arena *arena);

@@ -233,7 +233,7 @@ struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_
 // chars NULL: white space. sides: 1 left, 2 right.
 struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
                                       const struct jinja_string *chars, int sides);
-// The same text as Markup.
+// Returns the text as Markup.
 struct jinja_value jinja_markup(struct jinja_arena *arena, const struct jinja_string *s);
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
 // Returns the end of the line that starts at `at`, as in Python's splitlines(); *next: after its
@@ -435,8 +435,8 @@ const struct jinja_callable *jinja_test(const char *name);
 const struct jinja_callable *jinja_function(const char *name);
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name);
 
-// upper(), lower() and the like, `how`: enum letter_case; strip(), `how`: sides. Methods, and
-// filters of any value.
+// upper(), lower() and the like, `how`: enum letter_case; strip(), `how`: sides. Serve as methods,
+// and as filters of any value.
 struct jinja_value jinja_call_case(struct jinja_run *r, struct jinja_value v,
                                    const struct jinja_args *args);
 struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,

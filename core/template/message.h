@@ -59,7 +59,7 @@ struct picture {
     int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
     // Tokens newline, newline + newline_step ... end a row of the picture; step 0: none.
     int64_t newline, newline_step;
-    // [tokens, D] after the projector, before methods; NULL: not computed yet. Of visual_keep.
+    // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.
     struct tensor *visual;
     float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: not requested
 };

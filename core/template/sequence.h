@@ -30,9 +30,9 @@ static inline int64_t segment_row(const struct segments *s, int i)
     return s->prefix + s->room * (i + 1);
 }
 
-// Row i of a sequence of n rows. Pictures are counted through the whole conversation. In training a
-// sequence may hold several samples, one after the other (sequence_join): a row sees only rows of
-// its own sample, from start[i] on, and pictures are counted through all samples.
+// A sequence of n rows. Picture indices run through the whole conversation. In training, a sequence
+// may hold several samples in succession (sequence_join): row i sees only its own sample, from row
+// start[i], and picture indices run through all samples.
 struct sequence {
     int64_t n;
     int32_t *ids;       // [n] token id; the placeholder id for visual tokens

@@ -58,8 +58,8 @@ struct prompt_options {
     bool generation_prompt; // end with the start of the assistant's answer
 };
 
-// Token ids of the whole conversation, pictures expanded to pictures[i].tokens placeholders each:
-// fills ids, picture and cell of `s` (positions are the family's).
+// Tokenises the whole conversation, with pictures[i].tokens placeholders for picture i: fills ids,
+// picture and cell of `s` (the family sets positions).
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
@@ -78,7 +78,7 @@ struct prompt_answer {
     bool open; // no text ends it
 };
 
-// prompt_sequence, plus the answers' rows: *answers [*answer_count] is freed by the caller. The
+// prompt_sequence, plus the answers' rows in *answers [*answer_count], which the caller frees. The
 // sequence's prompt (used by pruning) ends where the last answer begins. answers NULL: does not
 // locate them.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,

@@ -2,8 +2,8 @@
 //
 // tokenizer.json: byte-level BPE (Llama 3, Qwen2, GLM-4, Kimi), SentencePiece-style BPE (Llama 2,
 // Gemma) and unigram models; tiktoken.model (Kimi); SentencePiece's tokenizer.model (InternLM2,
-// Llama 2), BPE and unigram; vocab.json with merges.txt (Qwen2). Unsupported features of a file
-// give an error that names them.
+// Llama 2), BPE and unigram; vocab.json with merges.txt (Qwen2). An unsupported feature is an error
+// that names it.
 //
 // Room core/tokenizer/: a library of its own (README.md), which uses base only.
 #ifndef CORE_TOKENIZER_TOKENIZER_H
@@ -67,10 +67,10 @@ struct token_list {
     bool prefix, squeeze;            // of llama: adds a space before the text; squeezes spaces
 };
 
-// The texts are copied.
+// Builds a tokenizer from a list; copies the texts.
 struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name,
                                       struct err *err);
-// Do lists of this model and pre-tokenizer start texts with BOS by default?
+// True if lists of this model and pre-tokenizer start texts with BOS by default.
 bool tokenizer_list_begins(const char *model, const char *pre);
 
 // Exports a list of `count` tokens that encodes to the same ids; NULL with the reason if none does.
@@ -78,9 +78,9 @@ struct token_export;
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);
 void token_export_free(struct token_export *e);
-// The tokenizer.json of an exported list; the caller frees it.
+// Returns the tokenizer.json of an exported list; the caller frees it.
 char *tokenizer_list_json(const struct token_list *l, struct err *err);
-// An entry of "added_tokens".
+// Makes an entry of "added_tokens".
 cJSON *tokenizer_added_token(int32_t id, const char *text, bool special);
 
 enum tokenize_flags {
@@ -113,16 +113,15 @@ struct marked_text {
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t length, int flags,
                      struct ids *ids, struct err *err);
-// The same for a composite text. Hole i becomes the id -1 - i and splits the text like a special
-// token.
+// Encodes a composite text. Hole i becomes the id -1 - i and splits the text like a special token.
 int tokenizer_encode_marked(const struct tokenizer *t, const struct marked_text *m, int flags,
                             struct ids *ids, struct err *err);
-// Number of special tokens that a text spells.
+// Counts the special tokens that a text spells.
 size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size_t length);
 // Appends the ids that TOKENIZE_SPECIAL adds before a text (usually BOS).
 void tokenizer_begin(const struct tokenizer *t, struct ids *ids);
-// Appends the text of the ids to `text`; skip_special omits special tokens. Unknown ids are
-// skipped.
+// Appends the text of the ids to `text`, without unknown ids; skip_special also omits special
+// tokens.
 void tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t count,
                       bool skip_special, struct buf *text);
 

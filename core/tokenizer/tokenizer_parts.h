@@ -272,7 +272,7 @@ void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, 
 
 // --- building ----------------------------------------------------------------------------------
 
-// Empty tables for a vocabulary of `words` texts.
+// Allocates tables for a vocabulary of `words` texts.
 void tables_make(struct tokenizer *t, size_t words);
 // Checks an id against the number of entries: ids may have gaps, but tables must not outgrow the
 // file.
@@ -284,7 +284,7 @@ int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, st
 int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again, struct err *err);
 // Finds the byte tokens <0x00> .. <0xFF>.
 void bytes_find(struct tokenizer *t, bool fallback);
-// An empty table for `count` merges.
+// Allocates a table for `count` merges.
 void merges_make(struct tokenizer *t, size_t count);
 // Makes every split of a token into two a merge, with the rank of the token (UINT32_MAX: a token
 // takes no part). For formats that list tokens instead of merges.
@@ -336,7 +336,7 @@ enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
 // `notice`.
 int companions_merge(cJSON *json, enum json_source source, const struct companions *c,
                      struct buf *notice, struct err *err);
-// The tokenizer of a tokenizer.json and of the files beside it.
+// Builds the tokenizer from a tokenizer.json and the files beside it.
 struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
                                   const char *name, struct err *err);
 
@@ -409,7 +409,7 @@ struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const st
 // Copies the name of list pre-tokenizer i; false after the last.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
-// SentencePiece's BPE from a list.
+// Builds SentencePiece's BPE from a list.
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);
 
@@ -439,7 +439,7 @@ enum { TOKEN_BYTES_MAX = 1024 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------
 
-// A symbol of a long word, which is a linked list.
+// A symbol of a long word, in a linked list.
 struct symbol {
     int32_t id;
     int32_t before, after; // neighbours, -1 at the ends
@@ -481,18 +481,18 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 void unigram_word(struct encoder *e, const char *word, size_t length);
-// Encodes an unknown character as its bytes' tokens or the unknown token. `pending`: the last id
-// did so.
+// Encodes an unknown character as its bytes' tokens or the unknown token. `pending`: the last id is
+// such a token.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out);
-// Cache of words for long texts.
+// Starts a cache of words for long texts.
 void bpe_start(struct encoder *e, size_t text_length);
 void bpe_release(struct encoder *e);
 
 uint32_t little_endian(const char *bytes); // of four
 int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err);
 void charsmap_release(struct charsmap *m);
-// NORMAL_CHARSMAP and NORMAL_PIECES.
+// Run the normalisers NORMAL_CHARSMAP and NORMAL_PIECES.
 int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                  struct buf *out);
 int pieces_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
