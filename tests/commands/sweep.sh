@@ -18,8 +18,8 @@ lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set
     "/sweep prune.keep 0.25,0.5 $work/data.jsonl $work/no"
 check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "what changes no training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which never acts in training"
-check_has "what is compared by" 'select(.event=="error").message' "train.validation says by what"
-check_has "filtered validation" 'select(.event=="error").message' "train.filter says by what"
+check_has "what is compared by" 'select(.event=="error").message' "train.validation determines how a sweep compares"
+check_has "filtered validation" 'select(.event=="error").message' "train.filter determines how a sweep compares"
 [ -e "$work/no" ] && fail "a folder was made"
 
 sweep="/sweep train.lr 1e-2,1e-4,1e-6 $work/data.jsonl"
