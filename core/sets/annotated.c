@@ -162,7 +162,7 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
     struct json_parts parts = { 0 };
     struct err ignored;
     *a = (struct annotated){ 0 };
-    // JSON lines fail here: the second line follows where an object must end.
+    // JSON lines fail here: a second line may not follow the object.
     const bool coco = json_parts_open(&parts, path, &ignored) == 0 &&
                       json_parts_has(&parts, "categories") && json_parts_has(&parts, "images") &&
                       json_parts_has(&parts, "annotations");

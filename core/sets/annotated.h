@@ -1,5 +1,5 @@
-// core/sets/annotated.h -- which objects are in which picture: the objects.jsonl of a demo world
-// (core/scenes/scenes.h), or COCO's instances (instances_val2014.json).
+// core/sets/annotated.h -- reads which objects each picture shows, from the objects.jsonl of a demo
+// world (core/scenes/scenes.h) or from COCO's instances (instances_val2014.json).
 //
 //   struct annotated a;
 //   if (annotated_open(&a, "instances_val2014.json", &err) < 0) ...
@@ -27,11 +27,11 @@ struct annotated {
     struct annotated_picture *picture; // [ids.count]
 };
 
-// 0 or -1; a zeroed struct may be released.
+// Returns 0 or -1. Releasing a zeroed struct is safe.
 int annotated_open(struct annotated *a, const char *path, struct err *err);
 void annotated_release(struct annotated *a);
-// Sets the objects of that picture as "answer" of a record and all names as "choices"; -1 for an
-// unknown picture.
+// Sets a record's "answer" to the picture's objects and its "choices" to all names; -1 if the
+// picture is unknown.
 int annotated_record(const struct annotated *a, const char *id, cJSON *record, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-// core/sets/form.c -- which form a file has, and what all records share.
+// core/sets/form.c -- recognises the format of a file; functions that all formats share.
 #include "core/sets/form.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     close(fd);
     const struct set_form *found = NULL;
     if (n >= 0) head[n] = 0;
-    // A byte order mark is part of no form.
+    // No format includes a byte order mark.
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
     for (size_t i = 0; n > 0 && !found && i < sizeof forms / sizeof *forms; i++)
         if (forms[i]->is(path, head + skip, (size_t)n - skip)) found = forms[i];
@@ -34,8 +34,9 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     if (n < 0) err_set(err, "cannot read '%s': %s", path, strerror(why));
     if (n >= 0 && !found)
         err_set(err,
-                "'%s' has no form of an evaluation set: it must be a TSV file with the columns "
-                "index and question, JSON lines, JSON, parquet or a CSV file of MMLU (/help sets)",
+                "'%s' is not in a known format of evaluation sets: it must be a TSV file with the "
+                "columns index and question, JSON lines, JSON, parquet or a CSV file of MMLU "
+                "(/help sets)",
                 path);
     return found;
 }
@@ -43,7 +44,7 @@ const struct set_form *set_form_of(const char *path, struct err *err)
 const char *set_text(const struct set_record *r, const char *key)
 {
     const char *text = cJSON_GetStringValue(json_get(r->json, key));
-    // lmms-eval's MMBench writes absent texts "nan".
+    // lmms-eval's MMBench writes "nan" for absent texts.
     return text && *text && strcmp(text, "nan") != 0 ? text : NULL;
 }
 
@@ -105,7 +106,7 @@ bool set_put_answers(struct set_record *r, const cJSON *list, const char *key)
     return true;
 }
 
-// The value of the first key of a table row that the record has; NULL: none.
+// Returns the value of the first key of `n` that the record has, or NULL.
 static cJSON *find_named(const struct set_record *r, const struct set_names *n)
 {
     const cJSON *item = json_get(r->json, n->to);
@@ -140,12 +141,13 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
     return 0;
 }
 
-// --- Python's list literals, in which tables keep several texts of a cell ------------------------
+// --- Python's list literals: table cells with several texts --------------------------------------
 
 // Tables are written by repr(), which escapes characters that cannot be printed (a no-break space,
 // an ideographic one).
 
-// Reads \xNN, \uNNNN or \UNNNNNNNN, p at the letter. Returns its length; 0: something else.
+// Reads \xNN, \uNNNN or \UNNNNNNNN; p points at the letter. Returns its length, or 0 for anything
+// else.
 static size_t read_code(const char *p, struct buf *text)
 {
     const size_t digits = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
@@ -161,7 +163,7 @@ static size_t read_code(const char *p, struct buf *text)
     return digits + 1;
 }
 
-// Reads an escape, p behind its backslash. Returns the position behind it.
+// Reads an escape; p points after its backslash. Returns the position after the escape.
 static const char *read_escape(const char *p, struct buf *text)
 {
     static const char letters[] = "ntrabfv'\"\\", means[] = "\n\t\r\a\b\f\v'\"\\";
@@ -208,7 +210,7 @@ cJSON *set_python_list(const char *text)
     bool good = *p++ == '[';
     while (good) {
         p += strspn(p, " \t\r\n");
-        if (*p == ']') break; // also after a last comma
+        if (*p == ']') break; // allows a trailing comma
         struct buf item = { 0 };
         p = *p == '\'' || *p == '"' ? read_string(p, &item) : read_bare(p, &item);
         good = p != NULL;

@@ -1,4 +1,4 @@
-// core/sets/form.h -- the forms in which evaluation sets are downloaded, and a row of one.
+// core/sets/form.h -- the file formats of evaluation sets, and their rows as records.
 //
 //   void *self;
 //   const struct set_form *form = set_form_of(path, &err);
@@ -7,8 +7,8 @@
 //   if (form->read(self, 3, &r, &err) == 0) ... set_text(&r, "question") ...
 //   set_record_release(&r);
 //
-// A record has the keys of VLMEvalKit's tables, whatever the form: "index", "question", "hint",
-// "A" "B" ..., "answer" (a text or a list), "category". A form renames its own keys (struct
+// A record has the keys of VLMEvalKit's tables, whatever the format: "index", "question", "hint",
+// "A" "B" ..., "answer" (a text or a list), "category". A format renames its own keys (struct
 // set_names). Files are untrusted.
 #ifndef CORE_SETS_FORM_H
 #define CORE_SETS_FORM_H
@@ -21,19 +21,19 @@ struct set_record {
     char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
     size_t picture_count;
     bool number;            // its id is a number in the file: "index" holds all ids as texts
-    const char *faults;     // files of answers that could not be read, borrowed from the form; NULL
+    const char *faults;     // why answer files could not be read, borrowed from the format; or NULL
     bool nan;               // trailing choices "nan" are absent
     struct scratch scratch; // texts made from it
 };
 
 struct set_form {
     const char *name;
-    // Whether a file that begins with these bytes has this form.
+    // True if a file that begins with these bytes has this format.
     bool (*is)(const char *path, const char *head, size_t size);
     // `folder`: base of relative picture paths; it and `path` outlive the form. NULL on error.
     void *(*open)(const char *path, const char *folder, int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
-    // Bytes of a picture that a record names; free() them. NULL: pictures are files.
+    // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
     char *(*picture)(void *self, const char *name, size_t *size, struct err *err);
     // SHA-256 of the file if known without reading it, or NULL.
     const char *(*hash)(const void *self);
@@ -43,7 +43,7 @@ struct set_form {
 extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_form_csv,
     set_form_parquet;
 
-// Recognises the form by the file's first bytes. NULL with a message.
+// Recognises the format by the file's first bytes. NULL with a message.
 const struct set_form *set_form_of(const char *path, struct err *err);
 
 // A text or number as text, borrowed; NULL: absent, empty or "nan".
@@ -53,8 +53,8 @@ const char *set_text_of(const cJSON *json, const char *key, const char *otherwis
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
 void set_record_release(struct set_record *r);
-// Reads row and number of a picture's name "FILE#ROW.NUMBER"; false with a message, also if there
-// are fewer rows.
+// Reads row and number from a picture's name "FILE#ROW.NUMBER"; false with a message if the name is
+// malformed or the row does not exist.
 bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number,
                         struct err *err);
 // Parses a Python list literal, "['a', \"b\", 3]", to texts; NULL if the text is not one.
@@ -63,8 +63,8 @@ cJSON *set_python_list(const char *text);
 
 // --- rows of JSON --------------------------------------------------------------------------------
 
-// A key of a record and the keys of a form that are renamed to it: the first one present, unless
-// the row has the key itself. A table ends with a row without `to`.
+// Renames the first of the keys `from` that a row has to the record's key `to`, unless the row
+// already has `to`. A table ends with a row without `to`.
 struct set_names {
     const char *to, *from[5];
 };
@@ -73,7 +73,7 @@ struct set_names {
 // table begins with "index". -1 if the row is NULL or not an object.
 int set_record_of(struct set_record *r, cJSON *row, const struct set_names *names, struct err *err);
 void set_put(struct set_record *r, const char *key, const char *text); // replaces a value
-// Sets "answer" to the texts of list[].key; false, without a change, if there are none.
+// Sets "answer" to the texts of list[].key; if it finds none, changes nothing and returns false.
 bool set_put_answers(struct set_record *r, const cJSON *list, const char *key);
 
 #endif

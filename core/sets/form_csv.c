@@ -1,4 +1,4 @@
-// core/sets/form_csv.c -- MMLU's CSV files: question, four choices, the letter; no line of names.
+// core/sets/form_csv.c -- MMLU's CSV files: question, four choices, the letter; no header line.
 //
 // Few-shot examples are the first five rows of the subject's file among the development files:
 // ../dev/SUBJECT_dev.csv for test/SUBJECT_test.csv, as in MMLU's archive.
@@ -103,7 +103,7 @@ static int table_read(void *self, int64_t index, struct set_record *r, struct er
 }
 
 const struct set_form set_form_csv = {
-    .name = "CSV without a line of names (MMLU)",
+    .name = "CSV without a header line (MMLU)",
     .is = is_csv,
     .open = table_open,
     .read = table_read,

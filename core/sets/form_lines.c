@@ -1,11 +1,11 @@
 // core/sets/form_lines.c -- JSON lines and JSON lists: LLaVA's question files, POPE's label files,
 // HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
 //
-// LLaVA's question files lack the answers, which other files in their folder have: POPE's label
+// LLaVA's question files lack the answers; other files in their folder have them: POPE's label
 // files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA.
-// Each answer is kept under a key of its question: picture and question for POPE and TextVQA, the
-// problem's number for ScienceQA. A file that cannot be read has no answers, and questions without
-// an answer say why: the set is not refused, as the file may belong to another one.
+// Answers are looked up by picture and question (POPE, TextVQA) or by the problem's number
+// (ScienceQA). An unreadable file does not fail the set, because it may belong to another one;
+// questions left without an answer report the reason.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static void add_fault(struct beside *b, const char *why, const char *path, int64
 
 // Each function adds the answer of one entry; false if the entry lacks keys.
 
-// Adds a label of POPE with and without its split: splits may share a question with other answers.
+// Adds a POPE label with and without its split, because splits may answer the same question
+// differently.
 static bool take_label(struct beside *b, cJSON *line, const char *split)
 {
     const char *image = set_text_of(line, "image", NULL), *text = set_text_of(line, "text", NULL);
@@ -248,8 +249,8 @@ static void lines_close(void *self)
     free(l);
 }
 
-// Whether the first line lists objects and asks nothing. A question that also lists objects keeps
-// its own answer.
+// True if the first line lists objects but has no question. A question that also lists objects
+// keeps its own answer.
 static bool annotates(const struct dataset *d)
 {
     static const char *const asking[] = { "question", "text", "conversations", "answer", "label" };

@@ -1,7 +1,7 @@
-// core/sets/form_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with its
-// annotations beside), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
+// core/sets/form_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with annotations
+// in a second file), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
 // "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
-// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json beside).
+// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder).
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,8 @@ struct object {
 };
 
 struct object_kind {
-    const char *list, *with; // the list of rows, and another that the object must have; or NULL
+    const char *list,
+        *with; // the list of rows, and another list that the object must have, or NULL
     struct set_names names[7];
     // Chooses rows and joins the other list; NULL: takes all rows.
     int (*open)(struct object *o, const char *path, struct err *err);
@@ -52,7 +53,7 @@ static int by_id(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-// The id as a number; -1 if absent, or not a whole number of 64 bits.
+// Returns the id as a number, or -1 if it is absent or not a 64-bit integer.
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
@@ -79,7 +80,7 @@ static int join_by(struct object *o, const struct json_parts *in, const char *ro
     return 0;
 }
 
-// The first of *count joined rows with the id.
+// Returns the first of *count joined rows with the id.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
     size_t low = 0, high = id < 0 ? 0 : o->join_count;
@@ -148,7 +149,7 @@ static int read_question(const struct object *o, struct set_record *r, struct er
         set_put(r, "category", set_text_of(note, "answer_type", ""));
     cJSON_Delete(note);
     if (add_file(o, r, "data_id") == 0) {
-        // LLaVA's script looks for SEED-Bench's answers by number, where the id is one.
+        // LLaVA's script looks up SEED-Bench's answers by number if the id is numeric.
         r->number = true;
         return 0;
     }
@@ -230,11 +231,10 @@ static int open_problems(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *first = o->parts.count ? o->parts.lists : NULL;
     if (!first || first->list || !first->count || o->parts.map[first->items[0].at] != '{')
-        return err_set(
-            err,
-            "'%s' is a JSON object of no set: it has none of \"data\", \"questions\" and "
-            "\"images\", nor ScienceQA's problems",
-            path);
+        return err_set(err,
+                       "'%s' is a JSON object, but not an evaluation set: it has none of \"data\", "
+                       "\"questions\" and \"images\", nor ScienceQA's problems",
+                       path);
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
     cJSON *splits = json_read_data(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");

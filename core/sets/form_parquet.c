@@ -1,6 +1,6 @@
 // core/sets/form_parquet.c -- Parquet, as `datasets` writes it and Hugging Face keeps it: the sets
 // of lmms-lab and others. Pictures are structs of bytes and path. Shards
-// (test-00000-of-00003.parquet) are read together, whichever of them is named.
+// (test-00000-of-00003.parquet) are read together; any of them may be named.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 enum { SHOTS = 5, SHOT_ROWS = 10000 };
 
-// Examples with answers, the beginning of every prompt of their subject.
+// Few-shot examples, which begin every prompt of their subject.
 struct shots {
     struct buf text;
     int count;
@@ -33,7 +33,7 @@ struct shards {
     struct names subjects;
     struct shots *shots;  // [subjects.count]
     char hash[HASH_HEX];  // of all; "" before it is known
-    pthread_mutex_t lock; // of all but path, folder and first
+    pthread_mutex_t lock; // guards all but path, folder and first
 };
 
 static bool is_parquet(const char *path, const char *head, size_t size)
@@ -70,7 +70,7 @@ static const struct set_names names[] = {
     { 0 },
 };
 
-// Whether prompts, references, groups or submissions read the column. Others (masks, embeddings,
+// True if prompts, references, groups or submissions read the column. Others (masks, embeddings,
 // metadata) may be large and are not decoded.
 static bool is_needed(const char *name)
 {

@@ -1,6 +1,6 @@
-// core/sets/form_tsv.c -- VLMEvalKit's form: a TSV file whose column "image" holds pictures in
+// core/sets/form_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds pictures in
 // base64 -- one, or a Python list of several -- or, in at most 64 characters, the index of another
-// row with that picture. Without it, "image_path" names files.
+// row with that picture. Tables without "image" name files in "image_path".
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ struct tsv {
     const char *folder;
 };
 
-// Whether the first line has tabs and the columns of the form.
+// True if the first line has tabs and the columns of the format.
 static bool is_tsv(const char *path, const char *head, size_t size)
 {
     const char *stop = memchr(head, '\n', size);
@@ -65,7 +65,7 @@ static int refuse_zero(const struct set_index *x, int64_t row, const struct buf 
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The picture column of a row without quotes; follows references to other rows.
+// Returns the picture column of a row, unquoted; follows references to other rows.
 static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *row, struct err *err)
 {
     const struct set_index *x = &t->x;
@@ -84,13 +84,13 @@ static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *r
         if (!*image || strlen(image) > SHORT_IMAGE) return image;
         const bool known = names_find(&x->keys, image, &other);
         if (!known || x->key_rows[other] == SET_ROWS) {
-            err_set(err, "row %lld refers to index '%s' for its picture, which %s", (long long)*row,
-                    image, known ? "several rows have: number them differently" : "no row has");
+            err_set(err, "row %lld takes its picture from index '%s', which %s", (long long)*row,
+                    image, known ? "several rows share: number them differently" : "no row has");
             return NULL;
         }
         *row = x->key_rows[other];
     }
-    err_set(err, "row %lld refers to other rows for its picture in a circle", (long long)*row);
+    err_set(err, "row %lld takes its picture from a cycle of references", (long long)*row);
     return NULL;
 }
 

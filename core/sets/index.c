@@ -1,8 +1,8 @@
 // core/sets/index.c -- the rows of a TSV file.
 //
 // pandas writes the file: fields with tabs, quotes or line ends are quoted, with doubled quotes.
-// The kept index is a header, the rows, the texts of columns and keys, and a SHA-256 of all that;
-// an index that is damaged or belongs to an older file is rebuilt.
+// The cached index holds a header, the rows, the texts of columns and keys, and a SHA-256 of all
+// these. A damaged or outdated index is rebuilt.
 #include "core/sets/index.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 enum {
     BLOCK = 4 << 20,
     KEY_MAX = 4096,       // bytes of an "index"
-    KEEP_FROM = 64 << 20, // bytes of a file whose index is kept
+    KEEP_FROM = 64 << 20, // smallest file in bytes whose index is cached
     LONG = 64 << 20       // bytes after which reading can be cancelled
 };
 
@@ -39,7 +39,7 @@ struct pass {
     int image, key; // columns; -1: none
     bool quoted, quote_seen, in_field, header;
     char last;       // byte of the block before
-    struct buf text; // of the field, where it is needed: names of columns, keys
+    struct buf text; // of the field if needed: names of columns, keys
     struct hash hash;
 };
 
@@ -195,7 +195,7 @@ static void forget(struct set_index *x)
     *x = (struct set_index){ .file = x->file, .path = x->path };
 }
 
-// --- keeping it ----------------------------------------------------------------------------------
+// --- the cache -----------------------------------------------------------------------------------
 
 struct kept {
     char magic[8];
@@ -272,7 +272,7 @@ static bool take_names(struct names *names, uint64_t count, const char **at, con
     return !known;
 }
 
-// Whether each row is inside the file, each picture inside its row, and each key has a row.
+// True if each row is inside the file, each picture inside its row, and each key has a row.
 static bool index_fits(const struct set_index *x, uint64_t size)
 {
     for (int64_t i = 0; i < x->count; i++) {

@@ -1,5 +1,5 @@
-// core/sets/index.h -- where the rows of a large TSV file are: found in one pass, and kept in
-// $XDG_CACHE_HOME/vlmsh/sets, so that the file is not read again until it changes.
+// core/sets/index.h -- indexes the rows of a large TSV file in one pass, and caches the index in
+// $XDG_CACHE_HOME/vlmsh/sets until the file changes.
 //
 //   struct set_index x;
 //   if (set_index_open(&x, "MMBench_DEV_EN.tsv", &err) < 0) ...
@@ -29,7 +29,7 @@ struct set_index {
     struct set_row *rows;
     int64_t count;
     struct names keys; // the rows' "index", each once; a row may have none
-    int64_t *key_rows; // [keys.count] the row of a key; SET_ROWS: several have it
+    int64_t *key_rows; // [keys.count] the row of a key; SET_ROWS: several rows
     char hash[HASH_HEX];
     bool kept; // read from the cache
 };

@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 
 static const uint64_t part_max = 64 << 20;
-// Reading more bytes than this can be cancelled, every LOOK items.
+// Scanning a file larger than this can be cancelled, every LOOK items.
 static const uint64_t long_file = 64 << 20;
 enum { LOOK = 1024 };
 
@@ -37,7 +37,7 @@ static void skip_blanks(struct scan *s)
     while (s->at < s->p->size && strchr(" \t\r\n", here(s)) && here(s)) s->at++;
 }
 
-// Skips a string, from its first quote to behind its last.
+// Skips a string and both its quotes.
 static int skip_string(struct scan *s, struct err *err)
 {
     for (s->at++; s->at < s->p->size && here(s) != '"'; s->at++)

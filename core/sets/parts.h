@@ -1,5 +1,5 @@
-// core/sets/parts.h -- the parts of a large JSON object: found in one pass over the mapped file,
-// parsed one at a time. A tree of VQAv2's annotations would take more than a gigabyte.
+// core/sets/parts.h -- finds the parts of a large JSON object in one pass over the mapped file, and
+// parses them one at a time. A tree of VQAv2's annotations would take more than a gigabyte.
 //
 //   struct json_parts p;
 //   if (json_parts_open(&p, "v2_mscoco_val2014_annotations.json", &err) < 0) ...
@@ -35,9 +35,9 @@ int json_parts_open(struct json_parts *p, const char *path, struct err *err);
 void json_parts_close(struct json_parts *p); // zeroed is fine
 const struct json_list *json_parts_list(const struct json_parts *p, const char *key);
 bool json_parts_has(const struct json_parts *p, const char *key); // a list
-// NULL if it is not JSON or has a character \u0000. cJSON_Delete it.
+// Parses an item; NULL if it is not JSON or contains \u0000. cJSON_Delete it.
 cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err);
-// Writes a whole number that is an id as text; false for other values.
+// Writes an integer id as text; false for other values.
 bool json_id_text(const cJSON *json, const char *key, char text[24]);
 
 #endif

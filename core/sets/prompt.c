@@ -1,4 +1,4 @@
-// core/sets/prompt.c -- how the suites write a question.
+// core/sets/prompt.c -- writes a question as each suite does.
 //
 // Sources: docs/Evaluation.md and llava/eval/model_vqa*.py of LLaVA; lmms_eval/tasks/*/utils.py;
 // vlmeval/dataset/image_mcq.py, image_vqa.py and image_caption.py.
@@ -27,7 +27,7 @@ static const char *stripped(struct set_record *r)
     return python_strip(&r->scratch, question_of(r), NULL);
 }
 
-// Appends the text unless the question ends with it: LLaVA's files contain it.
+// Appends the text unless the question already ends with it, as in LLaVA's files.
 static void end_with(struct buf *to, const char *question, const char *text)
 {
     buf_puts(to, question);
@@ -95,7 +95,7 @@ void prompt_caption_vlmevalkit(struct set_record *r, struct buf *to)
 
 // --- multiple choice -----------------------------------------------------------------------------
 
-// HellaSwag's texts without marks in square brackets, as lm-evaluation-harness cleans them.
+// Removes marks in square brackets from HellaSwag's texts, as lm-evaluation-harness does.
 static const char *hellaswag_plain(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
@@ -140,12 +140,12 @@ const char **prompt_choices(struct set_record *r, size_t *count)
     return texts;
 }
 
-// Index of the first choice that is left out; `count` if none is.
+// Returns the index of the first choice that the prompt leaves out, or `count`.
 static size_t first_missing(const char *const *texts, size_t count, enum prompt_lost lost)
 {
     size_t i = 0;
     if (lost == LOST_NONE) return count;
-    // LLaVA tests what pandas has read, and takes "none" for missing too.
+    // LLaVA tests values that pandas has read, and treats "none" as missing too.
     while (i < count && !python_is_missing(texts[i]) &&
            (lost != LOST_REST ||
             (strcasecmp(texts[i], "none") != 0 && strcasecmp(texts[i], "nan") != 0)))
@@ -161,8 +161,8 @@ int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost l
     return (int)n;
 }
 
-// Writes "A. text" of each choice that is not left out, with `before` and `after`; returns the
-// number of choices.
+// Writes each choice that the prompt keeps as "A. text", between `before` and `after`. Returns the
+// number of all choices.
 static size_t put_choices(struct set_record *r, struct buf *to, const char *before,
                           const char *after, enum prompt_lost lost)
 {
@@ -181,7 +181,7 @@ static void put_letter(struct set_record *r, struct buf *to, enum prompt_lost lo
     struct buf text = { 0 };
     if (hint) buf_printf(&text, "%s\n", hint);
     buf_puts(&text, question);
-    // A question that lists its choices (LLaVA's files) does not get them twice.
+    // Adds no choices to a question that already lists them (LLaVA's files).
     if (!strstr(question, "\nA. ")) put_choices(r, &text, "\n", "", lost);
     end_with(to, scratch_take(&r->scratch, &text), letter_answer);
 }

@@ -1,4 +1,4 @@
-// core/sets/prompt.h -- how the suites write a question; each appends the text of a record.
+// core/sets/prompt.h -- the suites' prompts; each function appends the prompt of a record.
 #ifndef CORE_SETS_PROMPT_H
 #define CORE_SETS_PROMPT_H
 
@@ -31,8 +31,8 @@ set_prompt prompt_mcq_vlmevalkit; // "Hint: Question: Options: Please select ...
 set_prompt prompt_mmlu;           // with five examples, if there are any
 set_prompt prompt_hellaswag;      // activity and context
 
-// Appends an example before MMLU's questions, with its answer, as lm-evaluation-harness writes it;
-// the first begins with a line about the subject ("category").
+// Appends a few-shot example of MMLU, with its answer, as lm-evaluation-harness writes it; the
+// first starts with a line about the subject ("category").
 void prompt_add_shot(struct set_record *r, struct buf *to);
 
 // Returns the [*count] texts of the choices, which live as long as the record: a list "choices" or
@@ -40,7 +40,7 @@ void prompt_add_shot(struct set_record *r, struct buf *to);
 // that the answer names (absent ones are ""). Endings (HellaSwag) are cleaned as
 // lm-evaluation-harness does.
 const char **prompt_choices(struct set_record *r, size_t *count);
-// How many of the choices a prompt leaves out.
+// Returns the number of choices that a prompt leaves out.
 int prompt_count_lost(const char *const *choices, size_t count, enum prompt_lost lost);
 
 #endif

@@ -54,7 +54,7 @@ struct opened {
 
 // --- questions -----------------------------------------------------------------------------------
 
-// The number, from 0, of a mark "<image 2>" at p and its length; -1: no mark.
+// Returns the number, from 0, of a mark "<image 2>" at p and sets its length; -1: no mark.
 static int picture_mark(const char *p, size_t *length)
 {
     char *end;
@@ -159,7 +159,7 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
 
 // --- names ---------------------------------------------------------------------------------------
 
-// The category; forms spell its key in two ways.
+// Returns the category; formats spell its key in two ways.
 static const char *kind_of(const struct eval_set *set, const struct set_record *r)
 {
     const char *key = set->kind ? set->kind : "category", *kind = set_text(r, key);

@@ -1,4 +1,4 @@
-// core/sets/set.h -- the evaluation sets of the papers: how each is asked and scored by whom.
+// core/sets/set.h -- the evaluation sets of the papers, and how each suite prompts and scores them.
 //
 //   const struct eval_set *set = eval_set_need("pope", &err);
 //   const struct set_way *way = eval_set_way(set, "lmms-eval", &err);   // NULL: the default way
@@ -7,11 +7,11 @@
 //   ... dataset_read(&data, 3, &sample, &err): one question with the way's prompt and metric ...
 //   dataset_close(&data);
 //
-// To add a set: a row in core/sets/table.c, with prompts of core/sets/prompt.h and a metric; a
-// small file of its form in tests/core/sets/. /eval, /help sets and the documentation read the
-// table.
+// To add a set: add a row with prompts (core/sets/prompt.h) and a metric to core/sets/table.c, and
+// a small sample file to tests/core/sets/. /eval, /help sets and the documentation read the table.
 //
-// Room core/sets/: published evaluation sets as they are downloaded. Uses data, metrics and base.
+// Room core/sets/: reads published evaluation sets in their download formats. Uses data, metrics
+// and base.
 #ifndef CORE_SETS_SET_H
 #define CORE_SETS_SET_H
 
@@ -25,12 +25,12 @@ struct buf;
 struct dataset;
 struct set_record;
 
-// How a suite asks and scores a set.
+// How a suite prompts and scores a set.
 struct set_way {
     const char *suite; // "llava", "lmms-eval", "vlmevalkit"
     // Writes the question of a record; NULL ends a set's ways.
     void (*ask)(struct set_record *r, struct buf *to);
-    const char *prompt; // the same in words
+    const char *prompt; // `ask` in words
     int max_tokens;     // of an answer
     const char *metric;
     const struct set_total *total; // of the set, beside the metric's; NULL: none
@@ -45,7 +45,7 @@ struct eval_set {
     const char *files; // names of the downloaded files
     const char *kind;  // key of a record that groups the totals; NULL: "category", "": none
     const char *group; // key that joins questions (MME's pairs); NULL: none
-    const char *needs; // key that a record of it has; NULL: "question", "": none is needed
+    const char *needs; // key that every record must have; NULL: "question", "": none
     bool plain;        // includes questions without a picture
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
@@ -56,7 +56,7 @@ const struct eval_set *eval_set_need(const char *name, struct err *err);
 // suite NULL: the set's default. NULL with a message if the suite does not have the set.
 const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err);
 
-// Checks that the form of the file is known, before a job starts.
+// Checks that the file has a known format, before a job starts.
 int eval_set_check(const char *path, struct err *err);
 // `images`: folder of pictures; NULL: the folder of the file.
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,

@@ -1,7 +1,7 @@
-// core/sets/submit.c -- answers in the files that the sets' servers and scripts take.
+// core/sets/submit.c -- writes answers as the sets' servers and scripts expect them.
 //
-// As scripts/convert_vqav2_for_submission.py, convert_mmbench_for_submission.py and
-// llava/eval/model_vqa_loader.py of LLaVA write them.
+// The formats follow scripts/convert_vqav2_for_submission.py, convert_mmbench_for_submission.py and
+// llava/eval/model_vqa_loader.py of LLaVA.
 #include "core/sets/submit.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void put_llava(struct writing *w, struct set_record *r, const char *promp
     json_put_text(&w->out, prompt);
     buf_puts(&w->out, ", \"text\": ");
     json_put_text(&w->out, answer);
-    // LLaVA draws 22 characters for each answer; here they follow from model, question and answer.
+    // LLaVA uses 22 random characters; vlmsh hashes model, question and answer instead.
     const char *all = scratch_printf(&r->scratch, "%s\n%s\n%s", w->model, id ? id : "", answer);
     hash_hex(all, strlen(all), hex);
     buf_printf(&w->out, ", \"answer_id\": \"%.22s\", \"model_id\": ", hex);
@@ -121,7 +121,7 @@ static void put_field(struct buf *b, const char *text)
     buf_putc(b, '"');
 }
 
-// The columns that LLaVA's script keeps, in its order; the last two where the table has them.
+// The columns that LLaVA's script keeps, in its order; the last two only if the table has them.
 static const char *const columns[COLUMNS] = { "index", "question",   "A",      "B",    "C",
                                               "D",     "prediction", "answer", "split" };
 
@@ -140,7 +140,7 @@ static void put_table(struct writing *w, struct set_record *r, const char *promp
         const bool choice = i > 1 && i < PREDICTION;
         if (!w->has[i]) continue;
         if (i) buf_putc(&w->out, '\t');
-        // pandas has read the table: "None" is no choice in it.
+        // pandas reads the choice "None" as missing.
         put_field(&w->out, !text || (choice && python_is_missing(text)) ? "" : text);
     }
     buf_putc(&w->out, '\n');

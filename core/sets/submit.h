@@ -1,4 +1,4 @@
-// core/sets/submit.h -- answers in the files that the sets' servers and scripts take.
+// core/sets/submit.h -- writes answers as the sets' servers and scripts expect them.
 //
 //   struct submission *s = submission_new();
 //   submission_add(s, 3, "a red bus");                  // of sample 3
@@ -24,7 +24,7 @@ struct submission *submission_new(void);
 // answer NULL: no answer; VQAv2's list and MMBench's table still get a row, because servers require
 // one per question.
 void submission_add(struct submission *s, int64_t index, const char *answer);
-// Replaces the file as a whole.
+// Replaces an existing file.
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,
                      const struct eval_set *set, const struct set_way *way, const char *model,
                      struct err *err);

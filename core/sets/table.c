@@ -1,8 +1,8 @@
 // core/sets/table.c -- the sets, and how each suite asks and scores them.
 //
-// LLaVA's files for SEED-Bench, MME, VQAv2 and TextVQA contain the prompt; forms without it get the
-// same one. LLaVA and lmms-eval send MMBench to its server; the rules here are those of its static
-// and exact-matching methods.
+// LLaVA's files for SEED-Bench, MME, VQAv2 and TextVQA contain the prompt; other formats get the
+// same prompt here. LLaVA and lmms-eval send MMBench to its server; the rules here are those of its
+// static and exact-matching methods.
 #include "core/sets/prompt.h"
 #include "core/sets/set.h"
 #include "core/sets/total.h"
@@ -26,7 +26,7 @@ enum { LLAVA_TOKENS = 128, LLAVA_LONG = 1024, VLMEVALKIT_TOKENS = 2048, LMMS_EVA
 
 const struct eval_set eval_sets[] = {
     { .name = "pope",
-      .title = "POPE: is an object in the picture?",
+      .title = "POPE: does the picture show an object?",
       .files = "coco_pope_{random,popular,adversarial}.json, llava_pope_test.jsonl, POPE.tsv",
       .ways = { { "llava", prompt_short, SHORT_WORDS, LLAVA_TOKENS, "pope-llava", &set_total_f1,
                   "llava/eval/eval_pope.py" },
@@ -35,7 +35,7 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_question, "the question alone", VLMEVALKIT_TOKENS,
                   "yesno-vlmevalkit", &set_total_f1_all, "dataset/utils/yorn.py" } } },
     { .name = "mme",
-      .title = "MME: two yes/no questions a picture in 14 categories",
+      .title = "MME: two yes/no questions per picture, in 14 categories",
       .files = "llava_mme.jsonl, MME.tsv",
       .group = "picture",
       .ways = { { "lmms-eval", prompt_mme, SHORT_WORDS ", instead of \"Please answer yes or no.\"",
@@ -45,9 +45,9 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_question, "the question alone", VLMEVALKIT_TOKENS,
                   "yesno-vlmevalkit", &set_total_mme, "dataset/utils/yorn.py" } } },
     { .name = "vqav2",
-      .title = "VQAv2: short answers of ten annotators",
-      .files = "v2_OpenEnded_mscoco_val2014_questions.json with "
-               "v2_mscoco_val2014_annotations.json beside, llava_vqav2_mscoco_test-dev2015.jsonl",
+      .title = "VQAv2: short answers, compared with those of ten annotators",
+      .files = "v2_OpenEnded_mscoco_val2014_questions.json with v2_mscoco_val2014_annotations.json "
+               "beside it, llava_vqav2_mscoco_test-dev2015.jsonl",
       .ways = { { "llava", prompt_short, SHORT_WORDS, LLAVA_TOKENS, "vqa-official", NULL,
                   "llava/eval/model_vqa_loader.py; vqaEval.py of GT-Vision-Lab/VQA" },
                 { "lmms-eval", prompt_short, SHORT_WORDS, 16, "vqa-lmms-eval", NULL,
@@ -63,7 +63,7 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_short, SHORT_WORDS, VLMEVALKIT_TOKENS, "vqa-vlmevalkit",
                   NULL, "dataset/utils/vqa_eval.py" } } },
     { .name = "coco",
-      .title = "Captions of COCO: CIDEr",
+      .title = "COCO captions: CIDEr",
       .files = "captions_val2017.json, dataset_coco.json (Karpathy's test split), COCO_VAL.tsv",
       .kind = "",
       .needs = "",
@@ -74,7 +74,7 @@ const struct eval_set eval_sets[] = {
                   "\"Please describe this image in general. ...\"", VLMEVALKIT_TOKENS,
                   "cider-vlmevalkit", NULL, "dataset/image_caption.py" } } },
     { .name = "flickr30k",
-      .title = "Captions of Flickr30k: CIDEr",
+      .title = "Flickr30k captions: CIDEr",
       .files = "dataset_flickr30k.json (Karpathy's test split)",
       .kind = "",
       .needs = "",
@@ -82,7 +82,7 @@ const struct eval_set eval_sets[] = {
                   "\"Provide a one-sentence caption for the provided image.\"", 64, "cider", NULL,
                   "tasks/flickr30k/utils.py" } } },
     { .name = "mmbench",
-      .title = "MMBench: multiple choice in 20 abilities",
+      .title = "MMBench: multiple choice on 20 abilities",
       .files = "mmbench_dev_20230712.tsv, MMBench_DEV_EN.tsv",
       .group = "rotation",
       .ways = { MCQ_VLMEVALKIT(&set_total_circular),
@@ -95,7 +95,7 @@ const struct eval_set eval_sets[] = {
                   LMMS_EVAL_TOKENS, "mmbench-lmms-eval", &set_total_circular,
                   "tasks/mmbench/mmbench_evals.py, static", LOST_MISSING } } },
     { .name = "mmstar",
-      .title = "MMStar: multiple choice that needs the picture",
+      .title = "MMStar: multiple choice that cannot be answered without the picture",
       .files = "MMStar.tsv",
       .kind = "l2_category",
       .ways = { { "lmms-eval", prompt_mmstar_lmms_eval,
@@ -104,7 +104,7 @@ const struct eval_set eval_sets[] = {
                   LMMS_EVAL_TOKENS, "mmstar-lmms-eval", &set_total_kinds, "tasks/mmstar/utils.py" },
                 MCQ_VLMEVALKIT(NULL) } },
     { .name = "seed",
-      .title = "SEED-Bench: multiple choice in 12 kinds",
+      .title = "SEED-Bench: multiple choice on 12 abilities",
       .files = "llava-seed-bench.jsonl, SEED-Bench.json, SEEDBench_IMG.tsv",
       .ways = { { "llava", prompt_letter, LETTER_WORDS, LLAVA_TOKENS, "mcq-exact", NULL,
                   "scripts/convert_seed_for_submission.py" },
@@ -120,7 +120,7 @@ const struct eval_set eval_sets[] = {
                   "ocrbench-vlmevalkit", NULL, "dataset/image_vqa.py" } } },
     { .name = "scienceqa",
       .title = "ScienceQA: multiple choice from school science",
-      .files = "problems.json with pid_splits.json beside, llava_test_CQM-A.json beside them, "
+      .files = "problems.json with pid_splits.json beside it, llava_test_CQM-A.json beside them, "
                "ScienceQA_TEST.tsv",
       .plain = true,
       .ways = { { "llava", prompt_letter, LETTER_WORDS, LLAVA_LONG, "scienceqa-llava", NULL,

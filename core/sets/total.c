@@ -1,4 +1,4 @@
-// core/sets/total.c -- the numbers of whole sets.
+// core/sets/total.c -- computes the scores of whole sets.
 #include "core/sets/total.h"
 
 #include <math.h>
@@ -98,8 +98,8 @@ static int count_mme(const struct set_total *t, const struct set_score *scores, 
 
 const struct set_total set_total_mme = {
     .name = "mme",
-    .rule = "sum over the categories of accuracy and of the share of pictures with both answers "
-            "right, in percent",
+    .rule = "accuracy plus the share of pictures with both answers right, in percent, summed over "
+            "the categories",
     .count = count_mme,
 };
 
@@ -138,7 +138,7 @@ static double f1_of(const struct metric *m, const struct metric_tally *t)
 
 const struct set_total set_total_kinds = {
     .name = "kinds",
-    .rule = "mean over the categories, each weighing the same",
+    .rule = "mean over the categories, equally weighted",
     .count = count_parts,
     .number = "mean of kinds",
     .by = BY_KIND,
@@ -178,7 +178,7 @@ static int count_f1_all(const struct set_total *t, const struct set_score *score
 
 const struct set_total set_total_f1_all = {
     .name = "f1-all",
-    .rule = "F1 over all questions, once for each split that has them",
+    .rule = "F1 over all questions, each counted once for every split that has it",
     .count = count_f1_all,
     .by = BY_KINDS,
 };
@@ -205,7 +205,7 @@ static int count_splits(const struct set_total *t, const struct set_score *score
 
 const struct set_total set_total_splits = {
     .name = "splits",
-    .rule = "the mean of each split alone, as the suites report them",
+    .rule = "the mean of each split, as the suites report it",
     .apart = true,
     .count = count_splits,
 };
@@ -229,8 +229,8 @@ static int count_chair(const struct set_total *t, const struct set_score *scores
 
 const struct set_total set_total_chair = {
     .name = "chair",
-    .rule = "CHAIRi: share of mentioned objects that are not there; CHAIRs: share of captions that "
-            "mention one",
+    .rule = "CHAIRi: share of mentioned objects that the picture lacks; CHAIRs: share of captions "
+            "that mention such an object",
     .count = count_chair,
 };
 

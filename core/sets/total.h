@@ -1,5 +1,5 @@
-// core/sets/total.h -- the number that a suite reports for a whole set, where it is no plain mean:
-// MME adds up categories, POPE's F1 is the mean of three splits.
+// core/sets/total.h -- a suite's score of a whole set, if it is not a plain mean: MME adds up
+// categories, POPE's F1 is the mean of three splits.
 //
 //   struct set_number numbers[SET_NUMBERS];
 //   const int n = total->count(total, scores, count, metric, numbers);
@@ -30,7 +30,7 @@ struct set_total {
     // At most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
                  const struct metric *m, struct set_number *numbers);
-    // Of totals that are means over parts: the name, the parts, and the number of a part.
+    // For totals that average over parts: the label, the parts, and the score of a part.
     const char *number;
     enum { BY_KIND, BY_KINDS, BY_GROUP } by; // BY_KINDS: a kind "a,b" counts for both
     double (*of_part)(const struct metric *m, const struct metric_tally *t);
@@ -39,11 +39,11 @@ struct set_total {
 // Sum over categories of accuracy and of pictures with both answers right, in percent: perception
 // and cognition (Fu et al. 2023).
 extern const struct set_total set_total_mme;
-// Mean over the kinds, each weighing the same.
+// Mean over the kinds, equally weighted.
 extern const struct set_total set_total_kinds;
 // Mean over the kinds of the metric's F1; a kind "a,b" counts for both.
 extern const struct set_total set_total_f1;
-// F1 over all, where a question of several kinds ("a,b") counts once for each.
+// F1 over all questions; a question of several kinds ("a,b") counts once for each.
 extern const struct set_total set_total_f1_all;
 // A question counts if all its rotations (the same group) are right.
 extern const struct set_total set_total_circular;
@@ -54,8 +54,8 @@ extern const struct set_total set_total_splits;
 // CHAIRi and CHAIRs (core/metrics/chair.c), and mentions of objects in a caption.
 extern const struct set_total set_total_chair;
 
-// 95% of 1000 bootstrap samples of the groups (of the questions, where there are none) lie between
-// the bounds; NaN for fewer than two groups. The samples are the same each time.
+// Computes a 95% interval from 1000 bootstrap samples of the groups, or of the questions if the set
+// has no groups; NaN for fewer than two groups. The seed is fixed.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);
 

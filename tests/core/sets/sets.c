@@ -366,12 +366,13 @@ static void test_refused(void **state)
     assert_non_null(strstr(err.text, "pope, mme, vqav2"));
     assert_null(eval_set_way(eval_set_need("coco", &err), "llava", &err));
     assert_non_null(strstr(err.text, "lmms-eval, vlmevalkit"));
-    check_refused("pope", "a.tsv", "name\tvalue\n1\t2\n", "has no form of an evaluation set");
+    check_refused("pope", "a.tsv", "name\tvalue\n1\t2\n",
+                  "is not in a known format of evaluation sets");
     // A byte 0 would hide the rest of its text.
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq~r\tiVBORw0KGgo=\n", "row 0 of");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq\tiVBO~Rw0KGgo=\n", "zero byte");
     check_refused("pope", "zero.tsv", "index\tquest~ion\timage\n1\tq\tiVBORw0KGgo=\n",
-                  "has no form");
+                  "not in a known format");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\tq~\n1\tq\tiVBORw0KGgo=\tr\n",
                   "a zero byte in its first line");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1~\tq\tiVBORw0KGgo=\n",
@@ -380,8 +381,9 @@ static void test_refused(void **state)
     check_refused("pope", "c.tsv", "index\tquestion\timage\n1\tq\t\"abc\n", "quoted field");
     check_refused("pope", "d.tsv", "index\tquestion\timage\n1\tq\t7\n", "which no row has");
     check_refused("pope", "d.tsv", "index\tquestion\timage\n8\tq\t7\n7\tq\tA\n7\tq\tA\n",
-                  "to index '7' for its picture, which several rows have");
-    check_refused("pope", "e.tsv", "index\tquestion\timage\n1\tq\t2\n2\tq\t1\n", "in a circle");
+                  "its picture from index '7', which several rows share");
+    check_refused("pope", "e.tsv", "index\tquestion\timage\n1\tq\t2\n2\tq\t1\n",
+                  "a cycle of references");
     char *row = xasprintf("index\tquestion\timage\n1\tq\t%0100d*\n", 0);
     check_refused("pope", "f.tsv", row, "is not base64");
     free(row);
@@ -390,7 +392,8 @@ static void test_refused(void **state)
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
     check_refused("textvqa", "k.json", "{\"data\": [{\"question\": \"q\\u0000 cut\"}]}", "\\u0000");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
-    check_refused("textvqa", "l.json", "{\n\"a\": 1}", "is a JSON object of no set");
+    check_refused("textvqa", "l.json", "{\n\"a\": 1}",
+                  "is a JSON object, but not an evaluation set");
     check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
                   "has no \"question\"");
     check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
