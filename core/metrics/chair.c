@@ -4,9 +4,9 @@
 //   CHAIRi = mentions of objects that are not there / mentions of objects
 //   CHAIRs = captions with such a mention / captions
 //
-// References are the objects in the picture, choices all kinds of objects that could be named.
-// Words of caption and names are compared in the singular (the table, else by their ending); at
-// each place the longest name or synonym counts, so that a hot dog is no dog. Every mention counts.
+// References list the objects in the picture; choices list all known kinds of objects. Captions and
+// names are compared in the singular (by table, else by ending). At each position the longest name
+// or synonym wins, so that a hot dog is not a dog. Every mention counts.
 //
 // CHAIRs is the mean of the score; CHAIRi is computed from the outcomes' classes (chair.h).
 #include "core/metrics/chair.h"
@@ -24,7 +24,7 @@
 
 enum { WORDS_MOST = 4 }; // of a name
 
-// Whether a word has one of the endings and more letters before it.
+// True if a word has one of the endings after at least one letter.
 static bool ends(const char *word, const char *const *endings)
 {
     for (; *endings; endings++)
@@ -66,7 +66,7 @@ static char *singular(struct scratch *s, const char *text)
 
 // --- names ---------------------------------------------------------------------------------------
 
-// Phrases that name an object: object[i] is a choice's number, -1: none.
+// Phrases and the objects that they name: object[i] is a choice's number, -1: none.
 struct phrases {
     struct names names;
     int *object;
@@ -100,8 +100,8 @@ static struct phrases phrases_of(const struct metric_case *c)
     return p;
 }
 
-// Finds the longest phrase that begins with word `at`; returns its number of words, 1 if there is
-// none.
+// Finds the longest phrase that begins with word `at`; returns its number of words, or 1 if none
+// matches.
 static size_t find_phrase(const struct phrases *p, char *const *word, size_t count, size_t at,
                           int *object)
 {
@@ -132,8 +132,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
                  struct err *err)
 {
     if (!c->choice_count)
-        return err_set(err, "the sample has no list of objects that can be named: CHAIR needs "
-                            "annotated pictures (/eval FILE --set chair)");
+        return err_set(err, "the sample does not list the objects that captions may name: CHAIR "
+                            "needs annotated pictures (/eval FILE --set chair)");
     struct phrases p = phrases_of(c);
     struct buf found = { 0 }; // "person, dog (not there)"
     char *text = singular(c->scratch, c->answer), *rest = text;

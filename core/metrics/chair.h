@@ -1,4 +1,4 @@
-// core/metrics/chair.h -- what the outcome of a caption under CHAIR is made of.
+// core/metrics/chair.h -- how CHAIR encodes the outcome of a caption.
 #ifndef CORE_METRICS_CHAIR_H
 #define CORE_METRICS_CHAIR_H
 

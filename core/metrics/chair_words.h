@@ -1,6 +1,6 @@
 // core/metrics/chair_words.h -- the fixed tables of core/metrics/chair.c: irregular plurals, and
-// other words for the 80 kinds of objects of COCO. Our own lists, in plain words; the authors' list
-// is longer in places, so scores differ from theirs where a caption uses a word that is not here.
+// other words for the 80 kinds of objects of COCO. The lists are our own. The authors' list has
+// more words in places, so scores differ from theirs if a caption uses a word missing here.
 //
 // clang-format off
 
@@ -19,7 +19,7 @@ static const char *const plurals[][2] = {
     { "gloves", "glove" },
 };
 
-// "OBJECT: word or words, ..."; without an object: the words name none.
+// "OBJECT: word or words, ..."; without an object, the words name none.
 static const char *const synonyms[] = {
     ("person: man, woman, boy, girl, child, kid, baby, toddler, infant, guy, lady, gentleman, "
      "player, skier, surfer, snowboarder, skateboarder, rider, cyclist, driver, pedestrian, "

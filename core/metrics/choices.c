@@ -30,15 +30,15 @@ int32_t *choices_points(const char *text)
 
 bool choices_joins(int32_t c)
 {
-    // Thai and Lao, Burmese and its neighbours, Khmer, and all from CJK on are written without
-    // blanks, or, as Korean, put particles behind a letter.
+    // Thai, Lao, Burmese and its neighbours, Khmer, and all scripts from CJK on use no blanks or,
+    // like Korean, attach particles to a letter.
     const bool apart = c >= NO_BLANKS_FROM || (c >= 0x0E00 && c < 0x0F00) ||
                        (c >= 0x1000 && c < 0x10A0) || (c >= 0x1100 && c < 0x1200) ||
                        (c >= 0x1780 && c < 0x1800);
     return (python_is_word(c) && !apart) || c == '_' || c == DEGREE; // 20 °C
 }
 
-// Whether "A.", "A)", "A:" or "(A)" is at p.
+// True if "A.", "A)", "A:" or "(A)" is at p.
 static bool is_label(const int32_t *p, int32_t letter)
 {
     const bool bracket = *p == '(';

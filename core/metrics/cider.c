@@ -2,9 +2,9 @@
 //
 // For n = 1..4: vectors over n-grams, count * log(samples / samples whose references have it);
 //   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
-// and 10 times the mean over the references and over n. Counts are not divided by the length, as in
-// the authors' program (in the paper they are; without the min that changes nothing). Words are
-// those of core/metrics/words.h, or separated by white space (VLMEvalKit); there is no stemmer.
+// The score is 10 times the mean over the references and n. As in the authors' program, counts are
+// not divided by the length; the paper divides them, which matters only because of the min. Words
+// are those of core/metrics/words.h, or separated by white space (VLMEvalKit); there is no stemmer.
 // An n-gram that no reference has counts as if one sample had it. The corpus is the references of
 // all samples of the request.
 #include <math.h>
@@ -152,7 +152,7 @@ const struct metric metric_cider = {
     .name = "cider",
     .help = "CIDEr-D of captions against the references, 0 to 10.",
     .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; case and "
-            "punctuation dropped, no stemming); idf is over the references of all samples",
+            "punctuation dropped, no stemming); idf counts the references of all samples",
     .graded = true,
     .clean = words_split,
     .corpus_new = corpus_new,
@@ -163,8 +163,9 @@ const struct metric metric_cider = {
 
 const struct metric metric_cider_vlmevalkit = {
     .name = "cider-vlmevalkit",
-    .help = "CIDEr-D of captions as VLMEvalKit scores COCO, 0 to 10 (there times 100).",
-    .rule = "as cider, of words that white space separates: case and punctuation count",
+    .help =
+        "CIDEr-D of captions as VLMEvalKit scores COCO, 0 to 10 (VLMEvalKit multiplies it by 100).",
+    .rule = "as cider, but splits words at white space: case and punctuation count",
     .suite = SUITE_VLMEVALKIT,
     .graded = true,
     .clean = python_words,

@@ -1,7 +1,8 @@
 // core/metrics/exact.c -- whether the answer equals or contains a reference.
 //
 // The normalisation is that of the VQA evaluation (Antol et al. 2015), which lmms-eval and others
-// use for short answers; number words reach to ten, contractions only lose their apostrophe.
+// use for short answers; it converts number words up to ten, and only drops the apostrophe of
+// contractions.
 #include <string.h>
 
 #include "core/base/scratch.h"

@@ -1,7 +1,7 @@
-// core/metrics/letter.c -- which letter of several choices does the answer name?
+// core/metrics/letter.c -- reads the letter of the choice that an answer names.
 //
-// As VLMEvalKit does, the letter is looked for first and the text of a choice after it. The article
-// "A" and the word "I" of a sentence are no letters.
+// Like VLMEvalKit, looks for a letter first, then for the text of a choice. The article "A" and the
+// pronoun "I" are not letters.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool is_apostrophe(int32_t c)
     return c == '\'' || c == APOSTROPHE;
 }
 
-// Whether the letter at p is a word of its own, but not the article "A" or the word "I". In "I'm",
+// True if the letter at p is a word of its own, but not the article "A" or the word "I". In "I'm",
 // "A-frame" and "l'A" it is not; 'A' in quotes is.
 static bool is_own_word(const int32_t *p)
 {
@@ -71,7 +71,8 @@ enum {
     LINKS = sizeof link_words / sizeof *link_words
 };
 
-// The letter, in any case, after "answer", "answer is", "answer:" ..., in brackets or not.
+// Finds the letter, upper or lower case, after "answer", "answer is", "answer:" ..., with or
+// without brackets.
 static int find_named(const int32_t *p, int count)
 {
     for (; *p; p++) {
@@ -91,7 +92,8 @@ static int find_named(const int32_t *p, int count)
     return -1;
 }
 
-// "It is c.": a small letter after "is", "option" or "choice" that ends the sentence.
+// Finds a lower-case letter after "is", "option" or "choice" that ends the sentence, as in "It is
+// c."
 static int find_small(const int32_t *p, int count)
 {
     static const char *const words[] = { "is", "option", "choice" };
@@ -106,7 +108,7 @@ static int find_small(const int32_t *p, int count)
     return -1;
 }
 
-// The only choice whose text is in the answer; -1 when several are, or none.
+// Returns the only choice whose text is in the answer, or -1 for none or several.
 static int find_text(const struct metric_case *c)
 {
     const char *answer = words_normal(c->scratch, c->answer);
@@ -122,7 +124,7 @@ static int read_letter(const struct metric_case *c, int count)
     int n = choices_letter(c->answer, count);
     int32_t *points = choices_points(c->answer), *p = points + 1;
     if (n < 0) n = find_named(p, count);
-    for (const int32_t *q = p; *q && n < 0; q++) // the first capital that is a word of its own
+    for (const int32_t *q = p; *q && n < 0; q++) // the first capital that is a separate word
         if (*q >= 'A' && *q < 'A' + count && is_own_word(q)) n = *q - 'A';
     if (n < 0) n = find_small(p, count);
     free(points);
@@ -157,8 +159,8 @@ const struct metric metric_letter = {
     .help = "Share of right letters in multiple-choice questions.",
     .rule = "the answer's letter: the whole answer; else the one after \"answer\"; else the first "
             "capital among the choices that stands alone (B, B., (B); not the words A and I); else "
-            "a small one that ends a sentence after \"is\"; else the only choice whose text is in "
-            "the answer; otherwise wrong",
+            "a lower-case one that ends a sentence after \"is\"; else the only choice whose text "
+            "is in the answer; otherwise wrong",
     .score = score,
     .summary = choices_summary,
 };

@@ -1,5 +1,5 @@
 // core/metrics/list.h -- X(NAME): core/metrics/*.c define `const struct metric metric_NAME`; first
-// our own, then the rules of the suites (core/sets/table.c says which set is scored by which).
+// our own, then the rules of the suites (core/sets/table.c assigns them to sets).
 X(exact)
 X(contains)
 X(yesno)

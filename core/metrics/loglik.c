@@ -1,16 +1,16 @@
-// core/metrics/loglik.c -- the likelihood of the choices of a question, or of the data's own
+// core/metrics/loglik.c -- scores the likelihood of a question's choices, or of the reference
 // answers.
 //
 // acc_norm divides by the length of the choice, as lm-evaluation-harness does for HellaSwag
-// (Zellers et al. 2019): otherwise long endings lose by their length alone. For letters (MMLU,
-// Hendrycks et al. 2021) all lengths are one, and both numbers are the same.
+// (Zellers et al. 2019): otherwise long endings would lose by length alone. Letters (MMLU,
+// Hendrycks et al. 2021) all have length one, so both numbers are equal.
 #include <math.h>
 
 #include "core/metrics/choices.h"
 
 enum { PLAIN_WRONG, PLAIN_RIGHT };
 
-// The first of the largest.
+// Returns the most likely choice, the first one of equals.
 static int best(const struct metric_case *c, bool by_length)
 {
     double most = -INFINITY;

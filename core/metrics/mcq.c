@@ -1,5 +1,5 @@
-// core/metrics/mcq.c -- multiple choice as VLMEvalKit, and SEED-Bench, AI2D and ScienceQA in LLaVA
-// and lmms-eval score it.
+// core/metrics/mcq.c -- multiple choice as VLMEvalKit scores it, and as LLaVA and lmms-eval score
+// SEED-Bench, AI2D and ScienceQA.
 //
 // Sources: vlmeval/utils/matching_util.py (can_infer) and dataset/utils/multiple_choice.py of
 // VLMEvalKit, with exact matching (no judge); scripts/convert_seed_for_submission.py and
@@ -48,7 +48,7 @@ static int find_verbose(const char *answer)
     return NO_LETTER;
 }
 
-// Whether the letter is among the words of the answer; *from_end: number of words from the first
+// True if the letter is among the words of the answer; *from_end: number of words from the first
 // such word on.
 static bool has_letter(const char *words, int letter, size_t *from_end)
 {
@@ -98,8 +98,8 @@ static int infer(const struct metric_case *c)
     return python_length(lower) > 2 * length ? NO_LETTER : choices_only_text(c, lower, LETTERS);
 }
 
-// Reads the letter where the table that VLMEvalKit reads has no choice "None" or "NA". Without A,
-// it takes a question of MMMU for an open one.
+// Reads the letter as VLMEvalKit does, whose table drops the choices "None" and "NA". It treats an
+// MMMU question without choice A as open.
 static int infer_table(const struct metric_case *c, bool mmmu)
 {
     const char *right = scratch_printf(c->scratch, "%c", 'A' + (c->right >= 0 ? c->right : 0));
@@ -122,8 +122,8 @@ static int score_table(const struct metric *m, const struct metric_case *c,
 {
     if (c->choice_count || !c->reference_count || choices_whole_letter(c->references[0]) >= 0)
         return choices_score_letter(c, infer_table(c, m == &metric_mmmu_vlmevalkit), o, err);
-    // Several right answers as the cell of a table has them, "['a', 'b']": VLMEvalKit looks for
-    // that text, which no answer contains.
+    // Writes several right answers as a table cell, "['a', 'b']". VLMEvalKit searches for that
+    // text, which no answer contains.
     struct buf cell = { 0 };
     for (size_t i = 0; c->reference_count > 1 && i < c->reference_count; i++)
         buf_printf(&cell, "%s'%s'", i ? ", " : "[", c->references[i]);
@@ -160,8 +160,8 @@ static int read_first(const struct metric_case *c)
 
 // --- AI2D ----------------------------------------------------------------------------------------
 
-// "B. ..." becomes "B". The suite does this before it removes thinking, so a letter behind thinking
-// is not found.
+// "B. ..." becomes "B". The suite does this before it removes thinking, so it misses a letter after
+// the thinking.
 static char *extract_dot(struct scratch *s, const char *raw)
 {
     const char *p = skip_spaces(raw);
@@ -169,7 +169,7 @@ static char *extract_dot(struct scratch *s, const char *raw)
     return scratch_dup(s, raw, strlen(raw));
 }
 
-// The answer without ASCII punctuation, in any case.
+// Reads the answer as a letter, ignoring case and ASCII punctuation.
 static int read_bare(const struct metric_case *c)
 {
     struct buf b = { 0 };
@@ -182,7 +182,7 @@ static int read_bare(const struct metric_case *c)
 
 enum { LLAVA_LETTERS = 5 };
 
-// The letter of the only "The answer is X" that one more character follows.
+// Returns the letter of "The answer is X" if it occurs once and a character follows it.
 static int find_sentence(const char *text)
 {
     static const char words[] = "The answer is ";
@@ -221,9 +221,9 @@ static int read_scienceqa_lmms_eval(const struct metric_case *c)
 const struct metric metric_mcq_vlmevalkit = {
     .name = "mcq-vlmevalkit",
     .help = "Multiple choice as VLMEvalKit scores it, without a judge.",
-    .rule = "the only choice letter among the words, if at most four follow it; else the letter of "
-            "\"answer is X\"; else the only choice whose text is in the answer, if that is not "
-            "longer than twice all choices; otherwise wrong",
+    .rule = "the only choice letter among the words, if at most four words follow it; else the "
+            "letter of \"answer is X\"; else the only choice whose text is in the answer, if the "
+            "answer is at most twice as long as all choices together; otherwise wrong",
     .suite = SUITE_VLMEVALKIT,
     .loses = true,
     .score = score_table,
@@ -254,7 +254,7 @@ const struct metric metric_mcq_exact = {
 const struct metric metric_seed_lmms_eval = {
     .name = "seed-lmms-eval",
     .help = "Multiple choice as lmms-eval scores SEED-Bench.",
-    .rule = "the first character of the answer is the letter, in any case",
+    .rule = "the first character of the answer is the letter, ignoring case",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_first,
     .score = choices_score,
@@ -285,7 +285,7 @@ const struct metric metric_scienceqa_llava = {
 const struct metric metric_scienceqa_lmms_eval = {
     .name = "scienceqa-lmms-eval",
     .help = "Multiple choice as lmms-eval scores ScienceQA.",
-    .rule = "the answer is the letter, in any case, or begins with \"X.\"",
+    .rule = "the answer is the letter, ignoring case, or begins with \"X.\"",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_scienceqa_lmms_eval,
     .score = choices_score,

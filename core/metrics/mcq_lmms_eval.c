@@ -126,8 +126,8 @@ static int read_mmstar(const struct metric_case *c)
 
 // --- MMBench -------------------------------------------------------------------------------------
 
-// The only letter that is a word ("A" may be an article in more than three words), or one with
-// punctuation around it.
+// Finds the only letter that is a word or has punctuation around it. In more than three words, "A"
+// may be an article.
 static int find_option(struct scratch *s, const char *answer)
 {
     static const char *const around[][2] = { { "", "" },   { "", "." },   { "", "," },
@@ -172,9 +172,8 @@ static int read_mmbench(const struct metric_case *c)
 const struct metric metric_mmstar_lmms_eval = {
     .name = "mmstar-lmms-eval",
     .help = "Multiple choice as lmms-eval scores MMStar.",
-    .rule =
-        "the letter A to D at the most telling place: start, end, after \"the answer is\", (X), "
-        "X., X:, X), X and a blank, anywhere; of equal places the last",
+    .rule = "the letter A to D at the highest-ranked position: start, end, after \"the answer "
+            "is\", (X), X., X:, X), X and a blank, anywhere; of equal ranks, the last",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_mmstar,
     .score = choices_score,
@@ -184,8 +183,8 @@ const struct metric metric_mmstar_lmms_eval = {
 const struct metric metric_mmbench_lmms_eval = {
     .name = "mmbench-lmms-eval",
     .help = "Multiple choice as lmms-eval scores MMBench without a judge.",
-    .rule = "the only letter that is a word, alone or in punctuation; else the only choice whose "
-            "text is in the answer; else as mmstar-lmms-eval",
+    .rule = "the only letter that is a word, with or without punctuation around it; else the only "
+            "choice whose text is in the answer; else as mmstar-lmms-eval",
     .suite = SUITE_LMMS_EVAL,
     .loses = true,
     .letter = read_mmbench,

@@ -48,7 +48,7 @@ void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other
     for (int i = 0; i < METRIC_CLASSES; i++) t->classes[i] += other->classes[i];
 }
 
-static const double z = 1.959963984540054; // 97.5% of the normal distribution lie below
+static const double z = 1.959963984540054; // the normal distribution's 97.5% quantile
 
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high)
@@ -62,8 +62,8 @@ void metric_interval(const struct metric *m, const struct metric_tally *t, doubl
         *high = t->scores.mean + half;
         return;
     }
-    // E. B. Wilson, 1927: the shares p for which the one seen is within z standard errors of p. At
-    // the ends the two terms are equal but for their rounding.
+    // E. B. Wilson, 1927: all shares p that are within z of their own standard errors of the
+    // observed share. At shares 0 and 1, the two terms differ only by rounding.
     const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
     const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
     *low = share <= 0 ? 0 : fmax(0, centre - half);

@@ -1,4 +1,4 @@
-// core/metrics/metric.h -- how an answer is scored: one constant struct per metric.
+// core/metrics/metric.h -- scores answers: one constant struct per metric.
 //
 //   const struct metric *m = metric_find("yesno");
 //   struct metric_outcome o;
@@ -43,19 +43,19 @@ struct metric_case {
     size_t reference_count;
     const char *const *choices;
     size_t choice_count;
-    int right;               // the right choice by number, -1
+    int right;               // the right choice by number, or -1
     const double *loglik;    // [choice_count] METRIC_RANKS
     const int64_t *lengths;  // [choice_count] number of characters ranked
     double loss;             // METRIC_LOSS
-    const void *corpus;      // corpus_new made it
-    struct scratch *scratch; // holds the texts that the rule makes, the outcome's among them
+    const void *corpus;      // made by corpus_new
+    struct scratch *scratch; // holds the texts that the rule makes, including the outcome's
 };
 
 enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
 
 struct metric_outcome {
     double score;
-    int class;         // the metric's own case (true positive, ...), -1
+    int class;         // the metric's own class (true positive, ...), or -1
     const char *found; // the extracted answer, owned by the case or its scratch; NULL: none
 };
 
@@ -76,10 +76,10 @@ struct metric {
     enum metric_way way; // default: METRIC_ANSWERS
     enum suite suite;    // default: SUITE_OWN
     bool loses;          // the suite reads choices from a table, in which None and NA are missing
-    bool graded;  // scores are not only 0 and 1: the total is a mean, not a share with a Wilson
+    bool graded;  // scores other than 0 and 1 occur: the total is a mean, not a share with a Wilson
                   // interval
     bool smaller; // a lower score is better: use metric_better
-    bool none;    // a case may have choices but no reference: none of them is right
+    bool none;    // a case with choices but no reference is valid: no choice is right
     // Statistics of all references, collected before the first score; NULL: not needed.
     void *(*corpus_new)(void);
     void (*corpus_add)(const struct metric *m, void *corpus, const char *const *references,
@@ -92,9 +92,10 @@ struct metric {
     int (*letter)(const struct metric_case *c);
     int (*verdict)(struct scratch *s, const char *answer);
     char *(*clean)(struct scratch *s, const char *text);
-    // Extracts a part of the raw answer before thinking is removed; NULL: takes it all.
+    // Extracts a part of the raw answer before vlmsh removes thinking; NULL: takes it all.
     char *(*extract)(struct scratch *s, const char *raw);
-    // Further numbers beside the score; returns their number (at most METRIC_NUMBERS); NULL: none.
+    // Computes further numbers beside the score; returns how many (at most METRIC_NUMBERS). NULL:
+    // none.
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };
 
@@ -114,7 +115,7 @@ const struct metric *metric_find(const char *name);
 // As metric_find, with a message that lists the metrics.
 const struct metric *metric_need(const char *name, struct err *err);
 
-// Is score a better than b, in the metric's direction? NaN is never better.
+// True if score a is better than b in the metric's direction. NaN is never better.
 bool metric_better(const struct metric *m, double a, double b);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);

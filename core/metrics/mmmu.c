@@ -1,10 +1,9 @@
 // core/metrics/mmmu.c -- MMMU (Yue et al. 2024), as its own program and lmms-eval score it.
 //
-// Where no letter is found the program draws one at random; here the answer is wrong and counted.
-// For open questions this is MMMU's own rule: all phrases and numbers of the answer are compared
-// with the references, as lmms-eval does since 0.7.3.
-// Sources: lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py, mmmu/utils.py (from MMMU's
-// eval_utils.py).
+// If it finds no letter, the program draws one at random; vlmsh counts the answer as wrong. Open
+// questions follow MMMU's own rule, as in lmms-eval since 0.7.3: it compares all phrases and
+// numbers of the answer with the references. Sources:
+// lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py, mmmu/utils.py (from MMMU's eval_utils.py).
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@
 
 // --- multiple choice -----------------------------------------------------------------------------
 
-// The last of the letters found, and how many there are.
+// The last letter found, and the number of letters found.
 struct found {
     int count, letter;
     size_t at; // position + 1; 0: nowhere
@@ -106,7 +105,7 @@ static char *plain_digits(struct scratch *s, const char *text)
     return scratch_take(s, &b);
 }
 
-// As Python's float(): decimal, with single underscores between digits; inf and nan.
+// Parses like Python's float(): decimal, with single underscores between digits; inf and nan.
 static bool read_number(struct scratch *s, const char *text, double *number)
 {
     char *bare = python_strip(s, plain_digits(s, text), NULL), *end;
@@ -118,8 +117,8 @@ static bool read_number(struct scratch *s, const char *text, double *number)
     return *bare && !*end && (named || plain);
 }
 
-// Adds a number rounded to two decimals, or the text in lower case; a single character with a blank
-// before or behind it.
+// Adds a number rounded to two decimals, or the text in lower case; a single character twice, with
+// a blank before and after it.
 static void add_normal(struct values *v, struct scratch *s, const char *text)
 {
     const char *bare = python_strip(s, text, NULL), *lower = python_lower(s, bare);
@@ -136,7 +135,7 @@ static void add_normal(struct values *v, struct scratch *s, const char *text)
     }
 }
 
-// The shortest end of a line after one of the words that announce a result; NULL: there is none.
+// Returns the shortest rest of a line after a word that announces a result, or NULL.
 static const char *key_of_line(struct scratch *s, const char *line, bool last)
 {
     static const char *const words[] = { "could be ", "so ",     "is ",     "thus ", "therefore ",
@@ -224,10 +223,10 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_mmmu_lmms_eval = {
     .name = "mmmu-lmms-eval",
     .help = "Multiple choice and open questions as MMMU's program scores them.",
-    .rule =
-        "the last of the letters (X), else \"X \", else \"X.\", else the last choice whose text "
-        "is in more than five words; none is wrong (MMMU draws one); open: a reference is in a "
-        "phrase after is, so, thus, answer ..., or equals a number of it to two decimals",
+    .rule = "the last of the letters (X), else \"X \", else \"X.\", else the last choice whose "
+            "text is in an answer of more than five words; no letter counts as wrong (MMMU draws "
+            "one); open: a phrase after is, so, thus, answer ... contains a reference, or a number "
+            "in it equals one to two decimals",
     .suite = SUITE_LMMS_EVAL,
     .score = score,
     .summary = choices_summary,

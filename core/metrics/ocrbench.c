@@ -1,4 +1,4 @@
-// core/metrics/ocrbench.c -- OCRBench (Liu et al. 2024): is one of the texts in the answer?
+// core/metrics/ocrbench.c -- OCRBench (Liu et al. 2024): does the answer contain one of the texts?
 //
 // Handwritten formulas (HME100k) are compared without blanks and case-sensitively; all other texts
 // in lower case. lmms-eval folds full-width ASCII first. Sources:

@@ -28,7 +28,7 @@ bool python_is_digit(int32_t c)
     return c >= 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
 }
 
-// Unicode keeps the ten digits of a script together, 0 first.
+// Unicode numbers the ten digits of a script consecutively, from 0.
 int python_digit(int32_t c)
 {
     int before = 0;
@@ -36,7 +36,7 @@ int python_digit(int32_t c)
     return before % 10;
 }
 
-// utf8proc numbers the categories of letters, marks and digits one after the other.
+// utf8proc numbers the categories of letters, marks and digits consecutively.
 static bool in_categories(int32_t c, utf8proc_category_t last)
 {
     const utf8proc_category_t k = c > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
@@ -67,7 +67,7 @@ char *python_lower(struct scratch *s, const char *text)
         const int32_t c = python_char(p, &length);
         if (c < 0) {
             buf_add(&b, p, length);
-        } else if (c == CAPITAL_I_WITH_DOT) { // the one character that becomes two
+        } else if (c == CAPITAL_I_WITH_DOT) { // the only character that becomes two
             buf_putc(&b, 'i');
             python_put_char(&b, DOT_ABOVE);
         } else {

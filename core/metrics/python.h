@@ -19,7 +19,7 @@
 int32_t python_char(const char *p, size_t *length);
 void python_put_char(struct buf *b, int32_t c); // as UTF-8
 bool python_is_digit(int32_t c);                // \d
-int python_digit(int32_t c);                    // 0 to 9 of a digit of any script
+int python_digit(int32_t c);                    // value, 0 to 9, of a digit in any script
 bool python_is_alpha(int32_t c);                // str.isalpha
 bool python_is_word(int32_t c); // a letter, mark or digit; or a byte that is not UTF-8
 // Returns the start of the character that ends at p > text.
@@ -35,12 +35,12 @@ char *python_strip_each(struct scratch *s, const char *text, const char *letters
 char *python_replace(struct scratch *s, const char *text, const char *from, const char *to);
 char *python_head(struct scratch *s, const char *text, size_t count); // text[:count]
 char *python_words(struct scratch *s, const char *text);              // " ".join(text.split())
-// Whether pandas, which reads the suites' tables, takes the word for a missing value ("", nan,
+// True if pandas, which reads the suites' tables, treats the word as a missing value ("", nan,
 // None, N/A ...).
 bool python_is_missing(const char *text);
 size_t python_length(const char *text);                      // in characters
 size_t python_find_last(const char *text, const char *part); // bytes before it; SIZE_MAX: nowhere
-// For words separated by single blanks: whether the word is among them, and their number.
+// For words separated by single blanks: finds a word, and counts them.
 bool python_has_word(const char *words, const char *word);
 size_t python_count_words(const char *words);
 

@@ -128,8 +128,8 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
                                     enum thinking thinking)
 {
     if (strstr(text, KIMI_OPEN) || strstr(text, KIMI_CLOSE)) {
-        // Kimi-VL's wrapper takes the text behind the thinking, nothing if it does not end; for
-        // multiple choice the content of the box.
+        // Kimi-VL's wrapper takes the text after the thinking, or nothing if the thinking does not
+        // end; for multiple choice, the content of the box.
         const char *end = strstr(text, KIMI_CLOSE);
         text = end ? python_strip(s, end + strlen(KIMI_CLOSE), NULL) : "";
         if (m->loses) text = take_boxed(s, text);

@@ -9,7 +9,7 @@
 
 #include "core/metrics/metric.h"
 
-// Removing thinking: as the suite does, never, always.
+// When to remove thinking: as the suite does, never, always.
 enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
 
 // The treatment of the answer's thinking, tags and marks.

@@ -2,7 +2,7 @@
 //
 // Accuracy of an answer (Antol et al. 2015): the mean over the people of min(1, others who gave the
 // answer / 3). The programs normalise texts differently before comparing: the official vqaEval.py
-// (GT-Vision-Lab/VQA) does nothing if the people agree; EvalAI's processor, which LLaVA and
+// (GT-Vision-Lab/VQA) changes nothing if all people agree; EvalAI's processor, which LLaVA and
 // lmms-eval use for TextVQA, does more than lmms-eval for VQAv2; VLMEvalKit treats punctuation
 // differently.
 #include "core/metrics/vqa.h"
@@ -97,7 +97,7 @@ static const char *const contractions[] = {
     "y'all'd've",   "you'd've",
 };
 
-// Whether the word is the contraction without one of its apostrophes.
+// True if the word is the contraction without one of its apostrophes.
 static bool lacks_apostrophe(const char *word, const char *contraction)
 {
     size_t same = 0;
@@ -217,8 +217,9 @@ const struct metric metric_vqa_official = {
 const struct metric metric_vqa_evalai = {
     .name = "vqa-evalai",
     .help = "Short answers as LLaVA and lmms-eval score TextVQA.",
-    .rule = "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
-            "clean-up (lower case, no commas and question marks, 's apart, digits, no articles)",
+    .rule =
+        "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
+        "clean-up (lower case, no commas and question marks, 's as a word, digits, no articles)",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
     .clean = vqa_clean_evalai,

@@ -1,4 +1,4 @@
-// core/metrics/words.c -- text to words.
+// core/metrics/words.c -- splits texts into words.
 #include "core/metrics/words.h"
 
 #include <stdlib.h>

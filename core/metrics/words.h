@@ -17,7 +17,7 @@ char *words_normal(struct scratch *s, const char *text);
 // The value of a number word from "zero" to "ten"; -1: another word.
 int words_number(const char *word);
 bool words_is_article(const char *word); // a, an, the
-// Whether the words of `part` occur consecutively in `text` (both normalised as above). An edge of
+// True if the words of `part` occur consecutively in `text` (both normalised as above). An edge of
 // `part` in a script without blanks (CJK) may be inside a word.
 bool words_contain(const char *text, const char *part);
 

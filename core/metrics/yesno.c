@@ -1,10 +1,10 @@
 // core/metrics/yesno.c -- yes/no questions (POPE, Li et al. 2023): accuracy, precision, recall and
-// F1 of "yes", share of yes; by our own rule and those of POPE's own script (that of LLaVA),
-// lmms-eval and VLMEvalKit.
+// F1 of "yes", share of yes; by our own rule and those of POPE's script (as in LLaVA), lmms-eval
+// and VLMEvalKit.
 //
-// They differ in which answers mean yes, and in how precision and recall count answers that are
-// neither. POPE's script reads an answer without "no" or "not" in its first sentence as yes; our
-// own rule reads it as neither: wrong, not counted as yes, and reported. The sources:
+// The rules differ in which answers mean yes, and in how precision and recall count answers that
+// are neither yes nor no. POPE's script reads an answer without "no" or "not" in its first sentence
+// as yes; our own rule reads it as neither: wrong, not counted as yes, and reported. The sources:
 // llava/eval/eval_pope.py of LLaVA; lmms_eval/tasks/pope/utils.py and mme/utils.py of lmms-eval;
 // vlmeval/dataset/utils/yorn.py of VLMEvalKit.
 #include <math.h>
@@ -50,7 +50,7 @@ static int read_pope(struct scratch *s, const char *answer)
     return no ? NO : YES;
 }
 
-// The whole answer, in any case.
+// Reads the whole answer, ignoring case.
 static int read_whole(struct scratch *s, const char *answer)
 {
     return of_word(python_strip(s, python_lower(s, answer), NULL), "yes", "no");
@@ -69,7 +69,7 @@ static int read_prefix(struct scratch *s, const char *answer)
     return strstr(head, "no") ? NO : NEITHER;
 }
 
-// One of the words yes and no, and not the other.
+// Reads yes or no if the answer contains exactly one of the words.
 static int read_words(struct scratch *s, const char *answer)
 {
     const struct vqa_punctuation rule = { .keep_after_digit = true };
@@ -144,8 +144,9 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
     return put_suite(t, k[YES_NO] + k[YES_NEITHER], k[YES_YES] + k[NO_YES], to);
 }
 
-// lmms-eval counts an answer that is neither as neither found nor missed, and reports the share of
-// yes of the right answers. Both are its mistakes, reproduced here to get its numbers.
+// lmms-eval counts an answer that is neither yes nor no as neither found nor missed, and reports
+// the references' share of yes instead of the model's. Both are bugs, reproduced to match its
+// numbers.
 static int summary_lmms_eval(const struct metric_tally *t, struct metric_number *to)
 {
     const int64_t *k = t->classes;
@@ -155,7 +156,7 @@ static int summary_lmms_eval(const struct metric_tally *t, struct metric_number 
 const struct metric metric_yesno = {
     .name = "yesno",
     .help = "Share of right answers to yes/no questions, with precision, recall and F1 of yes.",
-    .rule = "the first yes or no in the answer, in any case; an answer with neither is wrong and "
+    .rule = "the first yes or no in the answer, ignoring case; an answer with neither is wrong and "
             "counts as not yes",
     .verdict = read_first,
     .score = score,
@@ -165,8 +166,8 @@ const struct metric metric_yesno = {
 const struct metric metric_pope_llava = {
     .name = "pope-llava",
     .help = "Yes/no questions as POPE's script and LLaVA score them.",
-    .rule = "of the first sentence without commas: no if No, no or not is among its words, "
-            "otherwise yes",
+    .rule =
+        "no if the first sentence, without commas, contains the word No, no or not; otherwise yes",
     .suite = SUITE_LLAVA,
     .verdict = read_pope,
     .score = score,
@@ -176,8 +177,8 @@ const struct metric metric_pope_llava = {
 const struct metric metric_pope_lmms_eval = {
     .name = "pope-lmms-eval",
     .help = "Yes/no questions as lmms-eval scores POPE.",
-    .rule = "the whole answer is yes or no, in any case; others are wrong and do not count for "
-            "recall; its share of yes is that of the right answers",
+    .rule = "the whole answer is yes or no, ignoring case; others are wrong and do not count for "
+            "recall; the share of yes is that of the references",
     .suite = SUITE_LMMS_EVAL,
     .verdict = read_whole,
     .score = score,
@@ -199,7 +200,7 @@ const struct metric metric_mme_lmms_eval = {
 const struct metric metric_yesno_vlmevalkit = {
     .name = "yesno-vlmevalkit",
     .help = "Yes/no questions as VLMEvalKit scores POPE and MME, without a judge.",
-    .rule = "yes or no is among the words of the answer, and not both; others are wrong",
+    .rule = "the answer contains the word yes or no, but not both; others are wrong",
     .suite = SUITE_VLMEVALKIT,
     .verdict = read_words,
     .score = score,
