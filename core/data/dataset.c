@@ -30,7 +30,7 @@ struct scan {
     int64_t line;  // of that byte
     int64_t depth; // of brackets around it
     bool text, escaped, closed;
-    bool begun, wanted; // inside a sample; behind a comma
+    bool begun, wanted; // inside a sample; after a comma
     struct dataset_entry entry;
 };
 
@@ -122,7 +122,7 @@ static int read_error(const struct dataset *d, struct err *err)
     return err_set(err, "cannot read '%s': %s", d->path, strerror(errno));
 }
 
-// Scans the file, with `begin` only its first block; *whole: to the end.
+// Scans the file, or only its first block if `begin`; sets *whole if that is all of it.
 static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struct err *err)
 {
     ssize_t n = file_read_at(s->d->file, block, BLOCK, 0);
@@ -153,7 +153,7 @@ static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
     if (e->size > SAMPLE_MAX) {
-        err_set(err, "the sample at line %lld has %llu MB; the limit is %d", (long long)e->line,
+        err_set(err, "the sample at line %lld is %llu MB long; the limit is %d", (long long)e->line,
                 (unsigned long long)(e->size >> 20), SAMPLE_MAX >> 20);
         return NULL;
     }
@@ -183,7 +183,7 @@ static int check_kind(const struct dataset *d, struct err *err)
         cJSON_Delete(json);
     }
     if (!d->lines || object) return 0;
-    // A file in another encoding may well be JSON lines.
+    // A file in another encoding may still be JSON lines.
     char *first = read_entry(d, 0, &why);
     if (first && *first == '{') {
         cJSON_Delete(dataset_json(d, 0, &why));

@@ -4,7 +4,7 @@
 //   if (dataset_open(&d, "train.json", NULL, &err) < 0) ...
 //   for (int64_t i = 0; i < d.count; i++) {
 //       struct sample s;
-//       if (dataset_read(&d, i, &s, &err) < 0) continue;   // this sample is wrong; err says why
+//       if (dataset_read(&d, i, &s, &err) < 0) continue;   // this sample is invalid; err says why
 //       ... s.dialogue.messages, s.dialogue.paths ...
 //       sample_release(&s);
 //   }
@@ -31,8 +31,8 @@ struct dataset_entry {
     int64_t line;      // line number, from 1
 };
 
-// Functions for samples of another source (core/sets/), which dataset_read, dataset_picture and
-// dataset_close call with the data set's `self`, from any thread.
+// Functions of another source of samples (core/sets/). dataset_read, dataset_picture and
+// dataset_close call them with the data set's `self`, from any thread.
 struct dataset_reader {
     int (*read)(void *self, int64_t index, struct sample *s, struct err *err);
     char *(*picture)(void *self, const char *name, size_t limit, size_t *size, struct err *err);
@@ -55,7 +55,7 @@ struct sample {
     int64_t index, line;
     char *id;          // as text; NULL when the sample has none
     char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
-    char *metric;      // the sample's metric; NULL
+    char *metric;      // the sample's metric, or NULL
     const char *suite; // owner of the rule (core/sets/table.c), static; NULL: the metric's
     int lost;          // number of choices that its suite's prompt leaves out ("None")
     char *group;       // joins questions (MME: of a picture); NULL: none
@@ -68,7 +68,7 @@ struct sample {
     char **references;
     size_t reference_count;
     char *unanswered;         // why it has no reference; NULL: unknown
-    int right;                // the right choice by number, from 0; -1
+    int right;                // the right choice by number, from 0, or -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
 };
@@ -81,11 +81,12 @@ int dataset_check(const char *path, struct err *err);
 // sample is accepted here.
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err);
 void dataset_close(struct dataset *d);
-// The sample's JSON (cJSON_Delete it); NULL: invalid, or the file has changed. Not with a reader.
+// Returns the sample's JSON (cJSON_Delete it); NULL if it is invalid or the file has changed. Only
+// for data sets without a reader.
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
-// Line and id are set (and must be released) even if -1 reports an error in the rest.
+// Sets line and id (release them) even if it returns -1 for an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// Bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
+// Returns the bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
 // As dataset_read, for parsed JSON; `folder` as above.

@@ -73,8 +73,8 @@ struct reading {
 
 static const char mark[] = "<image>";
 
-// The next mark of the text; *picture is the picture it shows, -1: the next one. MiniCPM-V's
-// samples name their marks ("<image_00>").
+// Finds the next mark in the text; *picture is the picture that it shows, -1: the next one.
+// MiniCPM-V's samples name their marks ("<image_00>").
 static const char *next_mark(const struct dialogue *d, const char *text, size_t *length,
                              int *picture)
 {
@@ -91,8 +91,8 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
     return first;
 }
 
-// Text with marks, each the position of a picture; the line end beside a mark belongs to it (the
-// prompt layout writes its own).
+// Adds a text in which marks give the positions of pictures. Drops the line end beside a mark,
+// because the prompt layout writes its own.
 static int add_marked(struct reading *r, struct message *m, const char *text)
 {
     struct dialogue *d = r->d;
@@ -238,8 +238,7 @@ static int read_paths(struct reading *r, const cJSON *sample)
     return 0;
 }
 
-// Speakers of ShareGPT and of the programs that write its form; texts of tools go to the model as
-// the user's.
+// Converts speakers of ShareGPT and compatible formats to roles; tools speak as the user.
 static int role_from(const char *from)
 {
     static const struct {
@@ -267,7 +266,7 @@ static int read_turn(struct reading *r, const cJSON *turn)
     const char *from, *value;
     if (!cJSON_IsObject(turn))
         return err_set(r->err, "must be an object with \"from\" and \"value\"");
-    // MiniCPM-V's turns have the form of messages.
+    // MiniCPM-V writes turns as messages.
     if (!json_get(turn, "from") && json_get(turn, "role")) return read_message(r, turn);
     if (json_text(turn, "from", NULL, &from, r->err) < 0) return -1;
     if (json_text(turn, "value", NULL, &value, r->err) < 0) return -1;
@@ -324,15 +323,15 @@ static int read_question(struct reading *r, const cJSON *sample)
         if (json_text(sample, keys[i], NULL, &question, r->err) < 0) return -1;
     if (!question) return err_set(r->err, "needs \"question\", \"conversations\" or \"messages\"");
     if (add_marked(r, add_message(d, ROLE_USER), question) < 0) return -1;
-    // Some evaluation files hold a number or a list there: no text to train on.
+    // In some evaluation files the answer is a number or a list, which is no text to train on.
     const cJSON *answer = json_get(sample, "answer");
     if (cJSON_IsString(answer))
         message_add_text(add_message(d, ROLE_ASSISTANT), answer->valuestring);
     return 0;
 }
 
-// Adds the system message that ShareGPT's samples may have beside their turns; a system message
-// among the turns has precedence.
+// Adds the system message that ShareGPT's samples may have outside their turns; a system message
+// among the turns takes precedence.
 static int read_system(struct dialogue *d, const cJSON *sample, struct err *err)
 {
     const char *text;
@@ -345,7 +344,7 @@ static int read_system(struct dialogue *d, const cJSON *sample, struct err *err)
     return 0;
 }
 
-// Refuses videos, which would otherwise be ignored silently.
+// Refuses videos instead of silently ignoring them.
 static int refuse_videos(const cJSON *sample, struct err *err)
 {
     static const char *const keys[] = { "video", "videos" };
@@ -353,12 +352,12 @@ static int refuse_videos(const cJSON *sample, struct err *err)
         const cJSON *video = json_get(sample, keys[i]);
         const bool none =
             cJSON_IsString(video) ? !*video->valuestring : !cJSON_IsArray(video) || !video->child;
-        if (video && !none) return err_set(err, "it shows a video: only pictures can be read");
+        if (video && !none) return err_set(err, "it contains a video: vlmsh reads only pictures");
     }
     return 0;
 }
 
-// Whether each picture of the sample is shown exactly once. Only named marks can repeat one.
+// True if the texts show each picture of the sample exactly once. Only named marks can repeat one.
 static bool shown_once(const struct dialogue *d, size_t given)
 {
     size_t *times = xcalloc(d->path_count + 1, sizeof *times);
@@ -390,7 +389,7 @@ static int read_conversation(struct reading *r, const cJSON *sample)
     if (keys_untrained(sample))
         for (size_t i = 0; i < d->count; i++) d->messages[i].untrained = true;
     d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
-    // Messages that name their pictures themselves need no list beside them.
+    // Messages that name their own pictures need no list.
     if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
     return 0;
 }
@@ -417,7 +416,7 @@ const char *dialogue_unanswered(const struct message *messages, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (messages[i].role != ROLE_ASSISTANT) continue;
         if (!messages[i].untrained) return "every answer is empty";
-        why = "every answer is marked as not to be trained, or empty";
+        why = "every answer is empty or excluded from training";
     }
     return why;
 }

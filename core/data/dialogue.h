@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 
 struct dialogue {
-    struct message *messages; // their pictures are indices into paths
+    struct message *messages; // refer to pictures by index into paths
     size_t count;
     char **paths;
     size_t path_count;
@@ -22,9 +22,9 @@ struct dialogue {
 };
 
 // A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
-// "image" also works for "path", and OpenAI's "image_url". Relative paths start at `folder`; a path
-// may be file:// or a data: URI (core/picture/source.h). Messages name the position:
-// "message 2: \"content\" ...".
+// "image" and OpenAI's "image_url" also work for "path". Relative paths start at `folder`; a path
+// may be file:// or a data: URI (core/picture/source.h). Messages name the position: "message 2:
+// \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
 // One sample of a data set, with answers: {"conversations": [{"from", "value"}], "image"},
@@ -33,7 +33,7 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 // question.
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err);
-// The same, for answering: ends with the question; an answer behind it becomes `reference`.
+// The same, for answering: ends with the last question; the answer after it becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
@@ -43,11 +43,11 @@ size_t dialogue_question(const struct dialogue *d);
 // only a reference), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);
 
-// The name of a picture in a sample: a path or URI, {"path"}, {"url"}, or {"bytes"} in base64; NULL
-// if it has none. The caller frees it.
+// Returns the name of a picture in a sample, given as a path or URI, {"path"}, {"url"}, or
+// {"bytes"} in base64; NULL if it has none. The caller frees it.
 char *dialogue_picture(const cJSON *item);
 
-// "DIR" of "DIR/FILE", "." of "FILE"; the caller frees it.
+// Returns "DIR" for "DIR/FILE" and "." for "FILE"; the caller frees it.
 char *path_folder(const char *path);
 
 #endif

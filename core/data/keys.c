@@ -1,7 +1,8 @@
-// core/data/keys.c -- which keys of a sample are read: tables, and a walk over the sample.
+// core/data/keys.c -- finds keys of a sample that nothing reads: tables of known keys, and a walk
+// over the sample.
 //
-// Data sets written for other programs have keys of their own. An unread key may be a remark or
-// half of the training signal, so every key is either read, known to be harmless, or named.
+// Data sets for other programs have additional keys. An unread key may be a remark or half of the
+// training signal, so every key is either read, known to be harmless, or named.
 #include "core/data/keys.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ bool keys_untrained(const cJSON *turn)
     return false;
 }
 
-// --- keys that nothing reads ---------------------------------------------------------------------
+// --- unread keys ---------------------------------------------------------------------------------
 
 // Keys that only describe a sample or turn.
 static const char harmless[] =
@@ -100,7 +101,7 @@ static void add_object(struct names *unread, const cJSON *object, const char *re
         else if (mark_value(value) < 0)
             add(unread, key, " other than 0 and 1");
         else if (!trained && mark_value(value) == mark)
-            add(unread, key, " of a message that is no answer");
+            add(unread, key, " of a message that is not an answer");
     }
 }
 
@@ -128,7 +129,7 @@ static const char *speaker(const cJSON *turn)
     return cJSON_IsString(role) ? role->valuestring : "";
 }
 
-// Only answers are trained; speakers of ShareGPT have many names.
+// Only answers are trained. ShareGPT has many names for speakers.
 static bool is_question(const cJSON *turn)
 {
     return items_has("user human system prompter tool observation function_response", speaker(turn),
@@ -137,7 +138,7 @@ static bool is_question(const cJSON *turn)
 
 // --- marks of pictures ---------------------------------------------------------------------------
 
-// Marks of pictures, videos or sounds of other programs, which are plain text here.
+// Other programs' marks of pictures, videos or sounds, which vlmsh reads as plain text.
 static const char foreign_marks[] =
     "<ImageHere> <video> <audio> <IMG_CONTEXT> [IMG] <image_placeholder> <|image|> <|image_pad|> "
     "<|video_pad|> <start_of_image> <image_soft_token> <VideoHere> <|vision_start|>";
@@ -152,7 +153,7 @@ static size_t numbered_mark(const char *text)
     if (*p == ' ' || *p == '_' || *p == '-') p++;
     const size_t digits = strspn(p, "0123456789");
     const char *end = bars ? "|>" : ">";
-    // "<image>" itself is read; with other capitals it is not.
+    // vlmsh reads "<image>" itself, but only in lower case.
     if (!digits && (bars || !strncmp(text, "<image>", 7))) return 0;
     p += digits;
     return strncmp(p, end, strlen(end)) != 0 ? 0 : (size_t)(p - text) + strlen(end);
@@ -205,7 +206,7 @@ void keys_unread(const cJSON *sample, struct names *unread)
     if (json_get(sample, "image") && json_get(sample, "images") &&
         !is_empty(json_get(sample, "images")))
         add(unread, "images", " beside \"image\"");
-    // A system message beside turns that begin with one is not read.
+    // "system" is not read if the turns begin with a system message.
     if (json_get(sample, "system") && turns && cJSON_IsArray(turns) &&
         !strcasecmp(speaker(turns->child), "system"))
         add(unread, "system", " beside a system message");

@@ -1,4 +1,4 @@
-// core/data/keys.h -- which keys of a sample are read, and which turns are not to be trained.
+// core/data/keys.h -- finds keys of a sample that nothing reads, and turns excluded from training.
 #ifndef CORE_DATA_KEYS_H
 #define CORE_DATA_KEYS_H
 
@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 
-// Whether a turn or sample is excluded from training: {"weight": 0} as in OpenAI's fine-tuning
+// True if a turn or sample is excluded from training: {"weight": 0} as in OpenAI's fine-tuning
 // format, "loss", "train" or "training": false, "masked": true, and similar keys.
 bool keys_untrained(const cJSON *turn);
 
@@ -27,7 +27,7 @@ struct key_counts {
 
 // `other`: one more key, or NULL.
 void key_counts_add(struct key_counts *c, const struct names *unread, const char *other);
-// "not used: "tools" (3 samples), ..."; NULL: all keys are read. free() it.
+// "not used: "tools" (3 samples), ..."; NULL if all keys are read. free() it.
 char *key_counts_text(const struct key_counts *c);
 void key_counts_release(struct key_counts *c);
 

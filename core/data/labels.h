@@ -8,14 +8,14 @@
 // Answers that the data marks as context (message.untrained) have no targets.
 //
 // Trained tokens: everything the layout writes after the generation prompt of each answer,
-// including the end of the turn. If a layout writes nothing to end an answer (LLaVA-1.5), the
-// model's end token does: after the last answer as an extra row; an earlier answer also predicts
-// it, although the conversation continues without it, as it does when the model answers.
+// including the end of the turn. If a layout writes no end of an answer (LLaVA-1.5), the model's
+// end token ends it: the last answer gets an extra row for it; earlier answers also predict it,
+// although the conversation continues without it, as in generation.
 //
 // LLaVA-1.5's layout puts a blank after every answer. Between turns the blank is part of the next
 // token (" USER"), so an earlier answer's last row predicts the end directly; after the last answer
-// the blank is a token, which the reference's labels contain: answer, " ", end. A model trained on
-// both ends an answer either way; the blank is not visible.
+// the blank is a token, which the reference implementation also trains: answer, " ", end. A model
+// trained on both forms ends an answer either way; the blank is not visible.
 #ifndef CORE_DATA_LABELS_H
 #define CORE_DATA_LABELS_H
 
@@ -32,7 +32,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
 void labels_release(struct labels *l);
-// Whether an answer to train on is not empty.
+// True if an answer to train on is not empty.
 bool labels_answered(const struct message *messages, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-// core/data/mix.c -- one data set of several.
+// core/data/mix.c -- mixes several data sets into one.
 #include "core/data/mix.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static int open_source(struct source *s, const struct mix_source *from, const st
     return s->count ? 0 : err_set(err, "'%s' has no sample of these kinds", from->path);
 }
 
-// --- how many of each ----------------------------------------------------------------------------
+// --- sample counts -------------------------------------------------------------------------------
 
 // Rounds the shares of the total by the largest remainder method. Returns the total: the requested
 // one, or the largest for which no source repeats a sample.
@@ -92,7 +92,7 @@ static int64_t share_out(struct mix *m, const struct mix_source *from)
 
 // --- samples -------------------------------------------------------------------------------------
 
-// Makes the paths absolute: a path, an object that names it, or a list of them.
+// Makes the path of a picture absolute: of a string, an object that names it, or a list of these.
 static void place_picture(cJSON *item, const char *folder)
 {
     const char *path = cJSON_GetStringValue(item);
@@ -104,7 +104,7 @@ static void place_picture(cJSON *item, const char *folder)
     }
     cJSON_ArrayForEach(each, item)
     {
-        // Keys under which a picture names its file (dialogue_picture), and MiniCPM-V's marks.
+        // Keys that name a picture's file (dialogue_picture), and MiniCPM-V's marks.
         const char *key = each->string;
         if (!key || items_has("path url image", key, " ") || *key == '<')
             place_picture(each, folder);

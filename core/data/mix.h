@@ -1,5 +1,5 @@
-// core/data/mix.h -- one data set of several, each with a share of the samples: a file in which
-// text-only samples are mixed with samples with pictures, lists with lessons.
+// core/data/mix.h -- mixes several data sets, each with a share of the samples, into one file, such
+// as text-only samples with samples with pictures.
 //
 //   struct mix_source sources[] = { { "lessons.json", 0.8 }, { "text.jsonl", 0.2 } };
 //   if (mix_write(sources, 2, &options, "mixed.jsonl", written, &err) < 0) ...
@@ -19,17 +19,17 @@ struct mix_source {
 };
 
 struct mix_options {
-    int64_t count; // samples of the result; 0: as many as the sources give without repeating one
-    uint64_t seed; // of the choice and the order
+    int64_t count;            // samples of the result; 0: the most that repeats no sample
+    uint64_t seed;            // of the choice and the order
     const char *const *kinds; // only samples of these kinds; kind_count 0: all
     size_t kind_count;
 };
 
-// Writes JSON lines, in random order, and into written[count of sources] the samples of each. The
-// numbers of samples are the shares rounded so that they add up. A source whose share is larger
-// than it is repeats: all of its samples appear before one repeats. Paths of pictures become
-// absolute; ids get the source's number, from 1, and that of the repetition, so that they stay
-// different: "2/000017-dense-0" and "2/000017-dense-0/2". 0, or -1 without a file.
+// Writes JSON lines in random order, and sets written[i] to the number of samples of source i.
+// Rounds the shares so that the numbers add up. A source with fewer samples than its share repeats:
+// all of its samples appear before one repeats. Paths of pictures become absolute; ids get the
+// source's number, from 1, and the repetition's number, so that they stay unique:
+// "2/000017-dense-0" and "2/000017-dense-0/2". 0, or -1 without a file.
 int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,
               const char *path, int64_t *written, struct err *err);
 

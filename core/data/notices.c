@@ -1,4 +1,5 @@
-// core/data/notices.c -- counts what is worth a notice in a data set, and words the notices.
+// core/data/notices.c -- counts the unusual contents of a data set, and words the notices about
+// them.
 #include "core/data/notices.h"
 
 #include <stdlib.h>
@@ -90,7 +91,7 @@ char *data_notice(const struct data_notices *n, int index)
     if (unread && index-- == 0) return unread;
     free(unread);
     if (untrained && index-- == 0)
-        return xasprintf("%lld answer%s marked as not to be trained: context only", untrained,
+        return xasprintf("%lld answer%s excluded from training: context only", untrained,
                          untrained == 1 ? " is" : "s are");
     if (special && index-- == 0)
         return xasprintf("%lld special token%s in the texts of %lld sample%s %s", special,

@@ -1,6 +1,5 @@
-// core/data/notices.h -- notices about a data set that a command used: keys that are not used,
-// special tokens in its texts, animations. Counted while the command reads its samples; all
-// commands take them from here.
+// core/data/notices.h -- notices about a data set: unused keys, special tokens in its texts,
+// animations. Every command counts them while it reads the samples.
 //
 //   struct data_notices n = data_notices_new(settings);
 //   data_notices_sample(&n, tokenizer, &sample, DATA_PROMPT);     // as samples are read
@@ -25,7 +24,7 @@ struct tokenizer;
 
 struct data_notices {
     struct key_counts unread;
-    int64_t untrained;       // answers that are marked as context
+    int64_t untrained;       // answers excluded from training
     int64_t special;         // special tokens that texts spell
     int64_t special_samples; // samples with special tokens
     bool plain;              // special tokens stay text (data.special_tokens)
@@ -48,16 +47,16 @@ void data_notices_sample(struct data_notices *n, const struct tokenizer *t, cons
 // Counts the special tokens alone.
 void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                         int parts);
-// Counts the contents of a picture, by its name in the data: each once.
+// Inspects a picture; counts each name in the data once.
 void data_notices_picture(struct data_notices *n, const char *name, const void *bytes, size_t size);
-// The same of the first `count` pictures of a dialogue, which a conversation shows.
+// The same for the first `count` pictures of a dialogue, which a conversation shows.
 void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
                         size_t count);
 // Copies the counts of pictures.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
-// A sentence; NULL past the last one. free() it.
+// Returns a sentence; NULL past the last one. free() it.
 char *data_notice(const struct data_notices *n, int index);
-// All sentences, joined with "; ". NULL: there are none. free() it.
+// All sentences, joined with "; ". NULL if there are none. free() it.
 char *data_notices_text(const struct data_notices *n);
 void data_notices_release(struct data_notices *n);
 

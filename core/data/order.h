@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// order[n] = the numbers 0..n-1, shuffled or not. Samples of a pass are joined (loss_batch) without
-// padding, so lengths need not match: batches of similar lengths would be batches of similar
-// content, which learn worse.
+// Sets order[n] to the numbers 0..n-1, shuffled or not. Samples of a pass are joined (loss_batch)
+// without padding, so lengths need not match. Batches of similar lengths would have similar content
+// and train worse.
 void order_epoch(int64_t *order, int64_t n, bool shuffle, uint64_t seed, int64_t epoch);
 
 // Chooses about `count` of n samples to hold out for validation and sets chosen[n]. Samples of one

@@ -75,8 +75,8 @@ J
 lines "/load $llava" "/data check $work/marked.jsonl" '/set train.method norms' '/set train.steps 1' '/set train.validation none' '/set job.nice 0' "/train $work/marked.jsonl $work/marked" /wait \
     "/eval $work/marked.jsonl --metric exact --here" "/ask --data $work/marked.jsonl --out $work/marked.answers"
 check_has "not used" 'select(.event == "notice").text' 'not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)'
-check_has "context" 'select(.event == "notice").text' "2 answers are marked as not to be trained: context only"
-check_has "nothing left" 'select(.name == "data problems").rows[] | "\(.[0]): \(.[3])"' "no answer: every answer is marked as not to be trained, or empty"
+check_has "context" 'select(.event == "notice").text' "2 answers are excluded from training: context only"
+check_has "nothing left" 'select(.name == "data problems").rows[] | "\(.[0]): \(.[3])"' "no answer: every answer is empty or excluded from training"
 check_has "so does an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "data")[1]' 'not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)'
 check_has "and answering" 'select(.event == "notice").text' "4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "
 check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'

@@ -158,7 +158,7 @@ static void test_samples_errors(void **state)
     check(dialogue_read_sample, "{\"image\":5,\"question\":\"q\"}",
           "error: \"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
     check(dialogue_read_sample, "{\"video\":\"v.mp4\",\"question\":\"<video> q\"}",
-          "error: it shows a video: only pictures can be read");
+          "error: it contains a video: vlmsh reads only pictures");
     check(dialogue_read_sample, "{\"question\":\"<image> q\"}",
           "error: the text has more \"<image>\" marks than pictures (0)");
     check(dialogue_read_sample, "{\"conversations\":[{\"from\":\"gpt\",\"value\":\"x\"}]}",
@@ -254,7 +254,7 @@ static void test_unread(void **state)
         "\"max_pixels\":9,\"text\":null}],\"train\":true},"
         "{\"role\":\"assistant\",\"content\":\"r\",\"thinking\":\"t\",\"weight\":0.5}],"
         "\"tools\":[1],\"text\":\"other\"}",
-        "\"tools\"; \"text\"; \"train\" of a message that is no answer; \"max_pixels\"; "
+        "\"tools\"; \"text\"; \"train\" of a message that is not an answer; \"max_pixels\"; "
         "\"thinking\"; \"weight\" other than 0 and 1");
     check_unread(
         "{\"question\":\"q\",\"answer\":\"r\",\"history\":[[\"a\",\"b\"]],\"context\":\"c\"}",
