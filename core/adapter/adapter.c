@@ -1,7 +1,7 @@
-// core/adapter/adapter.c -- an adapter's life on a model: on, off, scaled, asked, measured.
+// core/adapter/adapter.c -- applies, removes, scales, queries and measures an adapter.
 //
 // The step easy to get wrong: a tied head is not a weight of the model; it follows the embedding
-// unless the adapter has a head of its own.
+// unless the adapter has its own head.
 #include "core/adapter/adapter.h"
 
 #include <math.h>

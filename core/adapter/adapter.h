@@ -1,5 +1,5 @@
-// core/adapter/adapter.h -- adapters: folders with what training changed in a model. Reads,
-// applies, removes and writes them.
+// core/adapter/adapter.h -- reads, applies, removes and writes adapters: folders with the changes
+// that training made to a model.
 //
 //   struct adapter *a = adapter_read("out/ln", model, &err);
 //   adapter_apply(a);                                  // takes effect from the next token
@@ -12,8 +12,8 @@
 // absent. Applying an adapter only swaps pointers: whole weights are replaced, and LoRA is attached
 // to linear layers. All shapes are checked against the model when the folder is read.
 //
-// Room core/adapter/: adapters read, applied and written, whole models written, and the provenance
-// of numbers. Uses talk, methods, model and what they use.
+// Room core/adapter/: reads, applies and writes adapters; writes whole models; records the
+// provenance of numbers. Uses talk, methods, model and what they use.
 #ifndef CORE_ADAPTER_ADAPTER_H
 #define CORE_ADAPTER_ADAPTER_H
 
@@ -50,7 +50,7 @@ struct adapter {
     int64_t unused;       // number of tensors skipped because their model part is not computed
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // targets without tensors in the file
-    struct names notices; // sentences about other unused or missing parts of the folder
+    struct names notices; // sentences about unused or missing parts of the folder
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena *arena;
     bool applied;
@@ -58,14 +58,14 @@ struct adapter {
     char *hash; // adapter_hash; NULL: not computed yet
 };
 
-// Whether the folder looks like an adapter.
+// True if the folder looks like an adapter.
 bool adapter_is(const char *folder);
-int adapter_need(const char *folder, struct err *err); // -1 says what the folder is instead
+int adapter_need(const char *folder, struct err *err); // -1: err says what the folder is instead
 // Reads the folder and checks everything against the model, which must outlive the adapter. NULL
 // with a message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from opened files (fuzzing), of which the adapter takes ownership, also on failure.
-// config and file may be NULL together, extra on its own.
+// The same from opened files (fuzzing); takes ownership of them, even on failure. config and file
+// may be NULL together, extra on its own.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
 void adapter_free(struct adapter *a); // removes it first if applied
@@ -73,15 +73,16 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// only: applies it only in passes of conversations with a picture. Applied until the next pass.
+// only: applies it only in passes of conversations with a picture. It stays applied until the next
+// pass.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);
 
-// A method's tensor (f32) by name; NULL: not in this adapter. NULL adapter: NULL.
+// Finds a method's tensor (f32) by name; NULL if `a` is NULL or lacks it.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// Whether it changes the visual tokens that encoder and projector compute (methods act after them).
+// True if it changes the visual tokens that encoder and projector compute (methods act after them).
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
 // SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all data once.
@@ -91,7 +92,7 @@ const char *adapter_hash(struct adapter *a);
 
 // "LoRA 28, weight 4"; the caller frees it.
 char *adapter_kinds(const struct adapter *a);
-// Whether it has tensors that this method learned.
+// True if it has tensors that this method learned.
 bool adapter_learned(const struct adapter *a, const struct method *m);
 // Emits tables of its LoRA by kind of layer, and of its other tensors.
 void adapter_show(const struct adapter *a, const struct sinks *sinks);
@@ -108,12 +109,11 @@ struct adapter_delta {
 };
 
 // Appends an entry of an adapter as a delta, except the copy of a tied embedding that PEFT saves as
-// the head: it is written with the embedding.
+// the head: writing the embedding also writes the copy.
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
-// Writes an adapter again, as a new folder that gets its name only when complete: LoRA at the scale
-// it has now, its numbers in `type` ("f32", "bf16" or "f16"). The record of the training that made
-// it (training.json) is copied.
+// Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
+// scale, numbers in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
 // there are none.

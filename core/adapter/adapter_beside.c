@@ -1,9 +1,9 @@
-// core/adapter/adapter_beside.c -- other files in an adapter's folder, and keys of
-// adapter_config.json without effect: parts of the training that are not used here.
+// core/adapter/adapter_beside.c -- reports other files in an adapter's folder and unused keys of
+// adapter_config.json: parts of the training that vlmsh does not use.
 //
 // Trainers save more than LoRA: weights in other files (LLaVA's projector), a tokenizer with added
-// tokens, another chat template, other limits of pictures. The adapter was trained with them,
-// although PEFT does not read them either.
+// tokens, another chat template, other picture sizes. The adapter was trained with them, although
+// PEFT does not read them either.
 #include "core/adapter/adapter_config.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ void adapter_notice(struct adapter *a, const char *before, struct names *list, c
 static bool is_weights(const char *name)
 {
     static const char *const ends[] = { ".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf" };
-    // Files that a training needs to continue, and the adapter itself.
+    // Files for resuming training, and the adapter itself.
     static const char *const others[] = {
         "adapter_model.", "extra.safetensors", "state.safetensors", "optimizer", "scheduler",
         "scaler",         "training_args.bin", "rng_state",         "best-",     "best.safetensors",
@@ -55,7 +55,7 @@ static void look_at_weights(struct adapter *a)
     for (char **file = files; *file; file++)
         if (is_weights(*file)) names_add(&found, *file, NULL);
     folder_list_free(files);
-    adapter_notice(a, "not read beside the adapter: ", &found,
+    adapter_notice(a, "files in the adapter's folder that are not read: ", &found,
                    ": if these weights were trained with it, answers are wrong without them");
 }
 
@@ -77,7 +77,7 @@ static void add_token(struct adapter *a, struct names *missing, const char *toke
     if (token && *token && (double)ours != id) names_add(missing, token, NULL);
 }
 
-// Finds tokens added for the training that the model's tokenizer lacks or numbers differently.
+// Finds added tokens that the model's tokenizer lacks or numbers differently.
 static void look_at_tokens(struct adapter *a, const cJSON *config)
 {
     struct names missing = { 0 };
@@ -177,8 +177,8 @@ static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
-// Compares base model and revision by name if no record has the model's fingerprint: only a hint,
-// because a folder may have any name.
+// Compares base model and revision by name if no record has the model's fingerprint. This is only a
+// hint, because a folder may have any name.
 static void look_at_base(struct adapter *a, const struct adapter_config *c)
 {
     const struct checkpoint *model = a->model->checkpoint;

@@ -1,4 +1,5 @@
-// core/adapter/adapter_config.c -- adapter_config.json: what PEFT says about the tensors beside it.
+// core/adapter/adapter_config.c -- adapter_config.json: reads PEFT's description of an adapter's
+// tensors.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "core/adapter/adapter_config.h"
 
@@ -26,10 +27,11 @@ struct module_pattern {
     pcre2_match_context *context;
 };
 
-// A member of rank_pattern or alpha_pattern; its key is an expression for the end of the name.
+// A member of rank_pattern or alpha_pattern; its key is a regular expression that matches the end
+// of a module's name.
 struct named_pattern {
     const cJSON *item;                 // NULL: the end of the list
-    struct module_pattern *expression; // NULL: a plain name, as most are
+    struct module_pattern *expression; // NULL: a plain name (most common)
 };
 
 static void pattern_free(struct module_pattern *p)
@@ -41,7 +43,7 @@ static void pattern_free(struct module_pattern *p)
     free(p);
 }
 
-// Compiles an expression that must match a whole name behind the expression `before`.
+// Compiles the expressions `before` and `text` into one that must match a whole name.
 static struct module_pattern *pattern_new(const char *before, const char *text, struct err *err)
 {
     int code;
@@ -80,7 +82,7 @@ static int pattern_matches(const struct module_pattern *p, const char *text, str
 
 // --- names of modules ----------------------------------------------------------------------------
 
-// Whether `end` is the name, or its end behind a dot.
+// True if `end` is the name, or its end behind a dot.
 static bool names_end(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -113,8 +115,8 @@ static int pattern_find(const struct named_pattern *list, const char *module, co
 
 // --- reading -------------------------------------------------------------------------------------
 
-// Kinds of LoRA that compute something else than W x + scale B A x; each is off when absent, null
-// or false.
+// LoRA variants that compute something other than W x + scale B A x; absent, null or false turns
+// each off.
 static const struct {
     const char *key, *what;
 } foreign[] = {
@@ -129,7 +131,7 @@ static const struct {
     { "velora_config", "VeLoRA" },
     { "layer_replication", "layer replication" },
     { "target_parameters", "LoRA on parameters outside linear layers" },
-    { "trainable_token_indices", "training of single tokens" },
+    { "trainable_token_indices", "training of individual tokens" },
 };
 
 static int refuse_foreign(const cJSON *json, struct err *err)
@@ -150,8 +152,8 @@ static int refuse_foreign(const cJSON *json, struct err *err)
     return 0;
 }
 
-// Ranks or alphas of single modules: an object, its keys are patterns. Each is compiled once, for
-// all modules.
+// Reads ranks or alphas of individual modules, an object with patterns as keys. Compiles each
+// pattern once for all modules.
 static int read_patterns(struct named_pattern **list, const cJSON *json, const char *key,
                          struct err *err)
 {
@@ -191,7 +193,7 @@ static int read_targets(struct adapter_config *c, struct err *err)
     }
     if (cJSON_GetArraySize(json_get(c->json, "modules_to_save")) > SAVED_LIMIT)
         return err_set(err, "\"modules_to_save\" has more than %d modules", SAVED_LIMIT);
-    // PEFT's words for all linear layers, and for no layer.
+    // PEFT's names for all linear layers and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
@@ -263,8 +265,8 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
     return 0;
 }
 
-// The layer in "model.layers.3.mlp.up_proj": the last number within the name, behind the name of a
-// list of layers ("layers_pattern": its name, or several; none: any); -1: there is none.
+// Returns the layer in "model.layers.3.mlp.up_proj": the last number within the name that follows
+// the name of a layer list (one or several in "layers_pattern"; absent: any), or -1.
 static int64_t layer_of(const cJSON *pattern, const char *module)
 {
     const char *one = cJSON_GetStringValue(pattern);
@@ -282,8 +284,8 @@ static int64_t layer_of(const cJSON *pattern, const char *module)
     return layer;
 }
 
-// Whether "layers_to_transform", a number or a list, contains the layer of the module; it excludes
-// modules outside of layers.
+// True if "layers_to_transform", a number or a list, contains the layer of the module; excludes
+// modules outside layers.
 static bool layer_chosen(const struct adapter_config *c, const char *module)
 {
     const cJSON *layers = json_get(c->json, "layers_to_transform");
@@ -299,7 +301,7 @@ static bool layer_chosen(const struct adapter_config *c, const char *module)
 
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
-    // Each a regular expression or a list of names.
+    // Each is a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
     const cJSON *exclude = json_get(c->json, "exclude_modules");
     if (cJSON_IsString(exclude)) {

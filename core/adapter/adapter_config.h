@@ -1,5 +1,5 @@
 // core/adapter/adapter_config.h -- adapter_config.json: PEFT's description of the adapter's
-// tensors; and notices about parts of the folder that are not used.
+// tensors; notices about unused parts of the folder.
 //
 //   struct adapter_config c;
 //   if (adapter_config_read(&c, json, &err) < 0) ...       // json outlives c
@@ -38,24 +38,24 @@ struct adapter_config {
 int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err);
 void adapter_config_release(struct adapter_config *c);
 
-// Scale of LoRA's product in that module, whose A has `rank` rows.
+// Sets the scale of LoRA's product in the module, whose A has `rank` rows.
 int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
                          struct err *err);
-// Whether the config selects the module (target_modules, exclude_modules, layers_to_transform): 1
-// or 0; -1: the expression cannot be evaluated.
+// True if the config selects the module (target_modules, exclude_modules, layers_to_transform): 1
+// or 0; -1 if the expression fails.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
-// Whether modules_to_save names the module.
+// True if modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 
 // --- notices (adapter_beside.c) ------------------------------------------------------------------
 
-// Adds the sentence `before` LIST `after` to a->notices, unless the list is empty; names a few of a
-// long list. Releases the list.
+// Adds the sentence `before` LIST `after` to a->notices unless the list is empty; shortens a long
+// list. Releases the list.
 void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after);
-// Add sentences about other files in the folder, and about keys of the config without effect.
+// Adds sentences about other files in the folder and unused keys of the config.
 void adapter_beside(struct adapter *a);
 void adapter_config_notices(struct adapter *a, const struct adapter_config *c);
-// The last level of a path or of "org/name", which may end with '/'; the caller frees it.
+// Returns the last level of a path or of "org/name", which may end with '/'; the caller frees it.
 char *folder_name(const char *path);
 
 #endif

@@ -13,7 +13,7 @@ struct adapter_entry {
     char *name;                  // name of the weight as in the model's file, or of the extra
                                  // tensor
     const struct weight *weight; // NULL: extra, or the head if the file ties it
-    struct tensor tensor;        // weight, extra (f32); a head without data: the model's
+    struct tensor tensor;        // weight, extra (f32); a head without data means the model's
     struct lora lora;            // lora.scale includes the factor of adapter_scale
     float scale;                 // alpha / r
     struct tensor former;        // the model's own tensor while the adapter is applied
@@ -26,7 +26,7 @@ static inline const char *name_last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// Reads n numbers of a tensor from `first` on, which begin and end with blocks, as f32.
+// Reads n numbers of a tensor from `first` on as f32; the range consists of whole blocks.
 void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
                     float *to);
 
@@ -39,10 +39,10 @@ struct adapter_numbers adapter_measure(const struct adapter *a, const struct ten
 // Frobenius norm of scale * B A.
 double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
 
-// Writes into an existing folder; adapter_config.json is written last, and files of an earlier call
-// are replaced one by one. An adapter of weights only is written as LN_TUNING (norms) with
-// modules_to_save; with LoRA, all weights are modules_to_save. `m` provides the other tensors of a
-// saved module; `type`: of the numbers (f32, bf16 or f16), except those that PEFT cannot represent.
+// Writes into an existing folder, adapter_config.json last, and replaces files of an earlier call
+// one by one. Writes an adapter without LoRA as LN_TUNING (norms) with modules_to_save; with LoRA,
+// all weights become modules_to_save. `m` provides the other tensors of a saved module; `type`
+// (f32, bf16 or f16) applies to all tensors except those that PEFT cannot represent.
 int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        enum dtype type, const char *folder, struct err *err);
 

@@ -1,4 +1,4 @@
-// core/adapter/adapter_read.c -- an adapter folder into entries that fit the model.
+// core/adapter/adapter_read.c -- reads an adapter folder into entries that fit the model.
 //
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
@@ -112,7 +112,7 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
 typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// Takes the tensor to the device of the weight that it changes (NULL: a tied head, on the first
+// Copies the tensor to the device of the weight that it changes (NULL: a tied head, on the first
 // GPU).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
@@ -144,7 +144,7 @@ static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_ki
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// A key taken apart: "model.layers.0.mlp.up_proj", "lora_A", "weight".
+// A parsed key: "model.layers.0.mlp.up_proj", "lora_A", "weight".
 struct key {
     char module[NAME_LIMIT];
     const char *mark; // which of marks[]; "" for a plain weight
@@ -161,7 +161,7 @@ static const char *const marks[] = { "lora_A",
                                      "original_module",
                                      "base_layer" };
 
-// Finds a level of the name; *after: the rest behind it.
+// Finds a level of the name; *after: the rest of the name.
 static char *find_level(char *name, const char *level, char **after)
 {
     size_t n = strlen(level);
@@ -174,8 +174,8 @@ static char *find_level(char *name, const char *level, char **after)
     return NULL;
 }
 
-// Reads the name behind a mark: "weight", or "default.weight" with the adapter's name. A module
-// that was saved whole may have more levels there, which are appended to the module at `end`.
+// Reads the name after a mark: "weight", or "default.weight" with the adapter's name. Appends
+// further levels, which modules saved whole may have, to the module at `end`.
 static int read_last(struct key *k, char *end, const char *after, struct err *err)
 {
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
@@ -221,7 +221,7 @@ static const struct weight *key_weight(const struct reading *r, const struct key
     return weights_find(&r->model->weights, name);
 }
 
-// Whether the key is a head that the model's file ties to the embedding.
+// True if the key names a head that the model's file ties to the embedding.
 static bool is_tied_head(const struct reading *r, const struct key *k)
 {
     const struct decoder_config *c = &r->model->decoder.config;
@@ -232,8 +232,8 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
-// Whether the tensor is of the layer behind the one whose features are used, which GGUF files of
-// encoders lack.
+// True if the tensor belongs to the encoder layer after the one whose features are used. GGUF files
+// of encoders lack it.
 static bool is_cut_off(const struct reading *r, const char *full)
 {
     static const char level[] = "encoder.layers.";
@@ -248,8 +248,9 @@ static bool is_cut_off(const struct reading *r, const char *full)
     return behind && w && w->part == PART_VISION;
 }
 
-// Whether the tensor is of a part in the model's file that is not computed (SigLIP's pooling head,
-// norms after the layer whose features are used). It has no effect in transformers either.
+// True if the tensor belongs to a part of the model's file that vlmsh does not compute (SigLIP's
+// pooling head, norms after the layer whose features are used). Such a part has no effect in
+// transformers either.
 static bool is_unused(const struct reading *r, const struct key *k)
 {
     const struct checkpoint *c = r->model->checkpoint;
@@ -269,7 +270,8 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// target_modules may spell the module like the key, today's transformers or the model's file.
+// target_modules may spell the module like the key, like today's transformers or like the model's
+// file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);
@@ -326,7 +328,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     return take_beside(r, w, take_floats, t, to);
 }
 
-// Every LoRA needs both matrices, of one rank.
+// Every LoRA needs both matrices, with equal ranks.
 static int check_lora(const struct adapter *a, struct err *err)
 {
     for (size_t i = 0; i < a->count; i++) {
@@ -381,7 +383,7 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
-    // A router's bias, which PEFT saves with the router.
+    // PEFT saves a router's bias with the router.
     struct decoder_constant c = { 0 };
     char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
     bool constant = false;
@@ -627,15 +629,15 @@ int adapter_need(const char *folder, struct err *err)
             folder);
     if (!model && has_file(folder, "training.json"))
         return err_set(err,
-                       "'%s' holds an unfinished training or a sweep (/job %s): load a folder in "
-                       "it instead, checkpoint-N (train.keep) or the value of a sweep",
+                       "'%s' holds an unfinished training run or a sweep (/job %s): load one of "
+                       "its folders instead, checkpoint-N (train.keep) or a value of the sweep",
                        folder, folder);
     return err_set(err,
                    "'%s' is not an adapter (no adapter_config.json and no extra.safetensors)%s",
                    folder, model ? " but a model: open it with /load" : "");
 }
 
-// *file stays NULL where the folder has no such file.
+// *file stays NULL if the folder has no such file.
 static int open_file(const char *folder, const char *name, struct safetensors **file,
                      struct err *err)
 {

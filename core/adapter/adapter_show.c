@@ -1,4 +1,4 @@
-// core/adapter/adapter_show.c -- what an adapter holds, in words and tables.
+// core/adapter/adapter_show.c -- describes an adapter in words and tables.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ bool adapter_learned(const struct adapter *a, const struct method *m)
     return false;
 }
 
-// LoRA by the kind of layer: "decoder q_proj" beside how many, of which rank.
+// LoRA of a kind of layer, such as "decoder q_proj": number of layers, ranks.
 struct lora_group {
     int64_t layers, parameters, low, high; // lowest and highest rank
     double norm, scale;                    // sums over the layers

@@ -1,12 +1,12 @@
-// core/adapter/adapter_write.c -- what was trained into a folder that PEFT loads.
+// core/adapter/adapter_write.c -- writes trained changes into a folder that PEFT loads.
 //
 //   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
 //   without        LN_TUNING: norms as its targets, every other trained module in modules_to_save
 //   not of PEFT    extra.safetensors
 //
-// PEFT saves and loads modules, not tensors: all tensors of a module in modules_to_save are
-// written, also untrained ones and a router's bias. Names are those of today's transformers. A tied
-// embedding is also written as the head, because PEFT would keep the old head.
+// PEFT saves and loads modules, not tensors: vlmsh writes all tensors of a module in
+// modules_to_save, including untrained ones and a router's bias. Names are those of today's
+// transformers. A tied embedding is also written as the head, because PEFT would keep the old head.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static bool is_norm(const char *module)
     return strstr(last, "norm") || strstr(last, "layrnorm"); // spelled so in CLIP's files
 }
 
-// Whether the module is `parent` or a part of it.
+// True if the module is `parent` or a part of it.
 static bool lies_in(const char *module, const char *parent)
 {
     size_t n = strlen(parent);
@@ -89,7 +89,7 @@ static void open_slots(struct writing *w, const struct adapter_delta *deltas, si
     }
 }
 
-// Trained beside LoRA of the same module, as a bias may be.
+// True if the weight, such as a bias, belongs to a module with LoRA.
 static bool beside_lora(const struct writing *w, const struct slot *s)
 {
     for (size_t i = 0; i < w->count; i++)
@@ -151,7 +151,7 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
         names_add(leaves, name_last_level(s->module), NULL);
         *module = s->module;
     }
-    // A bias has no target mark of its own.
+    // A bias is not marked as a target.
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         if (s->weight->part != part || s->target ||
@@ -163,7 +163,7 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
     return true;
 }
 
-// An expression for the targets if they are all modules of those names, else NULL.
+// Returns an expression for the targets if they are all the modules with their names, else NULL.
 static char *target_expression(const struct writing *w)
 {
     struct buf b = { 0 };
@@ -180,7 +180,7 @@ static char *target_expression(const struct writing *w)
         if (module) buf_putc(&b, ')');
         names_release(&leaves);
     }
-    if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's word for none
+    if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's name for none
     if (whole) return buf_take(&b);
     buf_release(&b);
     return NULL;
@@ -306,8 +306,8 @@ static void add_outputs(struct writing *w, const struct slot *s)
         add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
 }
 
-// A router's bias is no weight, but PEFT loads no router without it. Rounded, it would choose other
-// experts.
+// A router's bias is not a weight, but PEFT cannot load a router without it. It stays f32, because
+// rounding would select other experts.
 static void add_constants(struct writing *w)
 {
     struct decoder_constant c = { 0 };
@@ -420,12 +420,12 @@ int adapter_save(const struct adapter *a, const char *type, const char *folder, 
     while (t < sizeof types / sizeof *types && strcmp(type, dtype_form(types[t]).name) != 0) t++;
     if (t == sizeof types / sizeof *types)
         return err_set(err, "unknown type '%s': use f32, bf16 or f16", type);
-    // A head of its own belongs to no weight of a model that ties it to the embedding.
+    // In a model that ties its head to the embedding, no weight represents a separate head.
     for (size_t i = 0; i < a->count; i++)
         if (a->list[i].kind != ADAPTER_EXTRA && !a->list[i].weight)
             return err_set(err,
-                           "the adapter has an output head of its own, which the model ties to "
-                           "its embedding; it cannot be written again: copy the folder '%s'",
+                           "the adapter has its own output head, which the model ties to its "
+                           "embedding; vlmsh cannot save it: copy the folder '%s'",
                            a->folder);
     struct folder_work work;
     if (folder_begin(&work, folder, err) < 0) return -1;

@@ -1,4 +1,4 @@
-// core/adapter/adapters.c -- the adapters that are loaded for a model.
+// core/adapter/adapters.c -- the adapters loaded for a model.
 #include "core/adapter/adapters.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
 
-// Compares folders, not spellings.
+// Compares the folders themselves, not the spelling of their paths.
 static bool same_folder(const char *a, const char *b)
 {
     if (!strcmp(a, b)) return true;
@@ -200,7 +200,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     const struct adapter *a = s->active;
     size_t count = 0;
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
-    model_pass(a->model, true); // all of it, whatever was computed last
+    model_pass(a->model, true); // applies the whole adapter
     struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
     for (size_t i = 0; i < a->count; i++) // the model holds the others
         if (a->list[i].kind == ADAPTER_EXTRA) adapter_add_delta(deltas, &count, &a->list[i]);

@@ -41,7 +41,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
 // *a NULL: none selected. adapter_free it before the model.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
-// An adapter's extra tensors for methods; finds nothing when `a` is NULL.
+// Returns an adapter's extra tensors for methods; none if `a` is NULL.
 struct method_tensors adapter_tensors(const struct adapter *a);
 
 #endif

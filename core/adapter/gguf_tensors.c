@@ -1,4 +1,4 @@
-// core/adapter/gguf_tensors.c -- tensors into a GGUF file, a block of rows at a time.
+// core/adapter/gguf_tensors.c -- writes tensors into a GGUF file, a block of rows at a time.
 #include "core/adapter/gguf_tensors.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ struct writing {
     uint64_t done, total;
 };
 
-// Length of a row; of a vector 1.
+// Returns the length of a row; 1 for a vector.
 static int64_t row_width(const struct weight *w)
 {
     const int64_t width = w->tensor->rank > 1 ? tensor_row(w->tensor) : 1;

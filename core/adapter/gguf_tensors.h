@@ -1,4 +1,4 @@
-// core/adapter/gguf_tensors.h -- the tensors of a GGUF file, each put together of rows of a model's
+// core/adapter/gguf_tensors.h -- the tensors of a GGUF file, each assembled from rows of a model's
 // weights.
 //
 //   struct gguf_tensor *t = gguf_tensors_add(&all, xstrdup("v.blk.0.attn_q.weight"), DTYPE_F16,
@@ -27,7 +27,7 @@ struct gguf_tensor {
     int64_t shape[TENSOR_MAX_RANK];
     struct head_order order; // of its rows
     int64_t frames, frame;   // the slice of a convolution over `frames` pictures; 0: all of it
-    struct gguf_rows *rows;  // one after the other
+    struct gguf_rows *rows;  // consecutive
     size_t count;
     float *numbers; // instead of rows
 };

@@ -1,8 +1,9 @@
-// core/adapter/model_gguf.c -- a language model as a GGUF file: metadata, tokenizer, tensors.
+// core/adapter/model_gguf.c -- writes a language model as a GGUF file: metadata, tokenizer,
+// tensors.
 //
 // Keys and names: llama.cpp's gguf-py (constants.py, tensor_mapping.py) and converters.
-// The step easy to get wrong: files of some architectures have the rows of queries and keys in
-// another order (gguf_text_order).
+// The step easy to get wrong: some architectures' files order the rows of queries and keys
+// differently (gguf_text_order).
 #include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static int put_rotary(struct export *e, struct err *err)
     const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
                                  (int32_t)r->section[2], 0 };
     const bool yarn = !strcmp(name, "yarn");
-    // No scaling key is needed without scaling, with sections, or if the scaling begins beyond the
+    // Needs no scaling key without scaling, with sections, or if the scaling begins beyond the
     // context.
     const bool plain = !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
     gguf_writer_u32(e->out, ".rope.dimension_count", rope_rotated(r));
@@ -56,7 +57,7 @@ static int put_rotary(struct export *e, struct err *err)
     gguf_writer_text(e->out, ".rope.scaling.type", name);
     gguf_writer_f32(e->out, ".rope.scaling.factor", r->factor);
     if (!yarn) return 0;
-    // GGUF's keys for yarn leave these numbers out.
+    // GGUF has no keys for these yarn parameters.
     if (r->beta_fast != 32 || r->beta_slow != 1 || r->fractional ||
         (r->all_share != 0 && rope_amplitude(r) != 1))
         return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
@@ -124,7 +125,8 @@ static void put_id(struct export *e, const char *name, int32_t id)
     free(key);
 }
 
-// Id of a token that tokenizer_config.json names by its text, alone or in an object; -1: none.
+// Returns the id of a token that tokenizer_config.json names by text, as a string or in an object;
+// -1: none.
 static int32_t named_token(const struct model *m, const char *key)
 {
     const cJSON *token = json_get(m->checkpoint->tokenizer_config, key);
@@ -206,7 +208,7 @@ static struct gguf_tensor *add_rows(struct export *e, const char *plain, const s
     return t;
 }
 
-// Splits InternLM2's matrix, which has for each key head its query heads, the key, the value.
+// Splits InternLM2's matrix: for each key head its query heads, the key and the value.
 static void add_packed(struct export *e, const char *plain, const struct weight *w)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -321,14 +323,13 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
                         .kind = gguf_kind_find(type),
                         .architecture = m->decoder.config.kind->gguf,
                         .summary = summary };
-    model_pass(m, true); // the whole adapter, whatever was computed last
+    model_pass(m, true); // applies the whole adapter
     if (!e.architecture)
         return err_set(err, "the language model of the family %s cannot be written as GGUF",
                        m->family->name);
     if (model_head_apart(m))
-        return err_set(err,
-                       "the adapter has an output head of its own, but the file would hold one "
-                       "tensor for it and the embedding: use the adapter beside the model");
+        return err_set(err, "the adapter has its own output head, but the file would hold one "
+                            "tensor for head and embedding: use the adapter beside the model");
     e.out = gguf_writer_new(path);
     gguf_writer_prefix(e.out, e.architecture);
     int status = -1;

@@ -24,7 +24,7 @@ struct whole_file;
 struct gguf_summary {
     uint64_t bytes;     // of the tensors
     int matrices;       // how many
-    int misfits;        // of another type, because blocks do not divide their rows
+    int misfits;        // of another type, because blocks do not fit their rows
     char types[160];    // of matrices: "12 q8_0, 3 f16"
     const char *unread; // parts of the model that were not written, in words; NULL: none
     size_t ends;        // tokens that end an answer
@@ -32,14 +32,14 @@ struct gguf_summary {
 
 // Checks the name of a type. -1: unknown; the message lists the types.
 int model_gguf_type(const char *type, struct err *err);
-// The language model of m. 0 or -1; "cancelled" where `progress` says so.
+// Writes the language model of m. Returns 0 or -1, with "cancelled" if `progress` stops it.
 int model_write_gguf(const struct model *m, const char *type, const char *path,
                      const struct load_progress *progress, struct gguf_summary *summary,
                      struct whole_file **file, struct err *err);
 
-// --- the picture encoder and projector, as a file of their own (mmproj) --------------------------
+// --- the picture encoder and projector, in a separate file (mmproj) ------------------------------
 
-// The encoder's file beside a language model's; the caller frees it.
+// Returns the path of the encoder's file for a language model's; the caller frees it.
 char *model_mmproj_path(const char *model);
 // Checks the name of a type for its matrices. -1: unknown; the message lists the types.
 int model_mmproj_type(const char *type, struct err *err);

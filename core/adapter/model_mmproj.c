@@ -1,9 +1,9 @@
-// core/adapter/model_mmproj.c -- a picture encoder and projector as a GGUF file (mmproj): one row
-// of a table for each projector type.
+// core/adapter/model_mmproj.c -- writes a picture encoder and projector as a GGUF file (mmproj); a
+// table has one row per projector type.
 //
 // Keys and names: clip-impl.h of llama.cpp's mtmd and its conversion/*.py; core/files/gguf_vision.c
 // reads them. The steps easy to get wrong:
-//   - the convolution over two pictures of video is written as two over one;
+//   - a convolution over two video frames is written as two over one;
 //   - blocks after the one whose features count are left out, and so is the norm after them
 //   (LLaVA);
 //   - queries, keys and values are three tensors, except in GLM's files.
@@ -29,7 +29,7 @@ struct export
 
 struct encoder {
     const char *type;      // clip.projector_type, and of one type
-    bool newline;          // with a newline token behind rows of features
+    bool newline;          // with a newline token after each row of features
     const char *pre;       // the norm before the first block or of patches, and
     const char *post;      // after the last one; NULL: not written
     bool whole_qkv;        // in one matrix
@@ -60,7 +60,7 @@ static int check_llava(const struct model *m, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
     const enum gelu_form other = v->class_token ? GELU_TANH : GELU_ERF;
-    if (v->act == other) return refuse("its activation has no name there", err);
+    if (v->act == other) return refuse("GGUF has no name for its activation", err);
     if (v->drop_class != v->class_token)
         return refuse("the class token is one of its features", err);
     if (m->projector.act != GELU_ERF) return refuse("the projector's activation", err);
@@ -109,7 +109,7 @@ static void put_qwen(struct export *e)
 {
     const struct vision_config *v = &e->model->vision.config;
     gguf_writer_u32(e->out, ".image_size",
-                    560); // any size is read: the number of llama.cpp's converter
+                    560); // readers accept any size; this is the value of llama.cpp's converter
     gguf_writer_u32(e->out, ".window_size", v->window * v->merge * v->patch);
     put_whole_blocks(e);
     put_pixels(e);
@@ -350,7 +350,7 @@ static void add_projector(struct export *e)
     add(e, "", "v.image_newline", "", &e->model->newline);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the file ------------------------------------------------------------------------------------
 
 char *model_mmproj_path(const char *model)
 {
@@ -370,8 +370,8 @@ int model_mmproj_check(const struct model *m, struct err *err)
     const struct encoder *encoder = find(m);
     if (!encoder)
         return err_set(err,
-                       "GGUF files have no form for the picture encoder of the family %s, so the "
-                       "file answers about text only; for pictures load the folder",
+                       "GGUF has no format for the picture encoder of the family %s, so the file "
+                       "is text-only; for pictures, load the folder",
                        m->family->name);
     return encoder->check ? encoder->check(m, err) : 0;
 }

@@ -1,4 +1,4 @@
-// core/adapter/model_write.c -- a model as it is now into a folder, as Hugging Face reads it.
+// core/adapter/model_write.c -- writes the current model as a folder that Hugging Face reads.
 //
 //   each shard: header as it was; each tensor: what the model computes with
 //               W' = round(W + scale B A), in f32, a block of rows at a time
@@ -55,7 +55,7 @@ static struct source source_of(const struct model *m, const struct safetensor *t
     return (struct source){ is_head ? head : NULL, NULL, false };
 }
 
-// scale B A for rows first.. of [out,in], added to `to` [rows,in].
+// Adds scale B A for rows first.. of [out,in] to `to` [rows,in].
 static int add_lora(const struct model *m, const struct lora *lora, int64_t first, int64_t rows,
                     float *to, struct err *err)
 {
@@ -153,7 +153,7 @@ static int write_shard(const struct model *m, const struct safetensors *f, const
     return status < 0 ? -1 : closed;
 }
 
-// Copies the files that go with the weights unchanged: configs, tokenizer, texts; no other weights.
+// Copies all files except weights, unchanged: configs, tokenizer, texts.
 static int copy_others(const struct model *m, const char *folder, struct err *err)
 {
     static const char weights[] = ".safetensors .bin .pt .pth .ckpt .gguf .onnx .h5 .msgpack";
@@ -190,7 +190,8 @@ static int check_written(const struct model *m, struct err *err)
         return err_set(err,
                        "embedding and output head were trained separately, but this model stores "
                        "them as one tensor: use the result as an adapter");
-    // A part of a tensor of the file (experts of a layer in one) is not put back there.
+    // A weight that is part of a larger tensor in the file (one expert of a layer) cannot be
+    // written back.
     for (size_t i = 0; i < m->weights.count; i++)
         if (!checkpoint_has(c, m->weights.list[i].name))
             return err_set(err,
@@ -206,15 +207,16 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
     const struct checkpoint *c = m->checkpoint;
     if (c->gguf_count)
         return err_set(err,
-                       "'%s' is a GGUF file, which is not written as a folder: /quantize OUT.gguf "
-                       "writes it as a GGUF file with the adapter merged; or load the adapter on "
-                       "the model's original folder and merge it there",
+                       "'%s' is a GGUF file, which cannot be written as a folder: /quantize "
+                       "OUT.gguf writes it as a GGUF file with the adapter merged; or load the "
+                       "adapter on the model's original folder and merge it there",
                        c->folder);
     if (c->form)
-        return err_set(err,
-                       "the weights of '%s' were made smaller (%.*s), and are not written back: "
-                       "load it with weights.dtype auto, then the adapter, and merge it there",
-                       c->folder, (int)strcspn(c->form, " "), c->form);
+        return err_set(
+            err,
+            "the weights of '%s' were quantised at loading (%.*s) and cannot be written back: load "
+            "it with weights.dtype auto, then the adapter, and merge it there",
+            c->folder, (int)strcspn(c->form, " "), c->form);
     if (check_written(m, err) < 0 || copy_others(m, folder, err) < 0) return -1;
     for (int s = 0; s < c->shard_count; s++)
         if (write_shard(m, c->shards[s], folder, err) < 0) return -1;
@@ -256,7 +258,7 @@ static int attach_picture(struct conversation *c, struct err *err)
     return conversation_attach(c, "slopes.ppm", picture, (size_t)n, err);
 }
 
-// Logits of all rows of the prompt; the caller frees.
+// Returns the logits of all rows of the prompt; the caller frees them.
 static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err)
 {
     struct capture capture = { 0 };
@@ -291,7 +293,7 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
                    struct err *err)
 {
     int64_t rows = 0, vocab = m->decoder.config.vocab;
-    // Tensors that the model ignores are in the new folder too.
+    // The new folder includes the tensors that the model ignores.
     char *name = m->ignore ? unread_join(folder) : xstrdup(folder);
     struct model *written = model_load(name, m->arena.backend, NULL, err);
     float *a = written ? fixed_logits(m, &r->rows, err) : NULL;

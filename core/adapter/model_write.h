@@ -31,13 +31,13 @@ struct merge_report {
 // too.
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
-// The same into an existing folder, without a comparison; a file of the same name is replaced when
-// the new one is complete.
+// The same into an existing folder, without a comparison; replaces a file of the same name when the
+// new one is complete.
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
-// Rows first.. of a weight as the model computes with them, LoRA added, as f32 in Hugging Face's
-// order: whole heads where the tensor has another one (struct head_order).
+// Reads rows first.. of a weight, LoRA added, as f32 in Hugging Face's order. If the tensor has
+// another order (struct head_order), the rows must be whole heads.
 int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
                       float *to, struct err *err);
 

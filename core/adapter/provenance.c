@@ -1,4 +1,4 @@
-// core/adapter/provenance.c -- what answers and numbers come from.
+// core/adapter/provenance.c -- records the origin of answers and numbers.
 #include "core/adapter/provenance.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static char *named_hash(const char *path, const char *hash)
     return text;
 }
 
-// Adds the effective value of a setting if it differs from the default; of a file with its hash.
+// Adds the effective value of a setting if it differs from the default; adds a file's hash.
 static void add_changed(struct provenance *p, const struct provenance_env *env,
                         const struct setting *row)
 {
@@ -132,14 +132,14 @@ static bool is_files(const char *key)
     return text_ends(key, "model files");
 }
 
-// Whether a fingerprint is that of an earlier version of the model.
+// True if the fingerprint belongs to an earlier version of the model.
 static bool was_model(const struct provenance *now, const char *fingerprint)
 {
     return now->checkpoint && fingerprint &&
            checkpoint_matches_earlier(now->checkpoint, fingerprint);
 }
 
-// "model is another one, or its files have changed: chat_template.jinja", or "prune.score was
+// "model differs, or its files have changed: chat_template.jinja" or "prune.score was
 // contribution, now off".
 static int differs(const struct provenance *there, const struct provenance *now, const char *key,
                    struct err *err)
@@ -150,7 +150,7 @@ static int differs(const struct provenance *there, const struct provenance *now,
         char *files = xasprintf("%s files", key);
         char *which =
             checkpoint_files_differ(provenance_value(there, files), provenance_value(now, files));
-        err_set(err, "%s is another one, or its files have changed%s%s", key, which ? ": " : "",
+        err_set(err, "%s differs, or its files have changed%s%s", key, which ? ": " : "",
                 which ? which : "");
         free(which);
         free(files);

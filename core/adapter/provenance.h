@@ -37,7 +37,8 @@ struct provenance {
         char *key, *value;
     } * list;
     size_t count;
-    struct checkpoint *checkpoint; // of the model, borrowed; NULL where it was read from a file
+    struct checkpoint
+        *checkpoint; // of the model, borrowed; NULL if the provenance was read from a file
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
@@ -49,16 +50,16 @@ void provenance_of_scores(struct provenance *p, const struct provenance_env *env
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
 void provenance_add(struct provenance *p, const char *key, const char *value);
 void provenance_release(struct provenance *p);
-const char *provenance_value(const struct provenance *p, const char *key); // NULL: it has none
+const char *provenance_value(const struct provenance *p, const char *key); // NULL: no such key
 
 // 0, or -1 with a message that names the first difference: "prune.score was contribution, now off".
-// `now` is of a loaded model: fingerprints of earlier versions count as equal.
+// `now` describes a loaded model: fingerprints of its earlier versions count as equal.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);
 // false: the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
-// Whether it is the same model with the fingerprint of an earlier version.
+// True if both are the same model, but `there` has the fingerprint of an earlier version.
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
 // Everything but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller frees it.
 char *provenance_state(const struct provenance *p);

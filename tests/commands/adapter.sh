@@ -154,7 +154,7 @@ check "each once" 'select(.event == "notice") | .text | select(test("adapter|tra
     its adapter_config.json says that it was trained on 'org/other-7b', revision v2: make sure that this is the same model
     adapter_config.json has unknown keys, which are not used: use_new_trick
     adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
-    not read beside the adapter: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
+    files in the adapter's folder that are not read: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
     the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
     the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
     the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used

@@ -58,7 +58,7 @@ check_has "the adapter" 'select(.event == "error").message' "mine.jsonl' line 1 
 check_has "a setting" 'select(.event == "error").message' "prune.score was off, now uniform"
 check_has "the sampler" 'select(.event == "error").message' "sample.temperature was 0, now 0.5"
 check_has "the system message" 'select(.event == "error").message' "system message was none, now Be kind."
-check_has "the model" 'select(.event == "error").message' "model is another one, or its files have changed: "
+check_has "the model" 'select(.event == "error").message' "model differs, or its files have changed: "
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
 # Nor are those of the same weights with another template, preprocessor or tokenizer; the error names the file.
 for file in chat_template.json processor_config.json tokenizer.json; do

@@ -330,7 +330,7 @@ for from in $llava "$model"; do
 done
 same_dump "layers that the file lacks" "$work/llava-1.5.safetensors" "$work/m.gguf.safetensors" vision.layer.3.0
 lines "/load $model" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged"
-check_has "merge" 'select(.event == "error").message' "is a GGUF file, which is not written as a folder"
+check_has "merge" 'select(.event == "error").message' "is a GGUF file, which cannot be written as a folder"
 
 cat >"$work/data.json" <<J
 [{"id": 1, "image": "$PWD/$scene", "question": "Where?", "answer": "Here it is."},

@@ -34,7 +34,7 @@ written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' 
 written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
 # An encoder that is not written.
 vlmsh quantize tests/goldens/llava-onevision "$work/one.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "llava-onevision: $(tail -1 "$work/out")"
-grep -q 'the language model alone was written: GGUF files have no form for the picture encoder of the family llava-onevision' "$work/out" ||
+grep -q 'the language model alone was written: GGUF has no format for the picture encoder of the family llava-onevision' "$work/out" ||
     fail "llava-onevision does not say so"
 [ ! -e "$work/mmproj-one.gguf" ] || fail "an encoder of llava-onevision"
 # Smaller weights of the encoder: the same picture, nearly.

@@ -75,7 +75,7 @@ lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "
     "/load $work/merged --ignore-weights" '/set weights.dtype q8_0' "/load $work/bias --ignore-weights" \
     "/adapter load $llava/adapters/lora" "/adapter merge $work/again"
 check "merged" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
-check_has "smaller ones are not" 'select(.event == "error").message' "were made smaller (q8_0), and are not written back"
+check_has "smaller ones are not" 'select(.event == "error").message' "were quantised at loading (q8_0) and cannot be written back"
 for name in model.layers.0.input_layernorm.bias model.norm.bias lm_head.bias model.embed_norm.weight visual.blocks.0.norm1.bias \
     visual.merger.mlp.4.weight model.layers.1.self_attn.q_proj.weight_scale visual.patch_embed.proj.bias; do
     rm -rf "$work/one" && more $qwen "$work/one" $name
