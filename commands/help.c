@@ -119,7 +119,7 @@ static void topic_lines(const struct shell *shell)
 {
     sinks_text(
         shell->sinks, "%s",
-        "A line that begins with '/' is a command, with '#' a comment; any other line is sent\n"
+        "A line that begins with '/' is a command, one with '#' a comment; any other is sent\n"
         "to the model. A line that begins with '//' is sent with one '/' removed.\n"
         "\n"
         "Blanks separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"

@@ -222,7 +222,7 @@ static const struct word words[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
-      "write a GGUF file with small weights", run_quantize },
+      "quantise a model to a GGUF file", run_quantize },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",

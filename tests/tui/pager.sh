@@ -42,9 +42,9 @@ for size in '80 24' '40 15' '120 40'; do
     wait_for ' 1-'
     # Search: forwards, next, back, no match; Esc leaves the search, then the page.
     keys /
-    tmux send-keys -l 'HANDS the script'
+    tmux send-keys -l 'SUBMITS the script'
     keys Enter
-    wait_for 'hands the script'
+    wait_for 'submits the script'
     keys n
     sleep 0.2
     keys /
