@@ -1,6 +1,6 @@
 // tests/core/adapter/adapter.c -- core/adapter/adapter_read.c, adapter_write.c and adapters.c:
-// PEFT's folders give PEFT's logits, taking off gives the model back bit for bit, written folders
-// read the same.
+// PEFT's folders give PEFT's logits, removing an adapter restores the model bit for bit, written
+// folders are read back equal.
 #include "tests/core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/adapter/adapters.h"
@@ -284,8 +284,8 @@ static void what_is_written_is_read(void **state)
     model_free(m);
 }
 
-// PEFT loads a router only with its bias, which is no weight of the model: it is written as the
-// model's file has it, whatever the type of the rest. Another one is refused.
+// PEFT loads a router only with its bias, which is not a weight of the model: it is written as in
+// the model's file, whatever the type of the rest. A different bias is refused.
 static void a_router_keeps_its_bias(void **state)
 {
     static const char name[] = "model.layers.1.mlp.gate.e_score_correction_bias";
@@ -330,7 +330,7 @@ static void a_router_keeps_its_bias(void **state)
     model_free(m);
 }
 
-// With bias "all" PEFT keeps the biases of a module that it saves whole three times: under the
+// With bias "all" PEFT stores the biases of a fully saved module three times: under the
 // module's name, inside its copy, and those of the base model.
 static void biases_of_a_whole_module_are_read_once(void **state)
 {
@@ -365,7 +365,7 @@ static void biases_of_a_whole_module_are_read_once(void **state)
     model_free(m);
 }
 
-// A head apart from the embedding: whatever would write it as one with it, or train so.
+// A head apart from the embedding: writing or training it as tied is refused.
 static void expect_head_refused(const struct adapter *a, const char *folder)
 {
     struct err err;
@@ -386,7 +386,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     free(out);
 }
 
-// The head of a tied model follows the embedding, and both come back.
+// The head of a tied model follows the embedding, and both are restored.
 static void a_tied_head_follows(void **state)
 {
     struct err err;
@@ -467,7 +467,7 @@ static void switching_acts_at_once_and_failing_changes_nothing(void **state)
     struct sinks sinks = { 0 };
     sinks_add(&sinks, (struct sink){ hear, &h });
     struct engine *e = engine_new(test_device(), &sinks);
-    // Before a model is there the folder is remembered.
+    // Without a model the folder is remembered.
     must(engine_set(e, "adapter", NORMS, &err), &err);
     assert_int_equal(engine_set(e, "adapter", "tests/goldens/pictures", &err), -1);
     must(engine_load(e, LLAVA, &err), &err);
@@ -509,7 +509,7 @@ static void switching_acts_at_once_and_failing_changes_nothing(void **state)
     if (plain) assert_memory_equal(h.ids.data, plain->data, 8 * sizeof(int32_t));
     safetensors_close(golden);
 
-    // Another model: an adapter that does not fit it is taken off.
+    // Another model: an adapter that does not fit it is removed.
     must(engine_set(e, "adapter", LORA, &err), &err);
     must(engine_load(e, LLAMA, &err), &err);
     assert_string_equal(settings_text(engine_settings(e), "adapter"), "none");

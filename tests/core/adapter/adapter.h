@@ -1,4 +1,4 @@
-// tests/core/adapter/adapter.h -- what the tests of adapters share: models, folders, logits of one
+// tests/core/adapter/adapter.h -- shared by the tests of adapters: models, folders, logits of one
 // prompt.
 #ifndef TESTS_CORE_ADAPTER_ADAPTER_H
 #define TESTS_CORE_ADAPTER_ADAPTER_H
@@ -108,7 +108,7 @@ static inline void expect_equal(struct logits a, struct logits b, bool equal)
     assert_int_equal(same, equal);
 }
 
-// Numbers of chance in -1..1, the same ones in each run.
+// Pseudo-random numbers in -1..1, the same in each run.
 static inline float noise(void)
 {
     static uint32_t seed = 7;

@@ -1,6 +1,6 @@
 // tests/core/adapter/model_write.c -- core/adapter/model_write.c, core/train/result.c and dtype.c:
-// what is merged or was trained answers from its folder as it did in memory; numbers are rounded to
-// the nearest.
+// a merged or trained model answers from its folder as it did in memory; numbers are rounded to the
+// nearest.
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
 #include "core/files/safetensors.h"
@@ -26,7 +26,7 @@ static void a_merged_model_answers_as_the_adapter_does(void **state)
     for (int64_t i = 0; i < x.rows * x.vocab; i++) assert_float_equal(x.x[i], y.x[i], 0.1);
     free(x.x);
     free(y.x);
-    // Names, types and what LoRA does not touch are as they were.
+    // Names, types and weights without LoRA are unchanged.
     assert_int_equal(merged->checkpoint->tensor_count, m->checkpoint->tensor_count);
     int64_t changed = 0;
     for (int64_t i = 0; i < m->checkpoint->tensor_count; i++) {
@@ -122,7 +122,7 @@ static void trained_parameters_are_saved(void **state)
         const char *what;
         assert_int_equal(p.whole, whole);
         mkdir(out, 0777);
-        // Twice: as a job that was killed after it wrote.
+        // Twice: as a job killed after writing.
         must(result_write(out, &p, NULL, &what, &err), &err);
         must(result_write(out, &p, NULL, &what, &err), &err);
         assert_string_equal(what, whole ? "model" : "adapter");

@@ -1,5 +1,5 @@
-// tests/core/adapter/provenance.c -- core/adapter/provenance.c: which settings count, what files
-// and "auto" come to, differences by name, and back from JSON.
+// tests/core/adapter/provenance.c -- core/adapter/provenance.c: which settings count, hashes of
+// files, resolved "auto", differences by name, and reading from JSON.
 #include "tests/core/model/families/golden.h"
 // after those it needs
 #include "core/adapter/provenance.h"
@@ -21,7 +21,7 @@ static void set(struct golden *g, const char *key, const char *value)
     must(engine_set(g->engine, key, value, &err), &err);
 }
 
-// Each row says what a change of it reaches. Groups as a reader would expect them.
+// Each setting's row says which results a change affects. Checks the groups that readers expect.
 static void rows_say_what_changes_answers(void **state)
 {
     static const char *const changing[] = { "sample.", "chat.", "ctx.",   "image.", "compute.",
@@ -67,12 +67,12 @@ static void only_what_counts_is_said(void **state)
     struct provenance first = of(&g, STALE_NEXT);
     assert_string_equal(provenance_value(&first, "model"),
                         engine_model(g.engine)->checkpoint->fingerprint);
-    // "auto" as what it is here.
+    // "auto" as resolved here.
     assert_non_null(provenance_value(&first, "compute.matmul"));
     assert_string_not_equal(provenance_value(&first, "compute.matmul"), "auto");
     assert_non_null(provenance_value(&first, "kv.dtype"));
     assert_null(provenance_value(&first, "adapter"));
-    // A method that is off, jobs, the screen; measurements are another matter.
+    // A disabled method, jobs, the screen do not count for answers; for measurements they may.
     set(&g, "prune.keep", "0.5");
     set(&g, "train.lr", "0.1");
     set(&g, "screen.live", "off");
@@ -121,7 +121,7 @@ static void copy_file(const char *from, const char *folder, const char *name, si
     free(path);
 }
 
-// By content: the same numbers, or others under the same name.
+// By content: equal numbers, or different ones under the same name.
 static void files_are_known_by_content(void **state)
 {
     struct golden g;
@@ -147,7 +147,7 @@ static void files_are_known_by_content(void **state)
     golden_close(&g);
 }
 
-// The date counts where the layout tells it to the model.
+// The date counts if the layout passes it to the model.
 static void the_date_counts_where_it_is_told(void **state)
 {
     static const char *const models[] = { "llava-1.5", "llama-3.2" };

@@ -1,4 +1,4 @@
-// tests/core/base/csv.c -- core/base/csv.c: quotes, line ends, what is refused; read back as
+// tests/core/base/csv.c -- core/base/csv.c: quotes, line ends, refusals; files are read back as
 // written.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void a_table_is_read_as_it_was_written(void **state)
     scratch_remove(folder);
 }
 
-// Only the first mark of a file is none of its text.
+// Only the byte order mark at the beginning of a file is not text.
 static void a_mark_in_the_first_name_is_kept(void **state)
 {
     struct csv t, back;

@@ -1,4 +1,4 @@
-// tests/core/base/event.c -- core/base/event.c: tables as sinks get them.
+// tests/core/base/event.c -- core/base/event.c: tables as sinks receive them.
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

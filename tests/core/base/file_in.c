@@ -1,5 +1,5 @@
-// tests/core/base/file_in.c -- core/base/file_in.c: plain files alone are opened; a pipe is waited
-// for until something cancels it.
+// tests/core/base/file_in.c -- core/base/file_in.c: only plain files are opened; waiting for a pipe
+// can be cancelled.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void opens_plain_files_alone(void **state)
     const int fd = file_in_open(link, &err);
     assert_true(fd >= 0);
     close(fd);
-    // A script may be anything that gives bytes.
+    // A script may be any source of bytes.
     assert_int_equal(file_in_open_any(folder, &err), -1);
     assert_non_null(strstr(err.text, "it is a folder, not a file"));
     const int any = file_in_open_any(pipe, &err);
@@ -115,7 +115,7 @@ static void waits_until_data_or_cancel(void **state)
     free(pipe);
 }
 
-// As standard input: what `<FILE` and a pipe give, of any size.
+// Standard input from `<FILE` and from a pipe, of any size.
 static void reads_standard_input(void **state)
 {
     struct err err = { "" };
@@ -149,14 +149,14 @@ static void reads_standard_input(void **state)
     assert_null(file_read_standard(3, &size, &cancel, &err));
     assert_non_null(strstr(err.text, "too large"));
     assert_true(file_standard_was_read());
-    // The place of those who read the same file line by line stays.
+    // The position of others who read the same file line by line stays.
     assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
     dup2(former, STDIN_FILENO);
     close(former);
     free(plain);
 }
 
-// /dev/stdin could not be opened anew for any of these.
+// /dev/stdin could not be reopened for any of these.
 static void reads_what_cannot_be_opened(void **state)
 {
     struct err err = { "" };
@@ -176,7 +176,7 @@ static void reads_what_cannot_be_opened(void **state)
     if (!text) fail_msg("%s", err.text);
     assert_string_equal(text, "defg");
     free(text);
-    // A file that nobody (but root) may open any more.
+    // A file that only root can still open.
     char *closed = path_of("closed");
     scratch_text(folder, "closed", "text");
     const int fd = open(closed, O_RDONLY | O_CLOEXEC);

@@ -94,7 +94,7 @@ static void what_is_no_file_is_written_to(void **state)
     assert_true(S_ISCHR(st.st_mode));
 }
 
-// /dev/stdout may be a plain file: what is written goes between the other output.
+// /dev/stdout may be a plain file: output goes between the program's other output.
 static void standard_output_goes_on(void **state)
 {
     struct err err = { 0 };
@@ -161,7 +161,7 @@ static void files_of_others_stay(void **state)
     free(mine);
 }
 
-// What was written here may be written again, until somebody changes it.
+// Own output may be overwritten until somebody else changes it.
 static void a_changed_output_stays(void **state)
 {
     struct err err = { 0 };
@@ -178,7 +178,7 @@ static void a_changed_output_stays(void **state)
     free(moved);
 }
 
-// Not even with --force, and not its own either.
+// Not even with --force, not even own ones.
 static void what_is_read_stays(void **state)
 {
     struct err err = { 0 };

@@ -89,7 +89,7 @@ static void reads_numbers(void **state)
     assert_int_equal(json_int(json, "big", INT64_MIN, INT64_MAX, 1, &n, &err), -1);
     assert_int_equal(json_int(json, "edge", INT64_MIN, INT64_MAX, 1, &n, &err), -1);
     assert_int_equal(json_int(json, "text", 0, 6, 1, &n, &err), -1);
-    // Of numbers that were not kept, the double does not say which one it was.
+    // Without the stored text, a double does not determine the original number.
     assert_int_equal(json_int(json, "odd", 0, INT64_MAX, 1, &n, &err), -1);
     cJSON_Delete(json);
     json = json_parse_exact(members, strlen(members), "members", &err);
@@ -142,7 +142,7 @@ static void takes_the_last_of_a_key(void **state)
     buf_release(&many);
 }
 
-// Whole numbers beyond 2^53 and numbers written otherwise keep their text; a copy has it too.
+// Whole numbers beyond 2^53 and other notations keep their text; so does a copy.
 static void keeps_numbers_as_written(void **state)
 {
     static const char text[] =
@@ -161,7 +161,7 @@ static void keeps_numbers_as_written(void **state)
     assert_string_equal(one, "-1234567890123456789");
     free(one);
     cJSON_Delete(json);
-    // What only cJSON takes for a number is written as JSON.
+    // Numbers that only cJSON accepts are written as valid JSON.
     json = json_parse_data("[007, 1.]", 9, "data", NULL);
     all = json_print(json);
     assert_string_equal(all, "[7,1]");
@@ -210,8 +210,8 @@ static void reads_other_members(void **state)
     cJSON_Delete(json);
 }
 
-// Keys that a hash without a seed puts into one five-hundredth of the table: each would look at all
-// before it.
+// Keys that an unseeded hash puts into one five-hundredth of the table: each lookup would compare
+// all earlier ones.
 static void crafted_keys_are_as_quick_as_others(void **state)
 {
     enum { KEYS = 1 << 15, SLOTS = 1 << 17, WINDOW = 256 };

@@ -83,7 +83,7 @@ static void messages_gain_context(void **state)
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
     err_in(&err, "%s", longer);
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
-    // No part of a character stays where a text is cut off.
+    // A truncated text ends with a whole character.
     memcpy(longer + sizeof err.text - 3, "\xF0\x9F\x98\x80", 4);
     err_set(&err, "%s", longer);
     assert_int_equal(strlen(err.text), sizeof err.text - 3);

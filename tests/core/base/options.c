@@ -1,4 +1,4 @@
-// tests/core/base/options.c -- core/base/options.c: values in their fields, and what is refused.
+// tests/core/base/options.c -- core/base/options.c: values in their fields, and refusals.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// tests/core/base/pace.c -- core/base/pace.c: the time that work still takes; and that progress
-// tells it (core/base/event.c).
+// tests/core/base/pace.c -- core/base/pace.c: the remaining time of work, and its report in
+// progress events (core/base/event.c).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void nothing_is_known_before_a_step(void **state)
     assert_float_equal(pace_left(&zero, 5, 10), 5, 1);
 }
 
-// A load reads the folder, then writes smaller weights: each counts from its own first report.
+// A load reads the folder, then writes smaller weights: each part counts from its own first report.
 static void another_part_begins_anew(void **state)
 {
     struct pace p = ago(1000, 0);

@@ -1,5 +1,5 @@
-// tests/core/base/program.c -- core/base/program.c: programs that write, fail, hang, die or are not
-// there.
+// tests/core/base/program.c -- core/base/program.c: programs that write, fail, hang, die or do not
+// exist.
 #include "core/base/program.h"
 
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void test_what_it_writes(void **state)
         run("echo one; echo two >&2; exit 3", (struct program){ .errors = true }, &out), 3);
     assert_string_equal(out.data, "one\ntwo\n");
     buf_release(&out);
-    // What is too much is dropped, but read: it ends by itself.
+    // Excess output is read and dropped: the program ends by itself.
     assert_int_equal(run("seq 100000", (struct program){ .most = 5 }, &out), 0);
     assert_string_equal(out.data, "1\n2\n3");
     buf_release(&out);

@@ -1,5 +1,5 @@
-// tests/core/base/tally.c -- core/base/tally.c, and those who use it: results_mean.c (deviations
-// over samples), adapter.c (spread of weights). Numbers that are large beside what they differ by.
+// tests/core/base/tally.c -- core/base/tally.c, and its users: results_mean.c (deviations over
+// samples), adapter.c (spread of weights). Numbers with large means and small deviations.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

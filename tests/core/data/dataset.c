@@ -1,5 +1,4 @@
-// tests/core/data/dataset.c -- core/data/dataset.c: where the samples of a file are, and what they
-// say.
+// tests/core/data/dataset.c -- core/data/dataset.c: positions and content of a file's samples.
 #include "core/data/dataset.h"
 
 #include <setjmp.h>
@@ -117,7 +116,7 @@ static void test_no_file(void **state)
     scratch_remove(folder);
 }
 
-// What dataset_check says of a file of `size` bytes: `text`, and then `rest` as often as it fits.
+// dataset_check's result for a file of `size` bytes: `text`, then `rest` as often as it fits.
 static void check_begin(const char *text, const char *rest, size_t size, const char *why)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
@@ -133,7 +132,7 @@ static void check_begin(const char *text, const char *rest, size_t size, const c
     scratch_remove(folder);
 }
 
-// Before a job is started a look at the beginning decides; of a large file it cannot know the end.
+// Before a job starts, the beginning of the file decides; the end of a large file stays unread.
 static void test_check(void **state)
 {
     enum { LARGE = 3 << 20 };

@@ -106,7 +106,7 @@ static void test_samples(void **state)
           "system: 'its own'; user: 'q'");
 }
 
-// What data sets and other programs write.
+// Forms that data sets and other programs write.
 static void test_other_forms(void **state)
 {
     check(dialogue_read_messages,
@@ -137,7 +137,7 @@ static void test_other_forms(void **state)
           "\"user\",\"content\":\"<image_01>\\nand <image_00>?\"},{\"role\":\"assistant\","
           "\"content\":\"r\"}]}",
           "user: <dir/b> 'and ' <dir/a> '?' = r");
-    // Named pictures beside those that the messages bring themselves.
+    // Named pictures together with pictures inside messages.
     check(dialogue_read_sample,
           "{\"image\":{\"<image_00>\":\"a\"},\"conversations\":[{\"role\":\"user\",\"content\":[{"
           "\"type\":\"image\",\"path\":\"b\"},{\"type\":\"image\",\"path\":\"c\"},{\"type\":"
@@ -278,7 +278,7 @@ static void test_picture_order(void **state)
                  "\"index\" of a picture out of order");
 }
 
-// Where other programs show a picture: here it would be a text, and the picture stand elsewhere.
+// Placeholders of other programs: here they would be text, and the picture would be elsewhere.
 static void test_foreign_marks(void **state)
 {
     static const char of[] = " as text, not as a picture";

@@ -1,6 +1,5 @@
-// tests/core/data/labels.c -- core/data/labels.c and prompt_answers: rows and targets as the
-// reference's training labels have them, every answer of several, and what a token across a border
-// does.
+// tests/core/data/labels.c -- core/data/labels.c and prompt_answers: rows and targets equal the
+// reference's training labels, for each of several answers and for tokens across a border.
 #include "core/data/labels.h"
 
 #include <setjmp.h>
@@ -272,7 +271,7 @@ static void check_whole(const char *folder, const char *answer)
     struct err err = { "" };
     assert_int_equal(model_prompt(f.model, f.settings, false, &o, &err), 0);
     assert_int_equal(prompt_sequence(m, 4, NULL, 0, f.model->tokenizer, &o, &s, &err), 0);
-    // The conversation ends with a question: nothing is put behind it.
+    // The conversation ends with a question: nothing is appended.
     assert_int_equal(l.sequence.n, s.n);
     assert_memory_equal(l.sequence.ids, s.ids, (size_t)s.n * sizeof *s.ids);
     assert_int_equal(l.target[s.n - 1], -1);
@@ -302,7 +301,7 @@ static void test_no_answer(void **state)
     close_model(&f);
 }
 
-// An answer that the data marks is context: the same rows, targets of the other one only.
+// An answer marked as context: the same rows, targets of the other answer only.
 static void test_untrained(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen2" };

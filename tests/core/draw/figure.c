@@ -1,5 +1,5 @@
 // tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c:
-// kinds of files, pixels at known places, text of others, odd numbers.
+// kinds of files, pixels at known positions, foreign text, NaN and infinities.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void the_ending_is_the_kind(void **state)
     assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
 }
 
-// Two bars of full and half height, blue: the place of their tops tells the scale.
+// Two blue bars of full and half height: the positions of their tops show the scale.
 static void bars_are_where_they_belong(void **state)
 {
     static const char *const names[] = { "left", "right" };
@@ -155,7 +155,7 @@ static void settings_say_how_it_looks(void **state)
     settings_free(s);
 }
 
-// Markup, controls, broken UTF-8 and marks that turn the direction: no way out of a text.
+// Markup, control characters, broken UTF-8 and direction marks stay text.
 static void text_of_others_stays_text(void **state)
 {
     static const char name[] = "a<b>&\"'\x1b[31m\x01\xff]]>\xE2\x80\xAE\xEF\xBF\xBF -->";
@@ -182,7 +182,7 @@ static void text_of_others_stays_text(void **state)
     assert_int_equal(plot_figure(path_of("h.pdf"), &look, &axes, &line, 1, &err), 0);
 }
 
-// One mark for each point that is somewhere; a line of many points is a band instead.
+// One mark for each finite point; a line of many points becomes a band.
 static void each_point_is_drawn_once(void **state)
 {
     enum { MANY = 5000 };
@@ -306,8 +306,7 @@ static void write_film(const char *name, size_t first, size_t second, const char
     film_release(&f);
 }
 
-// Each frame marks the word it belongs to, also where a token has no maps; words of the cells are
-// drawn over them.
+// Each frame marks its word, also if the token has no maps; words of the cells are drawn over them.
 static void films_mark_the_word_of_the_maps(void **state)
 {
     static const char *const names[] = { "a.gif", "b.gif", "c.gif", "d.gif" };

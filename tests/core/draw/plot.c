@@ -1,4 +1,4 @@
-// tests/core/draw/plot.c -- core/draw/plot.c: round numbers on the axes, curves where they belong,
+// tests/core/draw/plot.c -- core/draw/plot.c: round numbers on the axes, positions of curves,
 // gaps.
 #include <math.h>
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void curves_are_drawn_where_they_belong(void **state)
     buf_release(&b);
 }
 
-// Above and below the mark, also where it is the only line; a bar has numbers behind it.
+// Above and below the mark, also if it is the only line; a bar has numbers after it.
 static void intervals_stand_around_points(void **state)
 {
     double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
@@ -179,7 +179,7 @@ static void many_points_are_means_in_a_band(void **state)
     assert_in_range(marks, 55, 80); // as many as columns, without the gap
     assert_in_range(faint, 60, 400);
     buf_release(&text);
-    // Few points, points alone, and x that goes back stay as they are.
+    // Few points, single points, and decreasing x stay unchanged.
     struct plot_line other = { .name = "", .x = x, .y = y, .count = 150 };
     assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
     other = line;

@@ -1,5 +1,5 @@
-// tests/core/engine/arithmetic.c -- setting compute.matmul: what `auto` means on a device for a
-// model's weights, that it computes what it says, and that a change is a fresh run.
+// tests/core/engine/arithmetic.c -- setting compute.matmul: the meaning of `auto` on a device for a
+// model's weights, the arithmetic really used, and a change gives the results of a fresh run.
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
 #include "tests/core/model/families/golden.h"
@@ -10,7 +10,7 @@ static void set(struct golden *g, const char *value)
     must(engine_set(g->engine, "compute.matmul", value, &err), &err);
 }
 
-// --- the function that decides -------------------------------------------------------------------
+// --- resolving auto ------------------------------------------------------------------------------
 
 static bool yes(void)
 {
@@ -77,7 +77,7 @@ static void a_model_knows_its_numbers(void **state)
     }
 }
 
-// --- what is computed ----------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void add_numbers(struct buf *b, const struct tensor *t)
 {
@@ -126,7 +126,7 @@ static bool same(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return a_bytes == b_bytes && !memcmp(a, b, a_bytes);
 }
 
-// auto has the bits of what it stands for; where there are two arithmetics they are not the same.
+// auto has the bits of the arithmetic it means; two arithmetics give different bits.
 static void check_auto(const char *model, enum dtype dtype)
 {
     struct settings *s = settings_new();
@@ -151,7 +151,7 @@ static void auto_computes_what_it_stands_for(void **state)
     check_auto("llava-siglip-llama3", DTYPE_BF16);
 }
 
-// Pictures too: they were encoded in the former arithmetic.
+// Pictures too: they were encoded in the old arithmetic.
 static void a_change_is_a_fresh_run(void **state)
 {
     (void)state;

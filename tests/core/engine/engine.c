@@ -1,6 +1,5 @@
 // tests/core/engine/engine.c -- core/engine/engine.c, conversation.c and answer.c on a golden
-// model: turns, reuse of the cache, undo, regen, cancel, and that nothing is lost when something
-// fails.
+// model: turns, reuse of the cache, undo, regen, cancel, and failures, which lose nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +25,7 @@ static const int32_t GOLDEN_IDS[24] = {
     399, 84,  34,  301, 89,  399, 78,  266, 465, 99,  547, 456
 };
 
-// A sink that remembers what was said.
+// A sink that records messages.
 struct heard {
     struct engine *engine;
     struct ids ids; // of the last answer
@@ -191,7 +190,7 @@ static void sampling_again_draws_anew_and_repeats_with_its_seed(void **state)
     assert_int_equal(engine_regenerate(b->e, &err), 0);
     assert_memory_not_equal(b->heard.ids.data, first.data, first.count * sizeof *first.data);
     assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
-    // One that cannot be given leaves the seed too.
+    // An answer that fails does not change the seed either.
     set(b, "ctx.max", "2");
     assert_int_equal(engine_regenerate(b->e, &err), -1);
     assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
@@ -260,7 +259,7 @@ static void raw_ids_are_the_prompt_as_they_are(void **state)
     assert_int_equal(b->heard.prompt, 5);
     const struct conversation *c = engine_conversation(b->e);
     assert_int_equal(c->message_count, 2);
-    // A second run of ids goes on directly after the answer.
+    // A second run of ids continues directly after the answer.
     assert_int_equal(engine_raw(b->e, ids, 5, &err), 0);
     assert_int_equal(b->heard.prompt, 5 + 24 + 5);
     assert_int_equal(engine_raw(b->e, (int32_t[]){ 99999 }, 1, &err), -1);

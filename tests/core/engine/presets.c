@@ -1,4 +1,4 @@
-// tests/core/engine/presets.c -- core/engine/presets.c: every recipe says what settings take,
+// tests/core/engine/presets.c -- core/engine/presets.c: settings accept every recipe's values,
 // layers follow the model.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,7 +129,7 @@ static void apply(struct settings *s, const struct preset *p, const struct model
     preset_values_release(&v);
 }
 
-// Settings of training are those of `trained`.
+// Settings of training equal those of `trained`.
 static void check_same(const struct settings *a, const struct settings *b,
                        const struct settings *trained, const char *what)
 {
@@ -170,7 +170,7 @@ static void recipes_leave_no_trace(void **state)
     assert_false(preset_sets("norm"));
 }
 
-// What is off is among the values; IRA's training is not IRA at the prompt.
+// The values include disabled methods; IRA's training is not IRA at the prompt.
 static void recipes_say_what_is_on(void **state)
 {
     static const struct {

@@ -18,7 +18,7 @@ static void hear_notices(void *self, const struct event *e)
     if (e->kind == EVENT_NOTICE) buf_printf(self, "%s\n", e->text);
 }
 
-// The model, and what it says from now on.
+// Opens the model and records its messages.
 static void begin(struct golden *g, struct buf *said)
 {
     struct err err = { 0 };
@@ -99,7 +99,7 @@ static void the_order_means_nothing(void **state)
     scratch_remove(folder);
 }
 
-// A folder that has changed: refused as it is now, the adapter read from it before stays in use.
+// A changed folder: its current content is refused, and the adapter read before stays in use.
 static void an_adapter_read_anew_replaces_only_when_it_is_accepted(void **state)
 {
     struct golden g;
@@ -202,7 +202,7 @@ static void what_means_the_same_makes_nothing_stale(void **state)
     end(&g, &said);
 }
 
-// Alone or among others; but not where the method itself is asked for.
+// Alone or among others, but not if the request enables the method itself.
 static void a_method_goes_with_its_adapter(void **state)
 {
     const struct change off[] = { { "sample.top_k", "7" }, { "adapter", "off" } },
@@ -249,7 +249,7 @@ static void one_spelling_is_kept(void **state)
     end(&g, &said);
 }
 
-// A value that cannot be restored stays as it was, and with it the whole method.
+// If a value cannot be restored, the whole method stays unchanged.
 static void what_is_possible_is_restored(void **state)
 {
     const struct change list[] = { { "prune.score", "contribution" },
@@ -282,7 +282,7 @@ static void what_is_possible_is_restored(void **state)
     end(&g, &said);
 }
 
-// Values that do not fit each other yet may be set one by one, and others beside them.
+// Values that do not fit each other yet may be set one by one, and others with them.
 static void what_is_odd_is_no_reason_to_refuse_others(void **state)
 {
     const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };

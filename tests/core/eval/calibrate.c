@@ -1,5 +1,5 @@
-// tests/core/eval/calibrate.c -- core/eval/calibrate.c: what a sample that fails half way leaves
-// in the sums.
+// tests/core/eval/calibrate.c -- core/eval/calibrate.c: a sample that fails halfway does not
+// change the sums.
 #include "tests/core/train/sft.h"
 
 #include "core/methods/calibration.h"
@@ -88,7 +88,7 @@ static void same_tensors(const char *a, const char *b)
     safetensors_close(two);
 }
 
-// The numbers are those of the other samples alone.
+// The numbers equal those of the other samples alone.
 static void test_failed_sample(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // tests/core/eval/compare.c -- core/eval/compare.c, core/eval/compare_data.c,
-// core/probes/hellinger.c: distances against the reference, what a comparison leaves alone,
-// statistics against numbers made by hand.
+// core/probes/hellinger.c: distances against the reference, state that a comparison does not
+// change, statistics against hand-made numbers.
 #include "core/adapter/adapters.h"
 #include "core/eval/compare_data.h"
 #include "core/eval/grid.h"
@@ -88,8 +88,8 @@ static void distances_equal_the_reference(void **state)
     }
 }
 
-// Both sides under the same settings: nothing is apart. The conversation, its cache and the adapter
-// are as before; a later answer is the same.
+// Equal settings on both sides give distance 0. The conversation, its cache and the adapter do not
+// change; a later answer is the same.
 static void nothing_changes(void **state)
 {
     static const char *const nothing[][2] = { { NULL } };

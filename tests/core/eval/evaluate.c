@@ -25,7 +25,7 @@
 
 #define PICTURES "tests/goldens/pictures/"
 
-// A model, a data set, and what the last run told.
+// A model, a data set, and the reports of the last run.
 struct fixture {
     struct model *model;
     struct settings *settings;
@@ -64,7 +64,7 @@ static void open_model(struct fixture *f, const char *folder)
     if (!f->model) fail_msg("%s", f->err.text);
     assert_int_equal(settings_set(f->settings, "sample.max_tokens", "6", &f->err), 0);
     assert_int_equal(settings_set(f->settings, "chat.date", "26 Jul 2024", &f->err), 0);
-    // Passes of this file's own are exact.
+    // This file's own passes are exact.
     assert_int_equal(settings_set(f->settings, "compute.matmul", "f32", &f->err), 0);
 }
 
@@ -103,7 +103,7 @@ static int run(struct fixture *f, const char *metric, const char *text)
     return evaluate_run(&f->request, &f->e, &f->err);
 }
 
-// What a chat of its own answers to the dialogue of a sample's JSON.
+// The answer of a separate chat to the dialogue of a sample's JSON.
 static char *chat(struct fixture *f, const char *json)
 {
     struct dialogue d = { 0 };
@@ -220,7 +220,7 @@ static void test_scores(void **state)
     close_model(&f);
 }
 
-// What is wrong with one sample costs that sample.
+// An error in one sample skips that sample only.
 static void test_skipped(void **state)
 {
     struct fixture f;
@@ -320,7 +320,7 @@ static void check_ahead(struct fixture *f, const char *data, const char *what)
     free(ahead);
 }
 
-// The thread changes nothing, whatever is wrong with a sample and wherever a run begins or ends.
+// The thread changes no result, whatever errors a sample has and wherever a run begins or ends.
 static void test_ahead(void **state)
 {
     static const char *const pictures[] = { "\"scene.png\"",
@@ -482,7 +482,7 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
     return sum;
 }
 
-// A tally of which choice wins tells little: a metric of the test's own looks at the numbers.
+// Which choice wins says little: a metric of this test reads the numbers.
 static double seen[4];
 static int64_t seen_lengths[4];
 
@@ -554,7 +554,8 @@ static void test_ranks(void **state)
     }
 }
 
-// What the folder's template writes behind an answer does not count, though no layout writes that.
+// Text that the folder's template writes after an answer does not count, even if no layout writes
+// it.
 static void test_ranks_with_a_template(void **state)
 {
     static const char template[] =
@@ -580,8 +581,8 @@ static void test_ranks_with_a_template(void **state)
     scratch_remove(folder);
 }
 
-// Choices are ranked by the model as the methods leave it: with prune.mode dynamic each row from
-// the prompt's last one on sees its own visual tokens.
+// Choices are ranked with the methods applied: with prune.mode dynamic each row from the prompt's
+// last one on sees its own visual tokens.
 static void test_ranks_under_pruning(void **state)
 {
     static const char data[] = "[{\"image\":\"scene.png\",\"question\":\"What?\","
@@ -629,7 +630,7 @@ static void test_rank_scores(void **state)
     close_model(&f);
 }
 
-// Samples of another data set, which counts what is read.
+// Samples of another data set, which counts reads.
 struct counted {
     struct dataset inner;
     int samples_read, pictures_read;
@@ -650,7 +651,7 @@ static char *count_picture(void *self, const char *name, size_t limit, size_t *s
     return dataset_picture(&c->inner, name, limit, size, err);
 }
 
-// Notices are counted from what the evaluation reads anyway: it reads nothing twice.
+// Notices are counted from the evaluation's own reads: it reads nothing twice.
 static void test_notices(void **state)
 {
     static const char text[] =

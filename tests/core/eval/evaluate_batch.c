@@ -119,7 +119,7 @@ static void release(struct run *r)
     evaluation_release(&r->e);
 }
 
-// All batch sizes tell what one by one tells, in fewer products (`fewer`) or as many.
+// All batch sizes report the same as one by one, in fewer products (`fewer`) or as many.
 static void compare(struct fixture *f, const char *what, bool fewer)
 {
     static const char *const sizes[] = { "2", "3", "8", "auto" };
@@ -213,7 +213,7 @@ static void texts(void **state)
     }
 }
 
-// Answers that the context ends, and one whose question alone does not fit.
+// Answers truncated by the context, and one whose question alone does not fit.
 static void full(void **state)
 {
     struct fixture f;
@@ -241,7 +241,7 @@ static void alone(void **state)
     close_fixture(&f);
 }
 
-// A run that stopped within a batch goes on as if it had not.
+// A run stopped within a batch resumes with the same results.
 static void resumed(void **state)
 {
     struct fixture f;

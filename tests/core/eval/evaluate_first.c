@@ -1,5 +1,5 @@
 // tests/core/eval/evaluate_first.c -- core/eval/evaluate_first.c: a question asked before those
-// of a sample gives the answers of a sample in which it and its answer stand.
+// of a sample gives the answers of a sample that contains it and its answer.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,8 +177,8 @@ static void as_if_it_stood_there(void **state)
     close_fixture(&f);
 }
 
-// Its answer to a picture serves all questions in a row about it, each of which gets what it gets
-// alone; under a system message, or of another picture, it is another.
+// The first answer about a picture serves all consecutive questions about it, each of which gets
+// the same answer as alone; another system message or picture needs a new one.
 static void once_for_a_picture(void **state)
 {
     static const char *const each[] = { ASKS("scene-0.png", QUESTION), ASKS("scene-0.png", OTHER),
@@ -212,8 +212,8 @@ static void once_for_a_picture(void **state)
 #define TURN(from, text) "{'from':'" from "','value':'" text "'}"
 #define ANSWERED         "," TURN("gpt", "x")
 
-// Samples in a row that differ in no picture, but in what is asked first, or in whether anything
-// is: each gets what it gets alone.
+// Consecutive samples with the same picture but different or no first questions: each gets the same
+// answer as alone.
 static void alike_but_not_the_same(void **state)
 {
     static const char *const pairs[][2] = {
@@ -252,7 +252,7 @@ static void alike_but_not_the_same(void **state)
     close_fixture(&f);
 }
 
-// Wherever an evaluation is cancelled, nothing is scored that was not answered in full.
+// Wherever an evaluation is cancelled, only complete answers are scored.
 static void cancelled_on_the_way(void **state)
 {
     enum { PARTS = 7 };
@@ -277,7 +277,7 @@ static void cancelled_on_the_way(void **state)
     close_fixture(&f);
 }
 
-// Given answers are not the model's, which ranks choices all the same.
+// With given answers the model still ranks choices.
 static void beside_given_answers(void **state)
 {
     static const char choices[] = "[{'id':'q','image':'scene-0.png','question':'" QUESTION
@@ -313,7 +313,7 @@ static void beside_given_answers(void **state)
     free(path);
 }
 
-// Losses and texts without pictures are what they are without it; ranked choices are not.
+// It does not change losses and questions without pictures; it does change ranked choices.
 static void where_it_is_asked(void **state)
 {
     static const struct {

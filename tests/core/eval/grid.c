@@ -1,6 +1,6 @@
-// tests/core/eval/grid.c -- core/eval/grid.c: which cells are run, in which order, which are left
-// as they were kept, what a failure ends; models by checkpoints, settings and sets, killed and
-// resumed; and how samples are dealt to a team in rounds.
+// tests/core/eval/grid.c -- core/eval/grid.c: which cells run, in which order, which are kept, and
+// what a failure ends; models by checkpoints, settings and sets, killed and resumed; and how
+// samples are distributed to a team in rounds.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -214,7 +214,7 @@ static void write_set(const char *folder, const char *name, const char *words)
     buf_release(&b);
 }
 
-// In a process of its own, which may be killed: *m is shared with it. Its status, or -SIGNAL.
+// Runs in a child process, which may be killed: *m is shared with it. Its status, or -SIGNAL.
 static int measure_apart(struct measured *m, const char *folder, char *const sets[2], bool resumed,
                          int dies_after)
 {
@@ -226,7 +226,7 @@ static int measure_apart(struct measured *m, const char *folder, char *const set
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What was killed at any point comes to the same numbers.
+// A run killed at any point ends with the same numbers.
 static void a_killed_grid_is_resumed(void **state)
 {
     static const int dies[] = { 1, QUESTIONS, 5 * QUESTIONS + 1, CELLS * QUESTIONS };
@@ -254,10 +254,10 @@ static void a_killed_grid_is_resumed(void **state)
         assert_int_equal(measure_apart(m, job, sets, false, dies[d]), -SIGKILL);
         if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
         assert_memory_equal(m->loss, whole.loss, sizeof m->loss);
-        // Of the cell at hand the last question is asked again; of complete cells none.
+        // The last question of the current cell is asked again; those of complete cells are not.
         assert_int_equal(m->reported, CELLS * QUESTIONS - dies[d] + 1);
     }
-    // All is complete; a set that has changed is not mixed with what was kept of it.
+    // All is complete; results of a changed set are not mixed with old ones.
     if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
     assert_int_equal(m->reported, 0);
     assert_memory_equal(m->loss, whole.loss, sizeof m->loss);

@@ -146,7 +146,8 @@ static void fingerprint_sees_changes(void **state)
     scratch_remove(folder);
 }
 
-// Every file that is read counts, all of it, and is named; others and names of weights do not.
+// The fingerprint covers every file that is read, completely and by name; other files and names of
+// weight files do not count.
 static void identity_covers_files(void **state)
 {
     static const char *const files[] = { "tokenizer.json",           "chat_template.jinja",
@@ -275,7 +276,7 @@ static void count_report(void *self, const char *what, uint64_t done, uint64_t t
     ++*(int *)self;
 }
 
-// Where nobody hands over a progress, whoever watches sees it and may cancel.
+// Without a progress callback, watchers see the progress and may cancel.
 static void waiting_is_watched(void **state)
 {
     char *folder = large_folder();
@@ -319,7 +320,7 @@ static void refuses_broken_folders(void **state)
     refuse(folder, "not a JSON object");
     scratch_text(folder, "config.json", "{}");
     refuse(folder, "no weights");
-    scratch_text(folder, "model.gguf", "GGUF"); // a folder that is looked for stands for it
+    scratch_text(folder, "model.gguf", "GGUF"); // the folder means this file
     expect_located(folder, "/model.gguf");
     scratch_text(folder, "pytorch_model.bin", "x");
     refuse(folder, "PyTorch");
@@ -623,7 +624,7 @@ static void lists_models(const char *home)
         scratch_text(home, file, "{}");
         free(file);
     }
-    // What is no plain file is not waited for.
+    // Special files do not block.
     char *pipes = xasprintf("%s/.cache/huggingface/hub/models--no--pipes/refs", home);
     char *pipe = xasprintf("%s/main", pipes);
     scratch_text(home, ".cache/huggingface/hub/models--no--pipes/refs/other", "");

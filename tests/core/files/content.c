@@ -1,4 +1,4 @@
-// core/files/content.c: any change changes the hash; holes are zeros; what is kept belongs to a
+// core/files/content.c: any change changes the hash; holes are zeros; a stored hash belongs to one
 // state of the file.
 #include <fcntl.h>
 #include <setjmp.h>
@@ -107,7 +107,7 @@ static void holes_are_zeros(void **state)
     scratch_remove(folder);
 }
 
-// A hash that was kept is used while size, times and inode are the same, and not later.
+// A stored hash is used only while size, times and inode are the same.
 static void keeps_hashes(void **state)
 {
     static const char kept[] = "00000000000000000000000000000000"
@@ -126,7 +126,7 @@ static void keeps_hashes(void **state)
     content_cache(small, kept);
     expect_hash(path, kept, true);
     expect_hash(small, kept, false); // is always read
-    content_cache(path, newer);      // takes the place of what was just read
+    content_cache(path, newer);      // replaces the one just read
     expect_hash(path, newer, true);
     content_cache(path, kept);
     for (int i = 0; i < 2; i++) { // the same of hashes by name
@@ -144,7 +144,7 @@ static void keeps_hashes(void **state)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     expect_hash(path, kept, false);
     expect_hash(path, hex, false);
-    // What is kept is damaged.
+    // The stored hash is damaged.
     char *list = xasprintf("rm -rf %s/vlmsh && mkdir %s/vlmsh && : >%s/vlmsh/hashes", folder,
                            folder, folder);
     assert_int_equal(system(list), 0);

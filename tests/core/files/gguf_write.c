@@ -1,5 +1,5 @@
-// tests/core/files/gguf_write.c -- what the writer writes the reader reads, and nothing stays of a
-// file that was not completed.
+// tests/core/files/gguf_write.c -- the reader reads the writer's files, and an incomplete file is
+// removed.
 #include "core/files/gguf_write.h"
 
 #include <setjmp.h>

@@ -286,7 +286,7 @@ static void writes_nothing_on_failure(void **state)
     assert_non_null(strstr(err.text, "/nonexistent/x"));
 }
 
-// A change of any byte is seen by the hash, where it is not seen before.
+// The hash detects a change of any byte that the reader does not.
 static void has_its_own_hash(void **state)
 {
     const float values[64] = { 1, 2, 3 };

@@ -1,4 +1,4 @@
-// tests/core/graph/arena.c -- core/graph/arena.c: marks, reuse, a device that has no more memory.
+// tests/core/graph/arena.c -- core/graph/arena.c: marks, reuse, a device without memory left.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -201,7 +201,7 @@ static void says_no(void **state)
     assert_int_equal(device_used, 0);
 }
 
-// What is known to come lies in one chunk; where the device has not that much, in smaller ones.
+// Expected allocations share one chunk; if the device has too little memory, smaller ones.
 static void holds_what_is_expected(void **state)
 {
     const size_t mega = 1 << 20;

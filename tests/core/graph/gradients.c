@@ -101,7 +101,8 @@ static void test_each(void **state)
     for (size_t i = 0; i < CHECKS; i++) check_op(&checks[i], b);
 }
 
-// Only what is wanted is computed: each input alone gets the gradient it has beside the others.
+// Only requested gradients are computed: each input alone gets the same gradient as with the
+// others.
 static void test_each_alone(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void matmul_slope(const struct backend *b, float *slope, struct tensor *w
     fixture_close(&f);
 }
 
-// Gradients through weights in blocks are those through the same numbers in f32.
+// Gradients through quantized weights equal those through the same numbers in f32.
 static void test_blocks_of_weights(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// tests/core/graph/gradients.h -- gradients of an op against finite differences: what it computes a
-// second time, plainly and in double, and the pass that is compared with it.
+// tests/core/graph/gradients.h -- gradients of an op against finite differences: a second, plain
+// implementation in double, and the pass that is compared with it.
 //
 // The loss is the sum of the result's numbers, each times a fixed weight; its derivative by every
 // input number is the difference of two evaluations.

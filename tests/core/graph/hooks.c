@@ -1,5 +1,5 @@
-// tests/core/graph/hooks.c -- core/graph/hooks.c: what listeners may change at which site, and what
-// they may ask.
+// tests/core/graph/hooks.c -- core/graph/hooks.c: what listeners may change and request at
+// which site.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static const struct site own[1] = { { "OWN", HAS_ROWS, MAY_X, "one tensor" } };
 static struct tensor one, other;
 static const int32_t some[1];
 
-// What the listener does, told by `self`.
+// The listener's action, from `self`.
 enum deed {
     NOTHING,
     NEW_X,
@@ -54,7 +54,7 @@ static int act(void *self, struct graph *g, const struct site *site, struct site
     return 0;
 }
 
-// What the pass hands over at a site.
+// The arguments that the pass gives at a site.
 static struct site_args given(const struct site *site)
 {
     static int32_t text[] = { -1 };
@@ -65,7 +65,7 @@ static struct site_args given(const struct site *site)
     return args;
 }
 
-// Does the program go on?
+// True if the program continues.
 static bool goes_on(const struct site *site, enum deed deed, bool changes)
 {
     const pid_t child = fork();
@@ -123,7 +123,7 @@ static void only_what_a_site_has_can_be_asked_for(void **state)
     assert_false(SITE_FFN->has & HAS_KEYS);
 }
 
-// A pass that hands over less than the table says.
+// A pass that gives less than the table says.
 static void a_site_is_given_what_it_has(void **state)
 {
     const pid_t child = fork();

@@ -1,4 +1,4 @@
-// tests/core/jobs/identity.c -- core/jobs/identity.c: what a run may find when it goes on.
+// tests/core/jobs/identity.c -- core/jobs/identity.c: the states from which a run may resume.
 #include "core/jobs/identity.h"
 
 #include <setjmp.h>

@@ -94,7 +94,7 @@ static void goes_on_with_the_same_alone(void **state)
     scratch_text(folder, "answers", "red");
     assert_null(job_data_open(&of, true, take, NULL, &err));
     assert_non_null(strstr(err.text, "the file of --answers has changed since the job started"));
-    // Begun anew, nothing is asked.
+    // A new start checks nothing.
     f = job_data_open(&changed, false, take, NULL, &err);
     assert_non_null(f);
     fclose(f);
@@ -106,7 +106,7 @@ static void goes_on_with_the_same_alone(void **state)
     scratch_remove(folder);
 }
 
-// A request to cancel that comes at the third look, and the progress that is shown until then.
+// A cancellation at the third check, and the progress shown until then.
 struct watched {
     struct job job;
     int looks, reports;

@@ -1,5 +1,5 @@
 // tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c:
-// alpha and redundancy against the reference, files that add up, files that lie.
+// alpha and redundancy against the reference, merging files, inconsistent files.
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 

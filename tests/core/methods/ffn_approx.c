@@ -1,5 +1,5 @@
 // tests/core/methods/ffn_approx.c -- core/methods/ffn_approx.c against the reference's hidden
-// states and logits; calibration files good and bad; what the text rows keep.
+// states and logits; valid and invalid calibration files; text rows do not change.
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
@@ -90,8 +90,8 @@ static void both_forms_equal_the_reference(void **state)
     }
 }
 
-// In the first changed layer text rows come out as without the method, visual ones as alpha says:
-// on the CPU to the bit, on a GPU, whose library multiplies fewer rows with other kernels, nearly.
+// In the first changed layer text rows equal those without the method, visual ones follow alpha: on
+// the CPU bit for bit, on a GPU, whose library uses other kernels for fewer rows, nearly.
 static void text_rows_keep_their_ffn(void **state)
 {
     struct golden g;

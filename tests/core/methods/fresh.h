@@ -1,5 +1,5 @@
-// tests/core/methods/fresh.h -- a conversation in which settings changed against a new one that had
-// them from the start.
+// tests/core/methods/fresh.h -- compares a conversation in which settings changed with a new one
+// that had them from the start.
 //
 //   equals_a_fresh_run(&g);   // after an answer
 #ifndef TESTS_CORE_METHODS_FRESH_H
@@ -54,7 +54,7 @@ static inline void check_table(int layer, const struct tensor *a, const struct t
     }
 }
 
-// The newest answer, and all that is cached, are what a new process would have.
+// The newest answer and the cache equal those of a new process.
 static inline void equals_a_fresh_run(struct golden *g)
 {
     struct err err = { 0 };

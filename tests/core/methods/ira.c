@@ -13,7 +13,7 @@
 
 enum { FOUND_MAX = 32 };
 
-// A model with its golden numbers and the parameters an adapter would bring.
+// A model with its golden numbers and the parameters of an adapter.
 struct fixture {
     struct reference r;
     struct tape tape;
@@ -63,7 +63,7 @@ static void close_model(struct fixture *f)
     reference_close(&f->r);
 }
 
-// What an adapter would bring.
+// The parameters of an adapter.
 static const struct tensor *find(void *self, const char *name)
 {
     struct fixture *f = self;
@@ -109,7 +109,7 @@ static void compare_heads(const struct fixture *f, const char *name, const struc
     free(turned);
 }
 
-// Hears the method: gives the reference's noise, compares what it makes of it.
+// Listens to the method: gives the reference's noise and compares the result.
 static bool listen_wants(void *self, const struct site *site, int layer)
 {
     const struct fixture *f = self;
@@ -128,7 +128,7 @@ static void give_noise(struct fixture *f, const struct site_args *args)
         for (int64_t h = 0; h < heads; h++)
             memcpy(noise + (i * heads + h) * width, from + (h * rows + i) * width,
                    (size_t)width * sizeof *noise);
-    // What was drawn may still be on its way to a GPU: only another upload comes behind it.
+    // Drawn noise may still be on its way to a GPU: another upload comes after it.
     test_device()->upload(args->x->data, noise, tensor_bytes(args->x));
     free(noise);
 }
@@ -243,7 +243,7 @@ static void an_answer_equals_the_reference(void **state)
     }
 }
 
-// Delta 0 and no noise: the same to the bit as no method at all.
+// Delta 0 and no noise: bit for bit as without the method.
 static void a_fresh_head_changes_nothing(void **state)
 {
     struct fixture f;

@@ -1,6 +1,6 @@
 // tests/core/methods/live.c -- core/engine/engine.c, core/talk/answer.c: settings posted in the
-// middle of an answer. It goes on as a new process would that was given the same tokens so far
-// under the new settings.
+// middle of an answer. It continues as a new process would from the same tokens under the new
+// settings.
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ static char folder[256], calibration[300];
 static const char *const models[] = { GOLDEN_SEEING };
 enum { TOKENS = 10 };
 
-// What is posted while an answer is given.
+// Posts made during an answer.
 struct posting {
     struct golden *g;
     uint64_t seed, draws;
@@ -213,7 +213,7 @@ static void what_is_impossible_is_refused(void **state)
     golden_close(&g);
 }
 
-// Before the fifth token: an adapter is read anew, then a method is switched on.
+// Before the fifth token: an adapter is reloaded, then a method is enabled.
 static void set_between(void *self)
 {
     struct posting *p = self;
@@ -248,8 +248,8 @@ static void what_is_set_between_tokens_is_obeyed(void **state)
     golden_close(&g);
 }
 
-// Before the third token: two layers and one share, by a change and by going back to a default. The
-// answer could not go on so; it goes on as it was.
+// Before the third token: two layers and one share, by a change and by a reset. The answer cannot
+// continue with them, so it keeps its settings.
 static void misfit_between(void *self)
 {
     struct posting *p = self;
@@ -321,7 +321,7 @@ static void layers_below_the_choice_stay(void **state)
     golden_close(&g);
 }
 
-// What a method would do that is off, and was, changes nothing that is cached.
+// Settings of a disabled method do not invalidate the cache.
 static void settings_of_a_method_that_is_off_cost_nothing(void **state)
 {
     struct golden g;
@@ -345,7 +345,7 @@ static void settings_of_a_method_that_is_off_cost_nothing(void **state)
     golden_close(&g);
 }
 
-// The noise of IRA in answers is drawn anew where the seed is another.
+// Another seed draws other noise of IRA in answers.
 static void the_seed_of_noise_computes_the_picture_again(void **state)
 {
     struct golden g;

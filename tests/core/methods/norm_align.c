@@ -1,5 +1,5 @@
 // tests/core/methods/norm_align.c -- core/methods/norm_align.c against the reference's aligned
-// tokens and what the model makes of them; switched on and off in a conversation.
+// tokens and the model's output; switched on and off in a conversation.
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_TRAINED };
@@ -52,7 +52,7 @@ static void tokens_get_the_norm_of_text(void **state)
     golden_close(&g);
 }
 
-// Off after on: the same to the bit as never on, and the picture is not encoded again.
+// Off after on: bit for bit as if never on, and the picture is not encoded again.
 static void off_leaves_nothing_behind(void **state)
 {
     struct golden g;
@@ -91,7 +91,7 @@ static void a_text_model_has_nothing_to_align(void **state)
     golden_close(&g);
 }
 
-// Made on a model that sees, it falls back when one that does not is loaded.
+// Set on a vision model, it falls back when a text-only model is loaded.
 static void loading_a_text_model_falls_back(void **state)
 {
     struct golden g;

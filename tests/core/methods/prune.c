@@ -272,7 +272,7 @@ static void bad_settings_are_refused(void **state)
         assert_non_null(strstr(refused(&g, "prune.score", "best"), "prune.score"));
         set(&g, "prune.score", "contribution");
     }
-    // What fits together is known when it is used: they are set one after the other.
+    // Consistency is checked at use: they may be set one after the other.
     must(engine_attach(g.engine, PICTURE, &err), &err);
     set(&g, "prune.layer", "1,2");
     assert_int_equal(engine_ask(g.engine, "What is this?", &err), -1);

@@ -223,8 +223,7 @@ static bool wants_focus(void *self, const struct site *site, int layer)
     return site == SITE_FOCUS;
 }
 
-// A look at the encoder's attention changes no bit of the visual tokens, in products of bf16
-// either.
+// Reading the encoder's attention changes no bit of the visual tokens, also with bf16 products.
 static void focus_changes_no_token(void **state)
 {
     static const char *const models[] = { GOLDEN_SEEING, "llava-next" };
@@ -258,9 +257,9 @@ static void focus_changes_no_token(void **state)
     }
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- kept tokens ---------------------------------------------------------------------------------
 
-// Is `kept` the k best of these scores, and has layer `layer` rows without the others?
+// Checks that `kept` is the k best of these scores, and that layer `layer` has only their rows.
 static void check_kept(const struct safetensors *f, const float *score, int64_t visual,
                        double share, int layer)
 {
@@ -301,7 +300,7 @@ static void cls_keeps_the_most_attended(void **state)
     }
 }
 
-// The mean over heads of what SITE_KL tells; here from the parameters and the values themselves:
+// The mean over heads of SITE_KL's divergence; here from the parameters and the values themselves:
 // KL of N(v + delta, s I) from N(v, sigma_p^2) is 1/2 sum of ((s + delta^2) / p - 1 + log(p / s)).
 static float *divergences(const struct golden *g, const struct safetensors *f, int layer,
                           const char *folder, int64_t *visual)
@@ -319,7 +318,7 @@ static float *divergences(const struct golden *g, const struct safetensors *f, i
         assert_non_null(t);
         of[i] = t->data;
     }
-    // The values before IRA are those of a run without it.
+    // The values before IRA equal those of a run without it.
     snprintf(name, sizeof name, "attn.%d.value", layer);
     const struct safetensor *v = safetensors_find(f, name); // [Hkv,N,d]
     const int32_t *ids = safetensors_find(f, "ids")->data;

@@ -1,5 +1,5 @@
-// tests/core/methods/settings.c -- settings of the methods that cannot be: each a clear message and
-// the former value; and those that can be and change nothing: each a notice.
+// tests/core/methods/settings.c -- impossible settings of the methods: each gives a clear message
+// and keeps the old value; valid ones without effect: each gives a notice.
 #include "core/settings/changes.h"
 #include "tests/core/model/families/golden.h"
 
@@ -14,7 +14,7 @@ static void hear_notice(void *self, const struct event *e)
     if (e->kind == EVENT_NOTICE) snprintf(h->text + n, sizeof h->text - n, "%s\n", e->text);
 }
 
-// What was set before (NULL: nothing), what is refused, and what the message names.
+// The settings before (NULL: none), the refused one, and the words of its message.
 static const struct {
     const char *before, *key, *value, *says[3];
 } impossible[] = {
@@ -82,7 +82,7 @@ static char *snapshot(const struct golden *g)
     return buf_take(&b);
 }
 
-// By itself, and with others that are possible: nothing is set then either.
+// Alone, and with other, possible settings: nothing is set.
 static void the_impossible_is_refused(void **state)
 {
     struct golden g;
@@ -147,7 +147,7 @@ static void what_changes_nothing_is_told(void **state)
     }
 }
 
-// Set on a model that sees; then one is loaded that does not.
+// Set on a vision model; then a text-only one is loaded.
 static void a_model_without_eyes_is_told(void **state)
 {
     struct golden g;

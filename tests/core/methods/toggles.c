@@ -9,7 +9,7 @@
 
 static char folder[256], calibration[300];
 
-// A line for each setting; what cannot be set now is refused, and then nothing changes.
+// A line for each setting; impossible ones are refused and change nothing.
 static const struct {
     const char *key, *values[5];
 } switches[] = {
@@ -42,7 +42,7 @@ static int draw(int below)
                  below);
 }
 
-// Was each method on in an answer?
+// True if each method was on in an answer.
 static bool all_seen(const int seen[METHODS_MAX])
 {
     for (int i = 0; method_at(i); i++)

@@ -1,5 +1,5 @@
-// tests/core/metrics/metrics.c -- core/metrics/*.c: what each rule reads from an answer, and the
-// totals.
+// tests/core/metrics/metrics.c -- core/metrics/*.c: the text that each rule extracts from an
+// answer, and the totals.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void test_contain(void **state)
 
 // --- one answer ----------------------------------------------------------------------------------
 
-// The score; -1 when it cannot be scored. *found: what the rule took ("-": nothing), static.
+// The score; -1 if it cannot be scored. *found: the extracted text ("-": none), static.
 static double score(const char *name, const struct metric_case *c, const char **found)
 {
     static char text[256];
@@ -300,7 +300,7 @@ static void test_right(void **state)
     assert_int_equal(right_of(NULL, -1), -1);
 }
 
-// What our own rules, and others, read of an answer.
+// Texts that our own rules and others extract from an answer.
 static void check_thinking(enum suite suite, enum thinking thinking, const char *answer,
                            const char *said, enum thought expected)
 {
@@ -352,7 +352,7 @@ static void test_thinking(void **state)
     buf_release(&b);
 }
 
-// Choices that a table leaves empty: none of them is said, whatever the answer is.
+// Choices that a table leaves empty never match, whatever the answer is.
 static void test_absent_choice(void **state)
 {
     static const char *const choices[] = { "", "a red circle", "", "a blue ring" };
@@ -406,7 +406,7 @@ static void test_loglik(void **state)
     close_to(numbers[2].value, 0.06149194472039621, 1e-9);
 }
 
-// --- CIDEr-D: the numbers are those of a computation of its own in Python ------------------------
+// --- CIDEr-D: numbers of an independent computation in Python ------------------------------------
 
 static void test_chair(void **state)
 {
@@ -544,7 +544,7 @@ static void test_intervals(void **state)
     assert_int_equal(one.scores.count, 1);
 }
 
-// 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 that say neither (one should be yes).
+// 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 with neither (one should be yes).
 static void test_yesno_summary(void **state)
 {
     static const char *const cases[][2] = { { "yes", "yes" }, { "yes", "yes" }, { "yes", "yes" },

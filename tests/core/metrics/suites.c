@@ -1,7 +1,7 @@
-// tests/core/metrics/suites.c -- the rules of the suites, and what surrounds them, against the
-// suites' own functions: random answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the official
-// VQA evaluation and pycocoevalcap; pipelines.jsonl.gz has thinking, missing choices and answers
-// that a table loses.
+// tests/core/metrics/suites.c -- the rules of the suites and their pre- and postprocessing against
+// the suites' own functions: random answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the
+// official VQA evaluation and pycocoevalcap; pipelines.jsonl.gz has thinking, missing choices and
+// answers that a table loses.
 //
 // tests/core/metrics/suites/NAME.jsonl.gz holds a case a line: "a" the answer, "r" references, "c"
 // choices, "n" the right one, "k" kind, "t" --thinking, "s" the scores by metric.

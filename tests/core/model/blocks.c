@@ -1,6 +1,6 @@
-// tests/core/model/blocks.c -- models whose weights lie in blocks, one of each type: logits of one
-// row, of a few and of many are those of the same numbers in float64 loops (what numbers a block
-// holds: tests/kernels/blocks.c).
+// tests/core/model/blocks.c -- models with quantized weights, one of each type: logits of one row,
+// a few and many equal those of the same numbers in float64 loops (tests/kernels/blocks.c tests
+// dequantization).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const double epsilon = 1e-5;
 
 // --- random blocks -------------------------------------------------------------------------------
 
-// Where a block has its scales, and numbers for them that make weights of about 0.05 around 0.
+// Positions of a block's scales, and scales that make weights of about 0.05 around 0.
 static const struct scale {
     enum dtype dtype;
     int at, least_at; // -1: none
@@ -162,7 +162,7 @@ static void norm(double *y, const double *x, const float *gain)
     for (int i = 0; i < WIDTH; i++) y[i] = x[i] / sqrt(sum / WIDTH + epsilon) * (double)gain[i];
 }
 
-// Such files have the numbers that turn together side by side.
+// Such files store rotary pairs side by side.
 static void turn(double *x, int heads, int position)
 {
     for (int h = 0; h < heads; h++)

@@ -54,7 +54,7 @@ static struct sequence random_sequence(const struct bench *b, int64_t n)
     return s;
 }
 
-// Rows up to n of s behind what is cached; the last row's logits [V] are copied out.
+// Rows up to n of s after the cached ones; copies out the last row's logits [V].
 static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum logits_rows want,
                    bool prefill, float *logits)
 {
@@ -123,7 +123,7 @@ static void parts_equal_the_whole(void **state)
         assert_int_equal(pass(&b, &s, 60, LOGITS_NONE, NULL), 0);
         assert_int_equal(pass(&b, &s, 61, LOGITS_LAST, parts), 0);
         check_near(whole, parts, vocab);
-        // What was computed before a trim is still good after it.
+        // Rows computed before a trim are still valid after it.
         kv_trim(&b.kv, 33);
         assert_int_equal(pass(&b, &s, 61, LOGITS_LAST, parts), 0);
         check_near(whole, parts, vocab);
@@ -353,7 +353,7 @@ static void a_method_takes_the_place_of_the_ffn(void **state)
     bench_close(&b);
 }
 
-// --- rows that go on -----------------------------------------------------------------------------
+// --- pruned rows ---------------------------------------------------------------------------------
 
 enum { LAYER = 1, TOKENS = 40 };
 

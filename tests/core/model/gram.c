@@ -61,7 +61,7 @@ static void check(const struct backend *b, const int64_t *s, bool bf16)
                          .scale = 0.5f };
     struct linear o = { .weight = w, .lora = rank ? &lora : NULL };
     if (bf16) round_bf16(&o.weight, &w);
-    // In two goes, the second of which is done again.
+    // In two steps, the second of which is repeated.
     struct tensor *head = graph_rows(&g, &v, 0, P / 2),
                   *tail = graph_rows(&g, &v, P / 2, P - P / 2);
     if (P > 1) assert_int_equal(grams_add(&grams, &g, &o, head, H), 0);

@@ -1,5 +1,5 @@
-// tests/core/model/kv_dtype.c -- setting kv.dtype: what it rounds, that a change is a fresh run
-// under every method, and that what looks at keys and values reads bf16 too.
+// tests/core/model/kv_dtype.c -- setting kv.dtype: what it rounds, a change equals a fresh run
+// under every method, and probes of keys and values read bf16 too.
 #include <sys/stat.h>
 
 #include "core/base/dtype.h"
@@ -59,7 +59,7 @@ static void the_nearest_numbers_are_kept(void **state)
     }
 }
 
-// What a conversation is asked under.
+// The settings of a conversation.
 static const struct {
     const char *key[5][2];
 } ways[] = {
@@ -193,7 +193,7 @@ static void compare_results(const struct results *a, const struct results *b)
                 fail_msg("map %s, cell %d", a->maps[m].name, i);
 }
 
-// What reads keys and values finds nearly the same in rounded ones.
+// Probes of keys and values find nearly the same in rounded ones.
 static void measurements_read_both(void **state)
 {
     static const struct probe *const probes[] = { &probe_norms,        &probe_attention,

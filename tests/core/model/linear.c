@@ -173,7 +173,7 @@ static void test_order(void **state)
     }
 }
 
-// Everything the model computes with is noted, under the file's name and with the file's shape.
+// Every weight that the model uses is listed, under the file's name and with the file's shape.
 static void test_bound(void **state)
 {
     (void)state;

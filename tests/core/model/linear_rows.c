@@ -74,7 +74,7 @@ static struct tensor *by_rows(struct graph *g, struct ffn *f, struct tensor *h, 
     return linear_rows_add(g, h, FROM, &r, &f->fc2, &f->scale);
 }
 
-// A way to compute, and which of x and the inner rows are packed where a device can.
+// A way to compute, and which of x and the inner rows are packed if the device supports it.
 struct way {
     const char *name;
     int64_t rows;

@@ -1,4 +1,4 @@
-// tests/core/model/visual.c -- core/model/visual.c: text and visual tokens come to their rows.
+// tests/core/model/visual.c -- core/model/visual.c: text and visual tokens reach their rows.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -390,7 +390,7 @@ static void refuses_a_folder_in_use(void **state)
     scratch_remove(folder);
 }
 
-// A disk that takes no more: nothing stays behind.
+// A full disk: no file remains.
 static void undoes_a_failed_write(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/m", base);

@@ -1,5 +1,5 @@
-// tests/core/new/new_text.c -- core/new/new_text.c: what is said in data sets, plain files as they
-// are.
+// tests/core/new/new_text.c -- core/new/new_text.c: the dialogues of data sets, and plain files
+// unchanged.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -206,7 +206,7 @@ static void flatten(void **state)
     image_release(&image);
 }
 
-// What tells formats apart is their first bytes.
+// The first bytes determine the format.
 static void other_formats(void **state)
 {
     static const struct {
@@ -488,7 +488,7 @@ static void check_xmp(bool exif, const char *xml, const char *same_as)
     free(wanted_png);
 }
 
-// As Pillow: where EXIF has no orientation, that of XMP counts.
+// As Pillow: if EXIF has no orientation, XMP's applies.
 static void orientation_of_xmp(void **state)
 {
     check_xmp(false, "<x tiff:Orientation=\"6\"/>", "exif-orientation-6.png");
@@ -498,7 +498,7 @@ static void orientation_of_xmp(void **state)
     check_xmp(false, "<x tiff:Orientation=", "exif-orientation-1.png");
 }
 
-// Offsets and counts that point anywhere.
+// Arbitrary offsets and counts.
 static void hostile_exif(void **state)
 {
     size_t size;
@@ -527,7 +527,7 @@ static int open_files(void)
     return count;
 }
 
-// The child leaves nothing behind and disturbs nothing: no files, no signal masks, no output twice.
+// The child has no side effects: no files, no signal masks, no duplicate output.
 static void child_leaves_nothing(void **state)
 {
     int before = open_files();
@@ -551,7 +551,7 @@ static void child_leaves_nothing(void **state)
         assert_int_equal(sigismember(&mask, s), sigismember(&after, s));
 }
 
-// A header that lies lets the child write where nothing is: a decoder that goes wrong.
+// A wrong header makes the child write to unmapped memory, as a faulty decoder would.
 static void failing_decoder(void **state)
 {
     size_t size;

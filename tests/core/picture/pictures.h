@@ -1,4 +1,4 @@
-// tests/core/picture/pictures.h -- what the tests of pictures share: files, goldens, comparing
+// tests/core/picture/pictures.h -- shared by the tests of pictures: files, goldens, comparing
 // pixels.
 #ifndef TESTS_CORE_PICTURE_PICTURES_H
 #define TESTS_CORE_PICTURE_PICTURES_H

@@ -113,7 +113,7 @@ static void as_pillow(void **state)
     }
 }
 
-// A part is the same pixels as that part of the whole.
+// Resizing a part gives the same pixels as that part of the whole.
 static void parts(void **state)
 {
     struct image from = made(61, 47, 3);

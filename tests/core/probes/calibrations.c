@@ -1,5 +1,5 @@
 // tests/core/probes/calibrations.c -- core/probes/calibration_norms.c and calibration_sinks.c:
-// numbers against the reference, files that add up, files that do not fit.
+// numbers against the reference, merging files, files that do not fit.
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
 #include "tests/core/probes/probe.h"
@@ -168,7 +168,7 @@ static void sinks_find_the_dimensions(void **state)
         const int32_t *want = safetensors_find(g.tensors, "sink.dims")->data;
         assert_true(dims[4] == (float)want[0] && dims[5] == (float)want[1]); // layer 2
         free(dims);
-        // They are what /sinks looks at then.
+        // /sinks then uses them.
         must(engine_set(g.engine, "sinks.calibration", paths[0], &err), &err);
         engine_clear(g.engine);
         say(&g, chat_named(&g, "second_picture"));

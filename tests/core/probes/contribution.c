@@ -38,7 +38,7 @@ static void the_map_is_the_pruning_score(void **state)
         assert_int_equal(results_find(&r, "contribution")->row_count, 1);
         assert_null(r.maps[0].state);
         results_release(&r);
-        // With pruning the map says what was dropped.
+        // With pruning the map marks dropped tokens.
         char layer[16];
         snprintf(layer, sizeof layer, "%d", options.layer);
         must(engine_set(g.engine, "prune.layer", layer, &err), &err);

@@ -169,7 +169,7 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     assert_true(t->rows[0].value[1] == 0 || t->rows[0].value[1] == 1);
     assert_int_equal(r.note_count, 2); // how many, and what was left out
     results_release(&r);
-    // The conversation that is going on is another one, and stays.
+    // The current conversation is a different one and does not change.
     assert_int_equal(engine_conversation(g.engine)->message_count, 0);
     // With the data's answers: rows of the answer are there without generating any.
     request.probe = &probe_sink_ratio;
@@ -183,7 +183,8 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     golden_close(&g);
 }
 
-// What a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and '.'; or why not.
+// The mask that a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and '.'; or
+// the error.
 static char *mask_of(const char *file, const char *picture, const char *text, bool boxes)
 {
     struct masks m;

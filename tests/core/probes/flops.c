@@ -1,5 +1,5 @@
-// tests/core/probes/flops.c -- core/probes/flops.c against the formulas, written down another way,
-// and the times beside them.
+// tests/core/probes/flops.c -- core/probes/flops.c against the formulas, derived independently, and
+// the times.
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/scratch.h"

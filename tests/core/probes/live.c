@@ -1,5 +1,5 @@
-// tests/core/probes/live.c -- core/probes/live.c: the maps that come with an answer equal those
-// that /attention measures afterwards, and watching changes no token.
+// tests/core/probes/live.c -- core/probes/live.c: the live maps of an answer equal those that
+// /attention measures afterwards, and watching changes no token.
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 8, MAPS = 64, CELLS = 4096 };

@@ -1,4 +1,4 @@
-// tests/core/probes/probes.c -- core/probes/: names of taps, what a dump takes and what it refuses.
+// tests/core/probes/probes.c -- core/probes/: names of taps, accepted and refused dumps.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,7 @@ static void patterns_that_match_nothing_are_refused(void **state)
     scratch_remove(folder);
 }
 
-// As the pass hands it over: with rows of a sequence, and keys, where the site has them.
+// As the pass gives it: with rows of a sequence, and keys, if the site has them.
 static void tell(struct dump *d, struct graph *g, const struct site *site, struct site_args args)
 {
     static int32_t text[] = { -1, -1, -1 };
@@ -142,7 +142,7 @@ static void a_dump_holds_what_passed(void **state)
     assert_memory_equal(values->data, heads_first, sizeof heads_first);
     safetensors_close(f);
 
-    // One of ours may be written over; a dump that caught nothing says so and leaves it.
+    // Our own file may be overwritten; a dump without tensors reports it and keeps the file.
     d = dump_new("layer.99.in", path, &err);
     if (!d) fail_msg("%s", err.text);
     assert_int_equal(dump_finish(d, &sinks, &err), -1);
@@ -153,7 +153,7 @@ static void a_dump_holds_what_passed(void **state)
     scratch_remove(folder);
 }
 
-// Which columns stand on one axis, and which of them figures draw.
+// Which columns share an axis, and which of them figures draw.
 static void columns_share_units(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// tests/core/probes/tiles.c -- maps, profiles and curvature where a picture is cut into tiles, rows
-// end in further tokens, and there are several pictures: a family made up for it, numbers by hand.
+// tests/core/probes/tiles.c -- maps, profiles and curvature with tiles, newline tokens and several
+// pictures: an artificial family, numbers by hand.
 //
 // Picture 0 (40 x 60): an overview of 2 x 3 tokens, then 4 x 2 of which each row ends in a further
 // token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Text stands around both.
@@ -220,7 +220,7 @@ static void lines_are_cut_where_tiles_end(void **state)
 
 // --- two pictures in one conversation ------------------------------------------------------------
 
-// The maps of each picture hold what the attention says of its own tokens.
+// The maps of each picture hold the attention to its own tokens.
 static void two_pictures_have_their_own_maps(void **state)
 {
     struct golden g;

@@ -1,5 +1,4 @@
-// tests/core/scenes/made.h -- worlds that the tests of core/scenes/ make, and what they read of
-// them.
+// tests/core/scenes/made.h -- makes and reads worlds for the tests of core/scenes/.
 #ifndef TESTS_CORE_SCENES_MADE_H
 #define TESTS_CORE_SCENES_MADE_H
 

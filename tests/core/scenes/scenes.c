@@ -77,7 +77,7 @@ static int count_fitting(const char *phrase, const cJSON *scene, const cJSON **l
     return count;
 }
 
-// The object that a phrase means: exactly one may fit.
+// The object of a phrase: exactly one must fit.
 static const cJSON *only(const char *phrase, const cJSON *scene)
 {
     const cJSON *o = NULL;
@@ -215,7 +215,7 @@ static void check_whole(const cJSON *scene, const char *given)
     free(begin);
 }
 
-// For each name, how many objects have it as their `trait`, and what these are besides.
+// For each name, how many objects have it as their `trait`, and their other traits.
 static void check_groups(const cJSON *scene, const char *trait, const char *const *names, int count,
                          const char *given)
 {
@@ -262,7 +262,7 @@ static void check_sizes(const cJSON *scene, const char *given)
     check_groups(scene, "size", sizes, 3, given);
 }
 
-// Every item of a caption, and each exactly as often as it says.
+// Every item of a caption, with the exact count.
 static void check_caption(const cJSON *scene, const char *given)
 {
     int told = 0;
@@ -303,7 +303,7 @@ static void check_reason(const cJSON *scene, const char *question, const char *g
     free(right);
 }
 
-// Where everything is that a name fits: "top and bottom left", or "nowhere"; free it.
+// The places of all objects that fit a name: "top and bottom left", or "nowhere"; free it.
 static char *places_of(const char *name, const cJSON *scene)
 {
     const struct phrase p = read_phrase(name);
@@ -316,7 +316,7 @@ static char *places_of(const char *name, const cJSON *scene)
     return b.length ? b.data : xstrdup("nowhere");
 }
 
-// Each name that was asked for, in that order and none twice, with its places.
+// Each requested name, in that order and without duplicates, with its places.
 static void check_finds(const cJSON *scene, const char *question, const char *given)
 {
     char *names = xstrdup(question + strcspn(question, "?.") + 2), *rest = names, *name;
@@ -479,7 +479,7 @@ static void yes_and_no_balance(void **state)
     scratch_remove(folder);
 }
 
-// About half of the names are of things that are there.
+// About half of the names are of existing objects.
 static void finds_are_there_and_nowhere(void **state)
 {
     int there = 0, nowhere = 0;
@@ -507,7 +507,7 @@ static void finds_are_there_and_nowhere(void **state)
     scratch_remove(folder);
 }
 
-// The list of the background and all places, which its questions may be read off, comes first.
+// The list of the background and all places, which answers its questions, comes first.
 static void lists_come_first(void **state)
 {
     char *folder = scratch_new();

@@ -1,5 +1,5 @@
 // tests/core/scenes/worlds.c -- core/scenes/: masks against pixels, the same world everywhere,
-// worlds that share nothing, and nothing left behind.
+// worlds without common scenes, and no leftover files.
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -173,7 +173,7 @@ static void leaves_nothing_behind(void **state)
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(access(folder, F_OK), -1);
 
-    // A file that may not grow stands for a full disk.
+    // A file size limit emulates a full disk.
     struct rlimit before, small = { 20000, 20000 };
     getrlimit(RLIMIT_FSIZE, &before);
     small.rlim_max = before.rlim_max;
@@ -220,7 +220,7 @@ static void write_killed(const struct scenes_request *request)
     assert_false(scenes_written(request));
 }
 
-// A killed run leaves no folder of that name; the next one removes what it left beside it.
+// A killed run leaves no folder of that name; the next one removes its temporary files.
 static void goes_on_after_a_kill(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);

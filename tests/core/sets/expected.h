@@ -1,4 +1,4 @@
-// tests/core/sets/expected.h -- a sample of an evaluation set, compared with what it should be.
+// tests/core/sets/expected.h -- compares a sample of an evaluation set with the expected one.
 #ifndef TESTS_CORE_SETS_EXPECTED_H
 #define TESTS_CORE_SETS_EXPECTED_H
 

@@ -212,7 +212,7 @@ static void test_groups(void **state)
     dataset_close(&d);
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------
 
 static void check_refused(const char *path, const char *why)
 {
@@ -305,7 +305,7 @@ static void test_zero_byte(void **state)
     free(bytes);
 }
 
-// --- small files that ask for much ---------------------------------------------------------------
+// --- small files that demand much time or memory -------------------------------------------------
 
 static size_t put_varint(unsigned char *to, uint32_t v)
 {
@@ -459,7 +459,7 @@ static void test_cancelled(void **state)
     free(all);
 }
 
-// Every byte of a file changed in turn: it is read or refused, and nothing else happens.
+// Changes every byte of a file in turn: it is read or refused, without other effects.
 static void test_damaged(void **state)
 {
     struct err err;

@@ -212,7 +212,7 @@ static void test_lost(void **state)
     assert_int_equal(lost_of("mmbench", "vlmevalkit", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmbench", "lmms-eval", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmstar", "lmms-eval", "mmbench_dev.tsv"), 0);
-    // Of none that is left, there is nothing to select from.
+    // Without choices left, there is nothing to select from.
     static const char json[] = "{\"question\": \"q\", \"A\": \"None\", \"B\": \"NA\"}";
     struct set_record r = { .json = cJSON_Parse(json) };
     struct buf prompt = { 0 };
@@ -252,7 +252,7 @@ static void test_nan(void **state)
     }
 }
 
-// Pictures stand where the text marks them.
+// Pictures appear where the text marks them.
 static void test_mmmu(void **state)
 {
     struct dataset d;
@@ -300,7 +300,7 @@ static void test_text(void **state)
     dataset_close(&d);
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------
 
 // '~' becomes a byte 0.
 static void write_text(const char *name, const char *text)
@@ -313,7 +313,7 @@ static void write_text(const char *name, const char *text)
     free(path);
 }
 
-// Opening or reading the first sample says why not.
+// Opening or reading the first sample gives the error.
 static void check_refused(const char *set, const char *name, const char *text, const char *why)
 {
     struct dataset d;

@@ -1,4 +1,5 @@
-// tests/core/settings/settings.c -- core/settings/settings.c: the table and what /set accepts.
+// tests/core/settings/settings.c -- core/settings/settings.c: the table and the values that /set
+// accepts.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,7 @@ static void other_words_find_settings(void **state)
     }
 }
 
-// Other code finds them by their use: sessions, scripts and trainings name no key.
+// Other code finds them by their role: sessions, scripts and trainings name no key.
 static void uses_are_those_of_the_sampler_and_the_precision(void **state)
 {
     int of[USE_ARITHMETIC + 1] = { 0 };
@@ -133,7 +134,7 @@ static void a_reset_brings_the_default_back(void **state)
     settings_free(s);
 }
 
-// What a list of layers is kept as, and which layers of a model it names ("" for an error).
+// The stored form of a list of layers, and the layers of a model it names ("" for an error).
 static void check_layers(const char *typed, const char *kept, int layers, const char *named)
 {
     struct err err;

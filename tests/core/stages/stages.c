@@ -1,5 +1,5 @@
-// tests/core/stages/stages.c -- layers dealt to stages: all of them, in order, and no other deal
-// has a smaller largest stage.
+// tests/core/stages/stages.c -- layers distributed over stages: all of them, in order, and no other
+// split has a smaller largest stage.
 #include "core/stages/stages.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static double largest(const double *bytes, double first, double last, int count,
     return most;
 }
 
-// The best of all deals of layers at.. to stages k.., tried one by one.
+// The best of all splits of layers at.. over stages k.., tried one by one.
 static double best(const double *bytes, int layers, double first, double last, int count, int *from,
                    int k)
 {
@@ -54,7 +54,7 @@ static void deals(void **state)
     }
 }
 
-// A model in one process is both ends, and has all layers.
+// A model in one process is both first and last stage, and has all layers.
 static void alone(void **state)
 {
     struct decoder_part part = { .first_layer = 2, .end_layer = 5 };

@@ -1,4 +1,4 @@
-// tests/core/talk/lookahead.c -- core/talk/lookahead.c: what is drafted, and when not; and
+// tests/core/talk/lookahead.c -- core/talk/lookahead.c: when and what it drafts; and
 // core/talk/answer.c with drafts: token for token and bit for bit the answer without them.
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@ static const char *const models[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internv
                                       "internvl3.5" };
 enum { MODELS = sizeof models / sizeof *models };
 
-// --- what is drafted -----------------------------------------------------------------------------
+// --- drafts --------------------------------------------------------------------------------------
 
 static struct sequence sequence_of(const char *letters)
 {
@@ -62,7 +62,7 @@ static void drafts_follow_repetitions(void **state)
     check_draft("7", "", 8, 100, "");
 }
 
-// Visual tokens are not drafted, as they are no tokens that a model chooses.
+// Visual tokens are not drafted, because a model does not choose them.
 static void drafts_end_before_pictures(void **state)
 {
     struct settings *settings = settings_new();
@@ -143,7 +143,7 @@ static void auto_drafts_what_comes_true(void **state)
 {
     assert_true(course_of(1000, 0, false).passes < 200);
     assert_true(course_of(1000, 1000, false).drafted < 10);
-    // Where rows cost more, proposals first have to come true.
+    // If rows are expensive, drafting starts only after proposals were correct.
     assert_true(course_of(1000, 0, true).passes < 200);
     assert_int_equal(course_of(1000, 1000, true).drafted, 0);
     // Proposals are counted while there are no drafts.

@@ -1,5 +1,5 @@
-// tests/core/template/jinja.c -- core/template/jinja*.c: templates as Python renders them, where
-// texts came from, what is refused, and bounds.
+// tests/core/template/jinja.c -- core/template/jinja*.c: templates as Python renders them,
+// origins of text, refusals, and bounds.
 //
 // The expected texts are those of Python's Jinja2 3.1.6, in the environment that transformers sets
 // up: trim_blocks, lstrip_blocks, loop controls, {% generation %}, its tojson.
@@ -193,9 +193,9 @@ static void test_json(void **state)
           "[1, 1.0, -200.0, '\xF0\x9F\x98\x80\xC3\xA9']");
 }
 
-// --- where texts came from -----------------------------------------------------------------------
+// --- origins of text -----------------------------------------------------------------------------
 
-// In `expected`, what came from the values stands in [ ].
+// In `expected`, [ ] encloses text from the values.
 static void origin(const char *text, const char *expected)
 {
     struct err err = { "" };
@@ -260,7 +260,7 @@ static void test_whole(void **state)
     jinja_output_release(&output);
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------
 
 static void test_refused(void **state)
 {
@@ -293,7 +293,7 @@ static void test_refused(void **state)
     refused("{{ 'x'.replace('', 'y') }}", "replacing an empty text is not supported");
 }
 
-// What Jinja2 knows and no published template uses is refused by name, with its line.
+// Features of Jinja2 that no published template uses are refused by name, with the line.
 static void test_left_out(void **state)
 {
     static const char *const statements[] = { "with", "include", "block", "autoescape" };
@@ -490,7 +490,7 @@ static void test_long(void **state)
     free(text);
 }
 
-// Ctrl-C ends what takes long, and nothing else.
+// Ctrl-C ends long renderings only.
 static void test_cancel(void **state)
 {
     const atomic_bool flag = true;

@@ -1,5 +1,5 @@
 // tests/core/template/template.c -- core/template/template.c and core/template/layouts.c: prompts
-// as the reference renders and tokenises them, kept answers, and what a person types.
+// as the reference renders and tokenizes them, kept answers, and typed text.
 #include "core/template/template.h"
 
 #include <setjmp.h>
@@ -242,7 +242,7 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     release_all(messages, count);
 }
 
-// The folder's template and the layout that is like it, each as the reference.
+// The folder's template and the matching layout, each against the reference.
 static void check_folder(const char *name, const char *layout, const char *placeholder)
 {
     struct folder f = open_folder(name, placeholder);
@@ -341,7 +341,7 @@ static void test_raw(void **state)
     close_folder(&f);
 }
 
-// --- what a person types -----------------------------------------------------------------------
+// --- typed text --------------------------------------------------------------------------------
 
 static int64_t count_id(const struct sequence *s, int32_t id)
 {
@@ -350,7 +350,7 @@ static int64_t count_id(const struct sequence *s, int32_t id)
     return n;
 }
 
-// Special tokens spelled by a person stay text, in every role; the layout's own ones count.
+// Typed special tokens stay text, in every role; only the layout's own are tokens.
 static void test_forging(void **state)
 {
     static const struct {
@@ -473,7 +473,7 @@ static void test_rewritten_history(void **state)
     close_folder(&f);
 }
 
-// Templates that change what is said: it stays typed text.
+// Templates that change messages: these stay typed text.
 static void test_changed_text(void **state)
 {
     static const struct {

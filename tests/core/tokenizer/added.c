@@ -44,7 +44,7 @@ static void test_added_tokens(void **state)
     }
 }
 
-// A special token does not come about by merging what a person typed.
+// Merging typed text never gives a special token.
 static void test_merged_special(void **state)
 {
     struct err err = { "" };

@@ -176,7 +176,7 @@ static void test_kimi(void **state)
     const int32_t a = tokenizer_id(t, "a");
     check_ids(t, "a<|im_end|>a", TOKENIZE_SPECIAL, (int32_t[]){ a, 902, a }, 3);
     assert_int_equal(tokenizer_id(t, "<|im_user|>"), 903);
-    // Each byte of an unfinished character is held until it is known to be none.
+    // Each byte of an unfinished character is held until it is known to be invalid.
     const int32_t cut[] = { tokenizer_id(t, "\xC3\xA4"), tokenizer_id(t, "\xC2\xBD"), a };
     check_text(t, cut, 3,
                "\xEF\xBF\xBD"
@@ -219,7 +219,7 @@ static void files_are_named_for_what_they_are(void **state)
     }
 }
 
-// Every file that breaks off is refused or a smaller model; damage never does worse.
+// Every truncated file is refused or is a smaller model; damage has no other effect.
 static void test_damaged_files(void **state)
 {
     static const char *const paths[] = { "tests/goldens/tokenizers/llama/tokenizer.model",
@@ -345,7 +345,7 @@ static void check_size(const char *folder, int32_t size)
     tokenizer_free(t);
 }
 
-// The more files a folder has, the earlier of the three counts; small files add tokens to each.
+// The first existing file of the three counts; small files add tokens to each.
 static void test_folders(void **state)
 {
     struct err err = { "" };

@@ -149,7 +149,7 @@ static int encode_with(const char *regex, char letter, size_t length, struct err
     return status;
 }
 
-// Time without end: in what PCRE2 counts, and in what it does not.
+// Endless matching: in steps that PCRE2 counts, and in steps that it does not.
 static void test_hostile_pattern(void **state)
 {
     static const char *const regexes[] = { "(a+)+[x-z]", "(?:(?=\\\\p{L}*+)a)*+[bc]",
@@ -221,7 +221,7 @@ static void test_hostile_replacement(void **state)
     ids_release(&ids);
     buf_release(&b);
     tokenizer_free(t);
-    // Nor can one of nothing, which is between all characters.
+    // Nor can one of the empty string, which matches between all characters.
     t = small(",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\"},\"content\":"
               "\"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz\"}",
               "", &err);

@@ -150,7 +150,7 @@ static void test_streaming(void **state)
     }
 }
 
-// A character comes when its last byte has come, not before and not later.
+// A character is emitted exactly when its last byte arrives.
 static void test_promptness(void **state)
 {
     struct tokenizer *t = open_golden("qwen2");
@@ -281,8 +281,8 @@ static void test_long_word(void **state)
     }
 }
 
-// A text far beyond the context is given up before all of its tokens are computed, also within one
-// word.
+// Tokenizing a text far beyond the context stops before all of its tokens are computed, also within
+// one word.
 static void test_most(void **state)
 {
     for (int i = 0; i < 2; i++) {

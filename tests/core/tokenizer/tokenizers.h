@@ -1,4 +1,4 @@
-// tests/core/tokenizer/tokenizers.h -- what the tests of tokenizers share: opening them, checking
+// tests/core/tokenizer/tokenizers.h -- shared by the tests of tokenizers: opening them, checking
 // ids and texts, and tokenizers of a few tokens.
 #ifndef TESTS_CORE_TOKENIZER_TOKENIZERS_H
 #define TESTS_CORE_TOKENIZER_TOKENIZERS_H

@@ -1,5 +1,5 @@
-// tests/core/train/checkpoints.c -- core/train/save.c: checkpoints that are kept can be used like
-// results, and a run goes on only with the files it started with.
+// tests/core/train/checkpoints.c -- core/train/save.c: kept checkpoints can be used like results,
+// and a run resumes only with the files it started with.
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
@@ -180,7 +180,7 @@ static void test_not_kept(void **state)
     char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
     assert_null(adapter_read(folder, m, &err));
     assert_non_null(strstr(err.text, "train.keep"));
-    // What a run that was killed while it wrote left is gone, whatever it is.
+    // Any remains of a run killed while writing are removed.
     char *deep = in("out/checkpoint-3.part/config.json.part");
     assert_int_equal(mkdir(part, 0777) + mkdir(deep, 0777), 0);
     train("out", true, 0, settings, 0, NULL);
@@ -189,7 +189,7 @@ static void test_not_kept(void **state)
     free(folder), free(part), free(deep);
 }
 
-// A checkpoint that a full disk or a crash of the machine left empty: the one before it is there.
+// A checkpoint left empty by a full disk or a crash: the previous one is used.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_damaged(void **state)
     free(only);
 }
 
-// Killed between its record and its end: what it needs no more goes when it is run again.
+// Killed between its record and its end: the next run removes files that are no longer needed.
 static void test_tidy(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_tidy(void **state)
     scratch_text(checkpoint, "state.safetensors", "to resume from");
     scratch_text(out, "best-2.safetensors", "of the best validation");
     scratch_text(out, "best-1.safetensors.part-Ab3dEf", "half of one");
-    // What only looks like it is somebody's.
+    // Files with similar names belong to the user.
     scratch_text(out, "best-model.safetensors", "a model");
     scratch_text(out, "best-2.safetensors.backup", "a copy");
     scratch_text(out, "bestiary.safetensors", "of beasts");
@@ -250,7 +250,7 @@ static void test_tidy(void **state)
     free(out), free(checkpoint);
 }
 
-// A look at a finished run takes nothing of it away, whatever train.keep is by then.
+// Resuming a finished run removes nothing, whatever train.keep is by then.
 static void test_keeps_its_own(void **state)
 {
     (void)state;
@@ -270,7 +270,8 @@ static void test_keeps_its_own(void **state)
     expect_names("out", names);
 }
 
-// `auto` is what it means on the device: that spelled out goes on, the other is another run.
+// `auto` counts as its meaning on the device: the same value spelled out resumes, another is
+// refused.
 static void test_meaning(void **state)
 {
     (void)state;
@@ -350,7 +351,7 @@ static void test_changed_adapter(void **state)
     free(bytes), free(path), free(adapter), free(setting);
 }
 
-// What is finished is no answer to another question.
+// A finished run is not the result of another request.
 static void test_finished_otherwise(void **state)
 {
     (void)state;
@@ -386,7 +387,7 @@ static void write_picture_samples(void)
     write_picture("b.ppm", 2);
 }
 
-// A picture of other content, as large as before; one that is gone.
+// A picture with other content of the same size; a missing one.
 static void test_changed_picture(void **state)
 {
     (void)state;
@@ -420,7 +421,8 @@ static void sweep(const char *values, const char *pause, const char *const *sett
     free(path);
 }
 
-// What has changed since the first value was trained stops the sweep; it is no fault of a value.
+// A change since the first value was trained stops the sweep; it does not count as a failure of a
+// value.
 static void test_sweep(void **state)
 {
     (void)state;

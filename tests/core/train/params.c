@@ -1,6 +1,5 @@
-// tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, how
-// many these are on published shapes (methods page, Table 2), and that the model is left as it was
-// found.
+// tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, their
+// number on published shapes (methods page, Table 2), and the model is restored afterwards.
 #include "tests/core/train/sft.h"
 
 #include "core/adapter/adapter.h"
@@ -313,7 +312,7 @@ static void test_lora_of_routers(void **state)
     model_free(m);
 }
 
-// By a rule of one's own.
+// By a user's rule.
 static void test_norms_of_heads(void **state)
 {
     struct err err;
@@ -388,7 +387,7 @@ static double table_steps(struct model *m, const struct settings *s, bool whole,
         became[k] = xmalloc((size_t)one->count * sizeof **became);
         memcpy(became[k], now[k], (size_t)one->count * sizeof **became);
     }
-    // A run that goes on reads the moments and knows the rows again.
+    // A resumed run reads the moments and finds the same rows.
     for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = false;
     params_mark_reached(&p);
     for (int i = 0; i < one->tensor->shape[0]; i++)
@@ -397,7 +396,7 @@ static double table_steps(struct model *m, const struct settings *s, bool whole,
     return taken.norm;
 }
 
-// Rows of a table that no gradient has reached need not be looked at; but decay shrinks all.
+// Rows of a table without any gradient so far can be skipped; but decay shrinks all.
 static void test_reached(void **state)
 {
     (void)state;

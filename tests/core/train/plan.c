@@ -1,5 +1,5 @@
 // tests/core/train/plan.c -- core/train/forecast.c, core/new/outline.c and core/graph/dry.c:
-// forecasts beside what runs took, and the shares of the paper on shapes without weights.
+// forecasts against the memory of real runs, and the shares of the paper on shapes without weights.
 #include "tests/core/train/sft.h"
 
 #include "core/new/new_model.h"
@@ -18,7 +18,7 @@ static void told_part(const struct trial *t, const char *part, double *took, dou
     free(key);
 }
 
-// A run's parts beside its forecast.
+// A run's parts against its forecast.
 static void check_run(const char *model, const char *data, const char *method,
                       const char *checkpointing)
 {
@@ -91,7 +91,7 @@ static void test_lengths(void **state)
     free(data);
 }
 
-// What is kept with and without recomputing is not the same; the forecast must know.
+// Checkpointing changes which activations are kept; the forecast must follow.
 static void test_checkpointing(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void test_shares(void **state)
         }
 }
 
-// The model that is looked at stays as it is.
+// A plan does not change the model.
 static void test_outline(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // tests/core/train/sft.c -- core/train/sft.c, optimizer.c, order.c, save.c and out.c: whole
-// training runs against PyTorch's weights after three steps, and against themselves when they are
-// interrupted.
+// training runs against PyTorch's weights after three steps, and interrupted ones against
+// uninterrupted ones.
 #include "tests/core/train/sft.h"
 
 #include <signal.h>
@@ -303,7 +303,7 @@ static void same_file(const char *a, const char *b, const char *name)
     free(first), free(second), free(one), free(two);
 }
 
-// Stopped after each step and gone on with: the same bits in weights, moments and result.
+// Stopped after each step and resumed: the same bits in weights, moments and result.
 static void test_pause(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void test_pause(void **state)
     trial_release(&t);
     same_state(straight, parts, 6);
     same_file(straight, parts, "model.safetensors");
-    // Finished: going on changes nothing, beginning again is refused.
+    // Finished: resuming changes nothing, starting again is refused.
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, true, trial_settings), 0);
     trial_release(&t);
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, false, trial_settings), -1);
@@ -337,7 +337,7 @@ static void test_pause(void **state)
     free(data), free(straight), free(parts);
 }
 
-// The result loads, and computes with what was trained.
+// The result loads, and computes with the trained weights.
 static void test_result_loads(void **state)
 {
     (void)state;
@@ -498,7 +498,7 @@ static cJSON *read_record(const char *out)
     return record;
 }
 
-// Its process ended between the last checkpoint and the result.
+// Its process died between the last checkpoint and the result.
 static void test_record_after_last_step(void **state)
 {
     (void)state;
@@ -522,7 +522,7 @@ static void test_record_after_last_step(void **state)
     free(data), free(straight), free(out);
 }
 
-// The way back looks whether to end at once also where no layer is computed again.
+// The backward pass checks for cancellation also if no layer is recomputed.
 static void test_cancel_on_the_way_back(void **state)
 {
     (void)state;
@@ -549,7 +549,7 @@ static void test_cancel_on_the_way_back(void **state)
 
 // --- interruptions, seen from outside ------------------------------------------------------------
 
-// Killed at moments of chance, again and again.
+// Killed at random moments, again and again.
 static void test_killed(void **state)
 {
     (void)state;
@@ -581,7 +581,7 @@ static void test_killed(void **state)
     free(data), free(straight), free(killed);
 }
 
-// A process that has the folder, and leaves it after `ms`.
+// A process that holds the folder's lock for `ms`.
 static pid_t hold_folder(const char *path, int ms)
 {
     int ready[2];
@@ -601,7 +601,7 @@ static pid_t hold_folder(const char *path, int ms)
     return child;
 }
 
-// What a killed run leaves behind may take a moment to go; another run is not waited for.
+// A killed run's lock may take a moment to be released; a live run is not waited for.
 static void test_folder_in_use(void **state)
 {
     (void)state;
@@ -638,7 +638,7 @@ static void test_threads(void **state)
     free(data), free(one), free(two);
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------
 
 static void refused(const char *data, const char *out, bool resume, const char *const *settings,
                     const char *why)
@@ -656,7 +656,7 @@ static void test_refused(void **state)
     struct trial t = { .pause_after = 1 };
     refused("/nowhere.json", out, false, trial_settings, "cannot open '/nowhere.json'");
     refused(data, scratch, false, trial_settings, "holds other files");
-    rmdir(out); // what was refused left at most an empty folder
+    rmdir(out); // refusals leave at most an empty folder
     assert_int_equal(trial_run(&t, GOLDEN, data, out, false, trial_settings), JOB_STOPPED);
     trial_release(&t);
     refused(data, out, false, trial_settings, "--resume");
@@ -680,7 +680,7 @@ static void test_refused(void **state)
     free(data), free(out), free(fresh), free(empty);
 }
 
-// The data are gone when it goes on; nothing that was saved is lost.
+// The data are gone when it resumes; nothing that was saved is lost.
 static void test_lost_data(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// tests/core/train/sft.h -- a training job without the program around it: data, settings, what it
-// told.
+// tests/core/train/sft.h -- a training job without the program around it: data, settings, and its
+// reports.
 #ifndef TESTS_CORE_TRAIN_SFT_H
 #define TESTS_CORE_TRAIN_SFT_H
 
@@ -47,7 +47,7 @@ struct told {
     double value;
 };
 
-// One run and what came of it.
+// One run and its results.
 struct trial {
     struct job job;
     struct sinks sinks;
@@ -58,8 +58,8 @@ struct trial {
     int64_t pause_after, cancel_after; // steps; 0: never
     atomic_int looks;                  // how often the job looked whether to end at once
     int cancel_at;                     // of these; 0: never
-    int64_t steps;                     // told to be done
-    const char *pause_said;            // when the log says so; NULL: never
+    int64_t steps;                     // reported steps
+    const char *pause_said;            // pause at this log message; NULL: never
     const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
     struct err err;
 };
@@ -133,7 +133,7 @@ static inline void trial_release(struct trial *t)
     t->told_count = 0;
 }
 
-// The value told of a series at a step; NaN: none.
+// The reported value of a series at a step; NaN: none.
 static inline double trial_told(const struct trial *t, const char *series, int64_t step)
 {
     for (int i = 0; i < t->told_count; i++)

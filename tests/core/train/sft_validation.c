@@ -1,5 +1,5 @@
-// tests/core/train/sft_validation.c -- validation in core/train/sft.c: what is kept apart, what it
-// measures, and which weights are the best.
+// tests/core/train/sft_validation.c -- validation in core/train/sft.c: the held-out samples, the
+// measure, and the choice of the best weights.
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
@@ -13,10 +13,9 @@
 #include "core/train/sft_parts.h"
 #include "tests/device.h"
 
-// --- what is kept apart --------------------------------------------------------------------------
+// --- held-out samples ----------------------------------------------------------------------------
 
-// How many of 50 samples with so many of them a picture are kept apart, where `wanted` were asked
-// for.
+// Number of held-out samples of 50, so many of which share a picture, if `wanted` were requested.
 static int64_t check_split(int64_t together, int64_t wanted)
 {
     bool chosen[50];
@@ -102,7 +101,7 @@ static void test_split_by_picture(void **state)
     free(data);
 }
 
-// Two samples that only one that is left out would link are of two groups.
+// Two samples linked only by a skipped one are in two groups.
 static void test_left_out_links_nothing(void **state)
 {
     (void)state;
@@ -169,7 +168,7 @@ static double evaluated_loss(const char *data, const char *out, const char *cons
     return loss;
 }
 
-// Neither noise nor penalty of the training is in what decides.
+// The deciding loss contains neither noise nor penalty of the training.
 static void test_validation_is_plain(void **state)
 {
     (void)state;
@@ -216,7 +215,7 @@ static void test_best_step(void **state)
     trial_release(&t);
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
-    // What is forgotten of the steps from here on is not this one.
+    // Forgetting later steps does not forget this one.
     assert_true(trial_told(&t, "validation_loss", 4) == before);
     const char *best = strstr(t.results.data, "best step: ");
     const char *loss = strstr(t.results.data, "validation loss: ");
@@ -322,7 +321,8 @@ static void flip_best(const char *out)
     if (d) closedir(d);
 }
 
-// Damaged weights of the best validation are not the result: the run says so and searches on.
+// Damaged weights of the best validation are not used: the run reports them and continues
+// searching.
 static void test_damaged_best(void **state)
 {
     (void)state;

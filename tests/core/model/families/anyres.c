@@ -1,6 +1,6 @@
 // tests/core/model/families/anyres.c -- core/model/families/anyres.c and core/picture/tile_grid.c:
-// which grid a picture takes, what its tokens show, maps that shrink, pictures that become several,
-// configs that are refused. tests/core/model/families/goldens.c has the pass itself.
+// the grid of a picture, the areas of its tokens, shrinking maps, several pictures, refused
+// configs. tests/core/model/families/goldens.c tests the pass itself.
 #include "core/model/families/family.h"
 #include "core/picture/tile_grid.h"
 #include "core/train/feed.h"
@@ -228,8 +228,8 @@ static void large_maps_shrink_as_in_the_reference(void **state)
 
 // --- several pictures ----------------------------------------------------------------------------
 
-// A second picture changes what the first one is, and taking it back changes that again: each time
-// the answer is that of a conversation begun afresh.
+// A second picture changes the tokens of the first, and removing it restores them: each time the
+// answer equals that of a new conversation.
 static void a_second_picture_changes_the_first(void **state)
 {
     struct err err = { 0 };
@@ -243,7 +243,7 @@ static void a_second_picture_changes_the_first(void **state)
     struct ids alone = { 0 };
     ids_append(&alone, g.answer.data, g.answer.count);
     must(engine_attach(g.engine, "tests/goldens/pictures/tall.jpg", &err), &err);
-    assert_int_equal(c->pictures[0].tokens, 37); // until it is asked
+    assert_int_equal(c->pictures[0].tokens, 37); // until the question
     assert_int_equal(c->pictures[1].tokens, 10);
     must(engine_ask(g.engine, "And this?", &err), &err);
     assert_int_equal(c->pictures[0].tokens, 10);
@@ -258,7 +258,7 @@ static void a_second_picture_changes_the_first(void **state)
     golden_close(&g);
 }
 
-// In training a file that some samples show alone and others among several is two things.
+// In training, a file that some samples show alone and others among several has two encodings.
 static void a_feed_tells_samples_of_several_pictures(void **state)
 {
     static const char lines[] =

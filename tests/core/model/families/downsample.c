@@ -174,7 +174,7 @@ static void a_smaller_picture_is_read(void **state)
         }
 }
 
-// The least that the encoder can do is not refused, and is an answer.
+// The encoder's smallest size is accepted and answered.
 static void no_share_is_impossible(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++) {

@@ -1,6 +1,6 @@
 // tests/core/model/families/glm4.c -- core/model/families/glm4.c: the decoder of the golden
 // GLM-4.1V as a text model of its own (text's three positions are equal, so its logits are the
-// golden's); what the config may leave out; relatives.
+// golden's); optional keys of the config; relatives.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static char *write_folder(const char *type)
     return folder;
 }
 
-// --- what it computes ----------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void text_alone_gives_the_golden_logits(void **state)
 {

@@ -1,4 +1,4 @@
-// tests/core/model/families/golden.h -- a reference model with its golden tensors, asked through
+// tests/core/model/families/golden.h -- a reference model with its golden tensors, run through
 // the engine and read through /dump's taps.
 //
 //   struct golden g;

@@ -101,7 +101,7 @@ static void every_chat_equals_the_reference(void **state)
     }
 }
 
-// Looking changes nothing: the logits of all steps are the same to the bit.
+// Dumping changes nothing: the logits of all steps are equal bit for bit.
 static void a_probe_never_changes_an_answer(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

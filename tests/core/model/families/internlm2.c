@@ -26,7 +26,7 @@ enum { GROUP = HEADS / KV, PACKED = (HEADS + 2 * KV) * DIM };
 static const int32_t ids[ROWS] = { 560, 3, 500, 41, 41, 7, 260, 99, 12 };
 static const int32_t target[ROWS] = { -1, -1, -1, 41, 7, 260, 99, 12, 30 };
 
-// Row `row` of wqkv is which row of which weight? Per key head: its queries, the key, the value.
+// The weight and row that row `row` of wqkv holds. Per key head: its queries, the key, the value.
 static int unpacked(int row, char *which)
 {
     const int head = row / ((GROUP + 2) * DIM), rest = row % ((GROUP + 2) * DIM);
@@ -270,7 +270,7 @@ static void it_answers_as_llama_does(void **state)
     model_free(packed);
 }
 
-// train.method qv means the one weight that has both.
+// train.method qv selects the one weight that holds both.
 static void the_packed_weight_is_trained_as_both(void **state)
 {
     struct err err;

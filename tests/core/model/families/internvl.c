@@ -1,6 +1,6 @@
-// tests/core/model/families/internvl.c -- what the goldens of InternVL do not have: encoders with
+// tests/core/model/families/internvl.c -- features that InternVL's goldens lack: encoders with
 // RMSNorm and norms of queries and keys against loops over doubles, one model in both layouts, the
-// places of tiles, and folders that are refused.
+// positions of tiles, and refused folders.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,7 +227,7 @@ static void write_folder(const char *folder, struct variant v)
     cJSON_Delete(json);
 }
 
-// What /dump's taps give of a forward pass over the picture "scene".
+// /dump's taps of a forward pass over the picture "scene".
 static struct safetensors *dump_of(struct variant v, const char *taps)
 {
     struct err err = { 0 };

@@ -76,7 +76,7 @@ static void every_picture_equals_the_reference(void **state)
     }
 }
 
-// Kimi: the border that is added lies outside of the picture.
+// Kimi: the added border is outside of the picture.
 static void tokens_reach_into_the_border(void **state)
 {
     struct golden g;

@@ -1,6 +1,6 @@
 // tests/core/model/families/limits.c -- image.max_tokens (core/picture/preprocess.c,
 // core/picture/tile_grid.c, core/model/families/anyres.c): as if the folder had a lower limit, for
-// every picture and family; what a change drops; limits that no picture can keep.
+// every picture and family; the caches that a change drops; limits that no picture can meet.
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "tests/core/model/families/golden.h"
@@ -119,8 +119,8 @@ static int64_t cells_of(const struct model *m, int64_t width, int64_t height, in
     return cells;
 }
 
-// A picture costs at most the limit, or the least that the family can do; never less under a higher
-// limit; and exactly what it costs without one where that is allowed.
+// A picture costs at most the limit, or the family's minimum; never less under a higher limit; and
+// its normal cost if that is within the limit.
 static void check_size(const char *folder, const struct model *m, int64_t width, int64_t height)
 {
     const int64_t whole = tokens_of(m, width, height, 0), least = tokens_of(m, width, height, 1);
@@ -152,7 +152,7 @@ static void no_picture_costs_more(void **state)
     }
 }
 
-// A change in mid-conversation gives what a new conversation under it gives.
+// A change in mid-conversation gives the results of a new conversation under it.
 static void a_change_encodes_pictures_anew(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

@@ -138,7 +138,7 @@ static void visual_tokens_equal_naive_loops(void **state)
     }
 }
 
-// With Kimi-VL's encoder: what its goldens hold of the picture up to the projector.
+// With Kimi-VL's encoder: its golden tensors of the picture up to the projector.
 static void the_encoder_is_that_of_kimi_vl(void **state)
 {
     struct fixture f;

@@ -1,6 +1,6 @@
-// tests/core/model/families/naive_latent.h -- latent attention and mixtures of experts a second
-// time: a small random model of any such shape, its folder, and what it computes, in loops over
-// doubles that share nothing with the program.
+// tests/core/model/families/naive_latent.h -- a second implementation of latent attention and
+// mixtures of experts: a small random model of any such shape, its folder, and its results, in
+// loops over doubles that share nothing with the program.
 #ifndef TESTS_CORE_MODEL_FAMILIES_NAIVE_LATENT_H
 #define TESTS_CORE_MODEL_FAMILIES_NAIVE_LATENT_H
 
@@ -368,7 +368,7 @@ static inline double naive_best_two(const double *x, int n)
     return best;
 }
 
-// Does expert e belong to the row's choice? `by` are the scores that decide.
+// True if the row chooses expert e; `by` are the deciding scores.
 static inline bool naive_chosen(const struct naive_shape *s, const double *by, int e)
 {
     const int size = s->experts / s->groups;

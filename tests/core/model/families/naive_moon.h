@@ -1,6 +1,6 @@
-// tests/core/model/families/naive_moon.h -- LLaVA with MoonViT a second time: the folder of a small
-// model (docs/families.md has the layout), and its visual tokens in loops over doubles that share
-// nothing with the program but the file.
+// tests/core/model/families/naive_moon.h -- a second implementation of LLaVA with MoonViT: the
+// folder of a small model (docs/families.md has the layout), and its visual tokens in loops over
+// doubles that share nothing with the program but the file.
 #ifndef TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 #define TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 
@@ -199,7 +199,7 @@ static inline void moon_write(const struct moon *m, const char *folder)
     moon_weights(m, folder);
 }
 
-// --- what it computes ----------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 // y = W x + b
 static inline void moon_linear(struct moon *m, const char *name, const double *x, double *y)

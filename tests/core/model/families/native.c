@@ -121,7 +121,7 @@ static struct image picture_of(int64_t width, int64_t height)
     return image;
 }
 
-// Pictures of different sizes in one pass see nothing of each other.
+// Pictures of different sizes in one pass do not affect each other.
 static void pictures_together_are_those_alone(void **state)
 {
     static const char *const folders[] = { QWEN, GLM };

@@ -1,6 +1,6 @@
 // tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
-// InternVL3.5 as a text model of its own, with its head and with one tied to the embedding; what
-// the config may leave out; relatives.
+// InternVL3.5 as a text model of its own, with its head and with one tied to the embedding;
+// optional keys of the config; relatives.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static char *write_folder(enum head head, const char *type)
     return folder;
 }
 
-// The logits behind the prompt of the chat "text_only", [V].
+// The logits after the prompt of the chat "text_only", [V].
 static float *logits_of(enum head head, int64_t *count)
 {
     struct err err = { 0 };
@@ -117,7 +117,7 @@ static float *logits_of(enum head head, int64_t *count)
     return last;
 }
 
-// --- what they compute ---------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void text_alone_gives_the_golden_logits(void **state)
 {

@@ -1,6 +1,6 @@
 // tests/core/model/families/reference.h -- a reference model with its golden tensors and chats,
-// computed with directly: for tests of training and of what only a pass shows
-// (tests/core/model/families/golden.h asks through the engine).
+// used without the engine: for tests of training and of single passes
+// (tests/core/model/families/golden.h runs the engine).
 //
 //   struct reference r;
 //   reference_open(&r, "llava-1.5");

@@ -201,7 +201,7 @@ static float *copy_gradients(const struct fixture *f)
     return all;
 }
 
-// Are the gradients those of `want`, but for rounding: a share of their size?
+// Fails unless the gradients equal `want` up to rounding: a share of their size.
 static void compare_gradients(const struct fixture *f, const float *want, double share)
 {
     for (int i = 0; i < f->count; i++) {
@@ -370,7 +370,7 @@ static void test_batch(void **state)
         assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
         assert_true(fabs(together[2] - one[1]) < 1e-5);
 
-        // What only a long pass needed is given back when short ones follow.
+        // Memory that only a long pass needed is released when short ones follow.
         uint64_t most = f.tape.bytes;
         for (int i = 0; i < 4; i++) run(&f, 'a', 1, false);
         assert_true(f.tape.bytes < most);

@@ -1,5 +1,5 @@
-// tests/core/model/families/variants.c -- what folders of the same family do differently: golden
-// folders with a changed config or changed tensors, and what the loader makes of them.
+// tests/core/model/families/variants.c -- variants within a family: golden folders with a changed
+// config or changed tensors, and the loader's results.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -190,7 +190,7 @@ static void windows_count_where_a_layer_has_one(void **state)
 
 // --- rotary settings ---------------------------------------------------------------------------
 
-// Old keys, new ones, and both: the old ones count where both are, as in transformers.
+// Old keys, new ones, and both: old ones take precedence, as in transformers.
 static void rotary_settings_stand_in_two_places(void **state)
 {
 #define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
@@ -244,7 +244,7 @@ static void a_list_of_one_layer_is_that_layer(void **state)
     scratch_remove(folder);
 }
 
-// The named processor's defaults count, not those of the encoder's usual one.
+// The named processor's defaults apply, not those of the encoder's usual one.
 static void the_processor_named_gives_the_defaults(void **state)
 {
     static const struct {
