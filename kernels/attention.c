@@ -198,7 +198,7 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
     for (int64_t i = 0; i < TILE_ROWS; i++) {
         float *scores = room->scores + i * BLOCK + lowest;
         if (from[i] < to[i])
-            fade[i] = soften(scores, size, highest[i], &t->high[r + i], &t->sum[r + i], pairs);
+            fade[i] = exp_scores(scores, size, highest[i], &t->high[r + i], &t->sum[r + i], pairs);
         else
             memset(scores, 0, (size_t)size * sizeof *scores);
     }

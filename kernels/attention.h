@@ -196,8 +196,8 @@ VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_
 
 // Replaces scores[size] by e^(score - highest), with `pairs` as bf16, two per float; updates
 // maximum and sum. Returns the factor for the previous sums.
-VEC_INLINE float soften(float *scores, int64_t size, float highest, float *high, float *sum,
-                        const bool pairs)
+VEC_INLINE float exp_scores(float *scores, int64_t size, float highest, float *high, float *sum,
+                            const bool pairs)
 {
     vf total = { 0 };
     for (int64_t i = 0; i < size; i += VEC) {

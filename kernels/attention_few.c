@@ -171,9 +171,9 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
             y->high[r] = -INFINITY;
             y->sum[r] = 0;
             if (a < b)
-                soften(scores + r * PIECE, PIECE,
-                       highest_score(scores + r * PIECE, PIECE, a, b, y->high[r]), &y->high[r],
-                       &y->sum[r], false);
+                exp_scores(scores + r * PIECE, PIECE,
+                           highest_score(scores + r * PIECE, PIECE, a, b, y->high[r]), &y->high[r],
+                           &y->sum[r], false);
         }
     memset(y->out, 0, (size_t)(f->all * c->padded) * sizeof *y->out);
     for (int64_t i = from; i < to; i += VALUES)

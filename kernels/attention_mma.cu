@@ -107,7 +107,7 @@ static __device__ inline void load_queries(uint16_t *tile, const struct forward_
 // Replaces scores by 2^(score - highest). Easy to get wrong: the highest score of a row that has
 // seen no key yet is -infinity, which must not be subtracted.
 template <int WIDE, int MANY>
-static __device__ inline void soften(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])
+static __device__ inline void exp_scores(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])
 {
     UNROLL
     for (int m = 0; m < MANY; m++) UNROLL
@@ -230,7 +230,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
         __syncthreads(); // the values have arrived, the keys have been used
         if (from + KEYS < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from + KEYS, kv, c.a.width);
         if (!seen) continue;
-        soften<WIDE, MANY>(&r, s);
+        exp_scores<WIDE, MANY>(&r, s);
         if (!c.a.y) continue;
         if (sees_all_of(mine.each, from, KEYS))
             tile_sums<WIDE, MANY, KEYS>(r.out, s, v);

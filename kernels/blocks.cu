@@ -28,7 +28,7 @@ static __global__ void widen_blocks_kernel(void *y, const B *x, int64_t eights, 
 {
     FOR_EACH(i, eights)
     {
-        put_eight(y, i * EIGHT, reader<B>::ask(x, i * EIGHT), to);
+        put_eight(y, i * EIGHT, reader<B>::load(x, i * EIGHT), to);
     }
 }
 
@@ -54,7 +54,7 @@ static __global__ void block_rows_kernel(float *y, const B *table, const int32_t
     {
         const int64_t row = i * EIGHT / width, column = i * EIGHT % width;
         const B *from = table + ids[row] * (width / block_numbers<B>);
-        put_eight(y, i * EIGHT, reader<B>::ask(from, column), DTYPE_F32);
+        put_eight(y, i * EIGHT, reader<B>::load(from, column), DTYPE_F32);
     }
 }
 

@@ -149,7 +149,7 @@ static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
     cuda_next_may_begin();
     find_rows(row, p, first, s.units);
     if (p.early) {
-        ask<T>(next, row, 0, p.k, lane);
+        load_chunks<T>(next, row, 0, p.k, lane);
         prefetch(row, p.k, lane);
     }
     cuda_former();
@@ -158,7 +158,7 @@ static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
         const float *from = n < s.count ? p.x + (s.from + n) * p.k : nullptr;
         scale[n] = stage<T>(x + n * s.width, from, p, s.width);
     }
-    if (!p.early) ask<T>(next, row, 0, p.k, lane);
+    if (!p.early) load_chunks<T>(next, row, 0, p.k, lane);
 
     for (int64_t unit = first; unit < s.units; unit += step) {
         float sum[N][ROWS] = {};
@@ -170,7 +170,7 @@ static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) find_rows(row, p, unit + step, s.units);
-            ask<T>(next, row, last ? 0 : from + STEP, p.k, lane);
+            load_chunks<T>(next, row, last ? 0 : from + STEP, p.k, lane);
             multiply<T, N>(sum, now, x + from, s.width, lane);
         }
         UNROLL

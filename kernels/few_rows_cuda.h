@@ -36,8 +36,8 @@ static __device__ inline const T *row_of(const void *weights, int64_t row, int64
 }
 
 template <typename T>
-static __device__ void ask(typename reader<T>::raw to[AHEAD][ROWS], const T *const row[ROWS],
-                           int64_t from, int64_t k, int lane)
+static __device__ void load_chunks(typename reader<T>::raw to[AHEAD][ROWS],
+                                   const T *const row[ROWS], int64_t from, int64_t k, int lane)
 {
     constexpr int COUNT = reader<T>::COUNT;
     UNROLL
@@ -46,7 +46,7 @@ static __device__ void ask(typename reader<T>::raw to[AHEAD][ROWS], const T *con
         for (int r = 0; r < ROWS; r++) {
             const int64_t i = from + (a * WARP + lane) * COUNT;
             to[a][r] = {};
-            if (row[r] && i < k) to[a][r] = reader<T>::ask(row[r], i);
+            if (row[r] && i < k) to[a][r] = reader<T>::load(row[r], i);
         }
     }
 }
@@ -130,7 +130,7 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
     const T *row[ROWS];
     typename reader<T>::raw next[AHEAD][ROWS], now[AHEAD][ROWS];
     struct leg mine = rows(row, 0);
-    ask<T>(next, row, 0, mine.k, lane);
+    load_chunks<T>(next, row, 0, mine.k, lane);
     for (int64_t i = 0; i < count; i++) {
         float sum[1][ROWS] = {};
         struct leg after = mine;
@@ -142,7 +142,7 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
                 for (int r = 0; r < ROWS; r++) now[a][r] = next[a][r];
             }
             if (last) after = rows(row, i + 1);
-            ask<T>(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
+            load_chunks<T>(next, row, last ? 0 : from + step_of<T>(), after.k, lane);
             multiply<T, 1>(sum, now, x + mine.x + from, 0, lane);
         }
         done(i, sum[0]);

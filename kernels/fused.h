@@ -134,7 +134,7 @@ struct fused_experts {
 // Few rows of latent attention, over the latents that the cache holds
 // (core/model/attention_latent.c):
 //
-//   x = rmsnorm(h);  q = ask x, or ask_up rmsnorm(ask x);  (c, r) = down x
+//   x = rmsnorm(h);  q = query x, or query_up rmsnorm(query x);  (c, r) = down x
 //   row place[i] of the caches: rmsnorm(c) and r of row i, rotated
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
@@ -144,11 +144,11 @@ struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;
     float eps;
-    struct fused_linear ask, ask_up, down, out;     // ask_up.w NULL: none
-    const struct tensor *ask_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
-    float inner_eps;                                // of those gains
-    const struct tensor *cos, *sin, *place, *end;   // [n,half], i32 [n]
-    struct tensor *c, *r;                           // [P,1,R] [P,1,2 half], both f32 or both bf16
+    struct fused_linear query, query_up, down, out;   // query_up.w NULL: none
+    const struct tensor *query_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
+    float inner_eps;                                  // of those gains
+    const struct tensor *cos, *sin, *place, *end;     // [n,half], i32 [n]
+    struct tensor *c, *r;                             // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;
     float scale;
     struct fused_after after;

@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent
         for (int i = 0; i < TOGETHER; i++) {
             const int row = from + i * WARPS;
             some[i] = {};
-            if (row < p.nope) some[i] = reader<T>::ask(row_of<T>(w, row, p.rank), column);
+            if (row < p.nope) some[i] = reader<T>::load(row_of<T>(w, row, p.rank), column);
         }
         UNROLL
         for (int i = 0; i < TOGETHER; i++) {
@@ -185,7 +185,7 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
 {
     const int64_t rank = p->c->shape[2], rope = p->r->shape[2];
     const struct attention_call c = call_of(p, r);
-    const int64_t sizes[] = { p->ask_up.w ? p->ask.w->shape[0] : 0,
+    const int64_t sizes[] = { p->query_up.w ? p->query.w->shape[0] : 0,
                               p->heads * (p->nope + rope),
                               rank + rope,
                               p->heads * (rank + rope),
@@ -205,28 +205,28 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
 // Queries and the new latent, before rotation.
 static int project(const struct fused_latent *p, const struct rooms *r)
 {
-    float *first = p->ask_up.w ? r->low : r->q;
+    float *first = p->query_up.w ? r->low : r->q;
     struct few_rows one = { .x = floats(p->h),
                             .gain = floats(p->gain),
                             .eps = p->eps,
                             .n = 1,
                             .k = p->h->shape[1],
-                            .part = { fused_part(&p->ask, first, p->ask.w->shape[0]),
+                            .part = { fused_part(&p->query, first, p->query.w->shape[0]),
                                       fused_part(&p->down, r->both, p->down.w->shape[0]) },
                             .parts = 2,
                             .end = FEW_ROWS_STORE,
                             .place = {},
                             .early = true };
     const int status = few_rows_product(&one);
-    if (status || !p->ask_up.w) return status;
-    one.x = r->low, one.gain = floats(p->ask_gain), one.eps = p->inner_eps;
-    one.k = tensor_row(p->ask_up.w);
-    one.part[0] = fused_part(&p->ask_up, r->q, p->ask_up.w->shape[0]);
+    if (status || !p->query_up.w) return status;
+    one.x = r->low, one.gain = floats(p->query_gain), one.eps = p->inner_eps;
+    one.k = tensor_row(p->query_up.w);
+    one.part[0] = fused_part(&p->query_up, r->q, p->query_up.w->shape[0]);
     one.parts = 1;
     return few_rows_product(&one);
 }
 
-static int ask(const struct fused_latent *p, const struct rooms *r)
+static int query_products(const struct fused_latent *p, const struct rooms *r)
 {
     const struct latent_call c = { .q = r->q,
                                    .both = r->both,
@@ -259,7 +259,7 @@ static int take_values(const struct fused_latent *p, const struct rooms *r)
 static int one_row(const struct fused_latent *p, const struct rooms *r)
 {
     int status = project(p, r);
-    if (!status) status = ask(p, r);
+    if (!status) status = query_products(p, r);
     if (status) return status;
     const struct attention_call c = call_of(p, r);
     if (attention_few(&c, r->parts) < 0) return -1;

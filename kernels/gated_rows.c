@@ -110,10 +110,11 @@ static void multiply_pair(const struct gated *g, const struct part *part, struct
                                    .first = first };
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t tile = part->first + 2 * i, wide = at_most(part->rows - 2 * i, 2);
-        const struct straight_ask ask = straight_ask(next[0], next[1], tiles.row_bytes, i, pairs);
+        const struct straight_prefetch ahead =
+            straight_prefetch(next[0], next[1], tiles.row_bytes, i, pairs);
         float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
         tiles.x = straight_tile(&g->x, tile, step);
-        straight_multiply(to, &tiles, &ask, &b->rest, 2, wide);
+        straight_multiply(to, &tiles, &ahead, &b->rest, 2, wide);
         b->waiting = (struct waiting){ g, to, tile, j };
         b->rest = (struct straight_rest){ put_share, &b->waiting, last ? wide * SHARES : 0, 0 };
     }

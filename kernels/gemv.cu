@@ -30,7 +30,7 @@ static __global__ void few_kernel(const T *weights, const struct few p)
         const int64_t whole = p.packs ? p.k : 0;
         for (int64_t i = (int64_t)lane * COUNT; i < whole; i += WARP * COUNT) {
             float some[COUNT];
-            reader<T>::widen(some, reader<T>::ask(w, i));
+            reader<T>::widen(some, reader<T>::load(w, i));
             for (int r = 0; r < ROWS; r++)
                 for (int e = 0; e < COUNT; e += 4)
                     sum[r] = add_four(sum[r], some + e,

@@ -117,13 +117,14 @@ static void multiply_pair(const struct straight *s, const struct part *part, str
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t row = part->from + 2 * i, wide = at_most(part->rows - 2 * i, 2);
         float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
-        struct straight_ask ask = straight_ask(next[0], next[1], p->w.row_bytes, i, pairs);
+        struct straight_prefetch ahead =
+            straight_prefetch(next[0], next[1], p->w.row_bytes, i, pairs);
         if (last && !s->past_caches) {
-            ask.y = p->y + row * AMX_SIDE * s->y_row + m * AMX_SIDE;
-            ask.y_row = (size_t)s->y_row;
+            ahead.y = p->y + row * AMX_SIDE * s->y_row + m * AMX_SIDE;
+            ahead.y_row = (size_t)s->y_row;
         }
         tiles.x = straight_tile(&s->x, row, step);
-        straight_multiply(to, &tiles, &ask, &b->rest, high, wide);
+        straight_multiply(to, &tiles, &ahead, &b->rest, high, wide);
         b->waiting = (struct waiting){ s, to, row * AMX_SIDE, m * AMX_SIDE, high, wide };
         b->rest = (struct straight_rest){ put_share, &b->waiting, last ? high * wide : 0, 0 };
     }

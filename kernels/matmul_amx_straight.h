@@ -10,7 +10,7 @@
 //   x.data = ... straight_bytes(&x) ...
 //   straight_pack(&x, tile, &source);             // for each of x.tiles
 //   struct straight_part p = { .w = .., .v = .., .x = straight_tile(&x, tile, step), .. };
-//   straight_multiply(sums, &p, &ask, &rest, 2, 2); // 32 rows of weights by 32 of x
+//   straight_multiply(sums, &p, &ahead, &rest, 2, 2); // 32 rows of weights by 32 of x
 #ifndef KERNELS_MATMUL_AMX_STRAIGHT_H
 #define KERNELS_MATMUL_AMX_STRAIGHT_H
 
@@ -76,7 +76,7 @@ static inline __attribute__((unused)) void straight_pack(const struct straight_x
 }
 
 // Memory to prefetch while tiles are multiplied.
-struct straight_ask {
+struct straight_prefetch {
     const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
     int64_t rows;      // every step; NULL: none
     const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
@@ -84,13 +84,13 @@ struct straight_ask {
 };
 
 // Pair i's share, among `pairs`, of the next 16 rows from w and from v on.
-static inline __attribute__((unused)) struct straight_ask straight_ask(const char *w, const char *v,
-                                                                       size_t row_bytes, int64_t i,
-                                                                       int64_t pairs)
+static inline __attribute__((unused)) struct straight_prefetch straight_prefetch(
+    const char *w, const char *v, size_t row_bytes, int64_t i, int64_t pairs)
 {
     const int64_t from = AMX_SIDE * i / pairs, to = AMX_SIDE * (i + 1) / pairs;
     const size_t skip = (size_t)from * row_bytes;
-    return (struct straight_ask){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
+    return (struct straight_prefetch){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL,
+                                       0 };
 }
 
 // Work on the previous results, done in shares 0..count between the steps of a product, while tiles
@@ -135,24 +135,25 @@ VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, co
     if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
 }
 
-VEC_INLINE void straight_ask_for(const struct straight_ask *ask, size_t row_bytes, int64_t step)
+VEC_INLINE void straight_prefetch_lines(const struct straight_prefetch *ahead, size_t row_bytes,
+                                        int64_t step)
 {
     const size_t at = (size_t)step * 2 * AMX_STEP;
-    for (int64_t r = 0; r < ask->rows; r++) {
-        if (ask->w) __builtin_prefetch(ask->w + at + (size_t)r * row_bytes, 0, 2);
-        if (ask->v) __builtin_prefetch(ask->v + at + (size_t)r * row_bytes, 0, 2);
+    for (int64_t r = 0; r < ahead->rows; r++) {
+        if (ahead->w) __builtin_prefetch(ahead->w + at + (size_t)r * row_bytes, 0, 2);
+        if (ahead->v) __builtin_prefetch(ahead->v + at + (size_t)r * row_bytes, 0, 2);
     }
-    if (!ask->y || step >= AMX_SIDE) return;
-    const float *y = ask->y + (size_t)step * ask->y_row;
+    if (!ahead->y || step >= AMX_SIDE) return;
+    const float *y = ahead->y + (size_t)step * ahead->y_row;
     __builtin_prefetch(y, 1, 3);
     __builtin_prefetch(y + AMX_SIDE, 1, 3);
-    y += AMX_SIDE * ask->y_row;
+    y += AMX_SIDE * ahead->y_row;
     __builtin_prefetch(y, 1, 3);
     __builtin_prefetch(y + AMX_SIDE, 1, 3);
 }
 
 VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
-                              const struct straight_ask *ask, struct straight_rest *rest,
+                              const struct straight_prefetch *ahead, struct straight_rest *rest,
                               const int high, const int wide)
 {
     int64_t due = 0; // of a share, times steps
@@ -163,7 +164,7 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
         amx_sums_load(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
     const char *w = p->w, *v = p->v, *x = p->x;
     for (int64_t s = 0; s < p->steps; s++, w += 2 * AMX_STEP, v += 2 * AMX_STEP) {
-        straight_ask_for(ask, p->row_bytes, s);
+        straight_prefetch_lines(ahead, p->row_bytes, s);
         straight_step(w, v, p->row_bytes, x, high, wide);
         x += wide * AMX_TILE;
         if (s % AMX_STORE == AMX_STORE - 1) _tile_stored(4, unread, 64);
@@ -181,18 +182,18 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
 // `high`: 2, or 1 without v.
 static inline __attribute__((unused)) void straight_multiply(float *sums,
                                                              const struct straight_part *p,
-                                                             const struct straight_ask *ask,
+                                                             const struct straight_prefetch *ahead,
                                                              struct straight_rest *rest,
                                                              int64_t high, int64_t wide)
 {
     if (high == 2 && wide == 2)
-        straight_sums(sums, p, ask, rest, 2, 2);
+        straight_sums(sums, p, ahead, rest, 2, 2);
     else if (high == 2)
-        straight_sums(sums, p, ask, rest, 2, 1);
+        straight_sums(sums, p, ahead, rest, 2, 1);
     else if (wide == 2)
-        straight_sums(sums, p, ask, rest, 1, 2);
+        straight_sums(sums, p, ahead, rest, 1, 2);
     else
-        straight_sums(sums, p, ask, rest, 1, 1);
+        straight_sums(sums, p, ahead, rest, 1, 1);
 }
 
 // Bytes for the sums of `wide` pairs of weight tiles with a block, kept for the next piece.

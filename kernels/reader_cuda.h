@@ -1,7 +1,7 @@
 // kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT numbers of a row at a time,
 // 16 bytes of f32, bf16 or f16, or eight numbers of a block.
 //
-//   const auto some = reader<T>::ask(row, i); // starts loading numbers i.. of the row
+//   const auto some = reader<T>::load(row, i); // starts loading numbers i.. of the row
 //   float x[reader<T>::COUNT];
 //   reader<T>::widen(x, some);
 #ifndef KERNELS_READER_CUDA_H
@@ -14,7 +14,7 @@
 template <typename T> struct reader {
     using raw = struct eight;
     static constexpr int COUNT = 8, NUMBERS = block_numbers<T>;
-    static __device__ raw ask(const T *row, int64_t i)
+    static __device__ raw load(const T *row, int64_t i)
     {
         return eight_of(row + i / NUMBERS, (int)(i % NUMBERS));
     }
@@ -27,7 +27,7 @@ template <typename T> struct reader {
 template <> struct reader<float> {
     using raw = uint4;
     static constexpr int COUNT = 4, NUMBERS = 1;
-    static __device__ raw ask(const float *row, int64_t i)
+    static __device__ raw load(const float *row, int64_t i)
     {
         return load_once(row + i);
     }
@@ -41,7 +41,7 @@ template <> struct reader<float> {
 template <bool HALF> struct reader<shorts<HALF>> {
     using raw = uint4;
     static constexpr int COUNT = 8, NUMBERS = 1;
-    static __device__ raw ask(const shorts<HALF> *row, int64_t i)
+    static __device__ raw load(const shorts<HALF> *row, int64_t i)
     {
         return load_once(row + i);
     }

@@ -159,7 +159,7 @@ int job_lock(const char *folder, int64_t id, const char *name, struct err *err)
     return fd;
 }
 
-bool job_lock_stands(const char *folder, const char *name, int lock)
+bool job_lock_valid(const char *folder, const char *name, int lock)
 {
     struct stat named, held;
     char *path = xasprintf("%s/%s", folder, name);

@@ -63,7 +63,7 @@ static void keep_folder(struct runner *r)
 {
     struct job_desk *d = r->desk;
     pid_t other;
-    if (!d->store || job_lock_stands(d->folder, "lock", r->lock)) return;
+    if (!d->store || job_lock_valid(d->folder, "lock", r->lock)) return;
     const char *shared = settings_text(r->row.settings, "job.folder");
     const int lock = job_folder_make(d->store, d->id, shared, NULL) == 0
                          ? job_lock(d->folder, d->id, "lock", NULL)

@@ -343,7 +343,7 @@ static bool focus_from(const struct prune *p, int layer)
 }
 
 // Sends the dropped tokens and the scores of the rest to the layers from `to` on.
-static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
+static int prune_send(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
@@ -361,7 +361,7 @@ static int prune_hand_on(void *state, struct graph *g, struct site_args *args)
     return graph_ok(g) ? 0 : -1;
 }
 
-static int prune_take_on(void *state, struct graph *g, struct site_args *args)
+static int prune_receive(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
     const struct sequence *s = site_sequence(args);
@@ -410,6 +410,6 @@ const struct method method_prune = {
             { SITE_VALUES, prune_values },
             { SITE_KL, prune_kl },
             { SITE_LAYER_OUT, prune_layer_out },
-            { SITE_HAND_ON, prune_hand_on },
-            { SITE_TAKE_ON, prune_take_on } },
+            { SITE_SEND, prune_send },
+            { SITE_RECEIVE, prune_receive } },
 };

@@ -68,7 +68,7 @@ static bool latent_weight(const struct decoder_config *c, int layer, int i, stru
 {
     const struct latent_config *l = &c->latent;
     const int64_t D = c->hidden, H = c->heads;
-    const struct layer_weight ask = { .name = "self_attn.q_proj", .out = H * c->dim, .in = D };
+    const struct layer_weight query = { .name = "self_attn.q_proj", .out = H * c->dim, .in = D };
     const struct layer_weight out = {
         .name = "self_attn.o_proj", .out = D, .in = H * c->value_dim, .bias = l->bias
     };
@@ -87,7 +87,7 @@ static bool latent_weight(const struct decoder_config *c, int layer, int i, stru
     };
     const int last = l->q_rank ? Q_UP + 1 : Q + 1;
     if (i > last) return false;
-    *w = i == last ? out : i == Q && !l->q_rank ? ask : all[i];
+    *w = i == last ? out : i == Q && !l->q_rank ? query : all[i];
     return true;
 }
 
@@ -460,12 +460,12 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
     const struct fused_latent form = { .h = h,
                                        .gain = graph_weight(&s->before),
                                        .eps = (float)c->eps,
-                                       .ask = fused_whole(&w[Q]),
-                                       .ask_up =
+                                       .query = fused_whole(&w[Q]),
+                                       .query_up =
                                            low ? fused_whole(&w[Q_UP]) : (struct fused_linear){ 0 },
                                        .down = fused_whole(&w[DOWN]),
                                        .out = fused_whole(attention_output(layer->w)),
-                                       .ask_gain = low ? &w[Q_NORM].weight : NULL,
+                                       .query_gain = low ? &w[Q_NORM].weight : NULL,
                                        .down_gain = &w[DOWN_NORM].weight,
                                        .up = &w[UP].weight,
                                        .inner_eps = latent_eps,

@@ -143,10 +143,10 @@ static int tag_of(int conversation, int which)
 
 // --- a pass --------------------------------------------------------------------------------------
 
-const struct site SITE_HAND_ON[1] = { { "HAND_ON", HAS_ROWS, MAY_NOT,
-                                        "NULL: a method notes data for the next process" } };
-const struct site SITE_TAKE_ON[1] = {
-    { "TAKE_ON", HAS_ROWS, MAY_NOT, "NULL: a method reads its note from the previous process" }
+const struct site SITE_SEND[1] = { { "SEND", HAS_ROWS, MAY_NOT,
+                                     "NULL: a method notes data for the next process" } };
+const struct site SITE_RECEIVE[1] = {
+    { "RECEIVE", HAS_ROWS, MAY_NOT, "NULL: a method reads its note from the previous process" }
 };
 
 // Sent to the next stage before h: the sequence rows that methods kept, and the methods' notes.
@@ -218,7 +218,7 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
     if (!direct) free(host);
     apply_header(g, &w);
 
-    if (graph_ok(g) && *p) run_site(g, SITE_TAKE_ON, *p, &plan.note);
+    if (graph_ok(g) && *p) run_site(g, SITE_RECEIVE, *p, &plan.note);
     free(plan.rows);
     buf_release(&plan.note.bytes);
     return h;
@@ -232,7 +232,7 @@ static void send_on(const struct decoder_part *part, struct graph *g, const stru
 
     struct stage_note note = { 0 };
     struct buf b = { 0 };
-    if (graph_ok(g) && p) run_site(g, SITE_HAND_ON, p, &note);
+    if (graph_ok(g) && p) run_site(g, SITE_SEND, p, &note);
     const int64_t n = graph_ok(g) && p && p->replaced ? p->n : 0;
     buf_add(&b, (const char *)&n, sizeof n);
     if (n) buf_add(&b, (const char *)p->rows, (size_t)n * sizeof *p->rows);

@@ -38,9 +38,9 @@ struct model_dealer stages_dealer(struct ranks *ranks);
 // Stage k gets layers from[k] .. from[k+1]-1; from has count + 1 elements.
 void stages_deal(const double *bytes, int layers, double first, double last, int count, int *from);
 
-// Sites where layers continue in another process: a method writes a note for it (HAND_ON), and
-// reads the note there before the first layer (TAKE_ON). site_args.own is a stage_note, x is NULL.
-extern const struct site SITE_HAND_ON[1], SITE_TAKE_ON[1];
+// Sites where layers continue in another process: a method writes a note for it (SEND), and
+// reads the note there before the first layer (RECEIVE). site_args.own is a stage_note, x is NULL.
+extern const struct site SITE_SEND[1], SITE_RECEIVE[1];
 struct stage_note {
     struct buf bytes;
     size_t at; // read so far

@@ -154,7 +154,7 @@ struct latent {
 
 // The weights and tensors of a call on both devices.
 struct latent_pairs {
-    struct pair h, gain, ask, ask_gain, ask_up, down, down_gain, up, out, after;
+    struct pair h, gain, query, query_gain, query_up, down, down_gain, up, out, after;
     struct pair cos, sin, place, last, c, r;
 };
 
@@ -164,9 +164,9 @@ static struct latent_pairs latent_pairs(const struct latent *l)
     struct latent_pairs p = {
         .h = pair_noise(2, 1, d, 0, 1),
         .gain = pair_noise(1, d, 0, 0, 2),
-        .ask = pair_weights(l->dtype, l->low ? l->low : q, d, 3),
-        .ask_gain = pair_noise(1, l->low ? l->low : 1, 0, 0, 4),
-        .ask_up = pair_weights(l->dtype, q, l->low ? l->low : 1, 5),
+        .query = pair_weights(l->dtype, l->low ? l->low : q, d, 3),
+        .query_gain = pair_noise(1, l->low ? l->low : 1, 0, 0, 4),
+        .query_up = pair_weights(l->dtype, q, l->low ? l->low : 1, 5),
         .down = pair_weights(l->dtype, l->rank + l->rope, d, 6),
         .down_gain = pair_noise(1, l->rank, 0, 0, 7),
         .up = pair_weights(l->dtype, l->heads * (l->nope + l->value), l->rank, 8),
@@ -250,10 +250,10 @@ static void latent_on_cpu(const struct latent *l, struct latent_pairs *p)
     double *head = malloc((size_t)l->value * sizeof *head);
     low.shape[1] = l->low, latent.shape[1] = l->rank;
     DONE(cpu->rmsnorm(&x, &p->h.on[0], &p->gain.on[0], 1e-5f));
-    DONE(cpu->matmul(l->low ? &low : &asked, &x, &p->ask.on[0], NULL, MATMUL_F32));
+    DONE(cpu->matmul(l->low ? &low : &asked, &x, &p->query.on[0], NULL, MATMUL_F32));
     if (l->low) {
-        DONE(cpu->rmsnorm(&low, &low, &p->ask_gain.on[0], 1e-6f));
-        DONE(cpu->matmul(&asked, &low, &p->ask_up.on[0], NULL, MATMUL_F32));
+        DONE(cpu->rmsnorm(&low, &low, &p->query_gain.on[0], 1e-6f));
+        DONE(cpu->matmul(&asked, &low, &p->query_up.on[0], NULL, MATMUL_F32));
     }
     DONE(cpu->matmul(&both, &x, &p->down.on[0], NULL, MATMUL_F32));
     DONE(cpu->rmsnorm(&latent, &latent, &p->down_gain.on[0], 1e-6f));
@@ -281,11 +281,11 @@ static void check_latent(const struct latent *l)
     const struct fused_latent form = { .h = &p.h.on[1],
                                        .gain = &p.gain.on[1],
                                        .eps = 1e-5f,
-                                       .ask = { .w = &p.ask.on[1] },
-                                       .ask_up = { .w = l->low ? &p.ask_up.on[1] : NULL },
+                                       .query = { .w = &p.query.on[1] },
+                                       .query_up = { .w = l->low ? &p.query_up.on[1] : NULL },
                                        .down = { .w = &p.down.on[1] },
                                        .out = { .w = &p.out.on[1] },
-                                       .ask_gain = &p.ask_gain.on[1],
+                                       .query_gain = &p.query_gain.on[1],
                                        .down_gain = &p.down_gain.on[1],
                                        .up = &p.up.on[1],
                                        .inner_eps = 1e-6f,
