@@ -37,7 +37,7 @@ PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg
            libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
            libfontconfig-dev fonts-dejavu-core
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
-LINT_PACKAGES = clang-format clang-tidy cppcheck
+LINT_PACKAGES = clang-format clang-tidy cppcheck python3
 FUZZ_PACKAGES = clang libclang-rt-dev
 REAL_PACKAGES = python3 python3-pip
 
@@ -112,7 +112,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -422,15 +422,19 @@ lint-run: lint-fast rooms $(TIDY)
 # Rooms of core/ depend on each other in one direction; commands/ and tui/ see its public headers only.
 rooms: $(B)/vlmsh
 	@tools/rooms.sh $(B)/libvlmsh.a
-lint-fast: size
+lint-fast: size words
 	@echo '  clang-format, cppcheck'
 	@clang-format --dry-run -Werror $(C_FILES)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --language=c -I. -D_GNU_SOURCE -DISA=base \
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
-# The size of a clone: weights and pictures grow unnoticed.
+# Words and constructions that readers stumbled over, in comments, messages and documents.
+words:
+	@python3 tools/words.py $(filter-out tests/real/% core/eval/sample_text.c,$(C_FILES)) \
+	  $(wildcard docs/*.md tools/*.sh tests/*/*.sh) .ci/run README.md CONTRIBUTING.md Makefile vlmsh.1
 lines:
 	@tools/lines.sh
+# The size of a clone: weights and pictures grow unnoticed.
 size:
 	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 38 * 2^20 { \
 	  print "tracked files: " $$1 " bytes, more than 38 MiB"; exit 1 }'; fi

@@ -126,7 +126,7 @@ static void topic_lines(const struct shell *shell)
         "'\\ ' is a blank and '~/' the home folder.\n"
         "\n"
         "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment,\n"
-        "${NAME:-VALUE} by VALUE if there is none; $${ writes '${'.\n"
+        "${NAME:-VALUE} by VALUE if NAME has none; $${ writes '${'.\n"
         "\n"
         "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
         "may span lines: the opening mark starts a line or the arguments of a command, the\n"

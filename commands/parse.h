@@ -43,8 +43,7 @@ char *words_join(int count, char *const *words);
 const char *skip_blanks(const char *text);
 // The end of a command's name ("/name|").
 const char *name_end(const char *text);
-// The text after an opening """ at the start of a line or of a command's arguments; NULL if there
-// is none.
+// The text after an opening """ at the start of a line or of a command's arguments, or NULL.
 const char *triple_start(const char *line);
 // Does the text (since triple_start) end with the closing """?
 bool triple_closed(const char *text, size_t length);

@@ -28,7 +28,8 @@ static float row_loss(float *x, int64_t n, int32_t target, float weight)
         vf_store_part_n(x + i, vf_load_part_n(x + i, some) * share, some);
     }
     x[target] -= weight;
-    // The sum is at least 1, the term of the highest logit. cppcheck-suppress invalidFunctionArg
+    // The sum is at least 1, the term of the highest logit.
+    // cppcheck-suppress invalidFunctionArg
     return (float)(log(sum) + (double)highest - (double)at);
 }
 

@@ -37,7 +37,7 @@ enum { TENSOR_MAX_RANK = 4 };
 struct grad; // core/graph/tape.h
 
 // Row order of a query or key weight in a GGUF file that differs from Hugging Face's, in heads of
-// `head` rows (0: the same order). Of a head's first `turn` rows, rotary positions rotate pairs
+// `head` rows (0: the same order). Rotary positions rotate a head's first `turn` rows, in pairs
 // that are adjacent in the file and turn/2 apart elsewhere; with a negative `turn` the other way
 // round.
 struct head_order {

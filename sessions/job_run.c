@@ -222,7 +222,7 @@ static int take_lock(struct runner *r, struct err *err)
     }
 }
 
-// Ranks other than 0 obey only a cancel of all ranks.
+// Ranks other than 0 act only on a cancel of all ranks.
 static enum job_stop ask_beside(struct job *j)
 {
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;

@@ -80,7 +80,7 @@ void job_row_release(struct job_row *row);
 // FILE.jobs/ID/name beside the database (name NULL: the folder), absolute; free() it.
 char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
-int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: there is none
+int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: no jobs
 // The job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1: none.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 

@@ -115,8 +115,8 @@ void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct
 // Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
 // scale, numbers in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
-// Writes extra.safetensors into an existing folder, with the extra deltas only. Writes nothing if
-// there are none.
+// Writes extra.safetensors into an existing folder, with the extra deltas only; no file without
+// extra deltas.
 int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);
 

@@ -43,7 +43,7 @@ struct writing {
     const struct model *model;
     struct slot *slots; // as model->weights
     size_t count;
-    const struct lora *lora; // the first one; NULL: there is none
+    const struct lora *lora; // the first LoRA delta, or NULL
     bool peft;               // PEFT's files are needed
     enum dtype type;         // of the numbers in the file
     struct output *outputs;

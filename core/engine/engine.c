@@ -189,8 +189,8 @@ void engine_report_identity(struct engine *e)
     *e->stand_in = 0;
 }
 
-// A conversation keeps its token ids if the new model has the same fingerprint as the former one. A
-// former model whose files are unreadable does not prevent loading the next one.
+// A conversation keeps its token ids if the new model has the same fingerprint as the previous
+// model. A previous model whose files are unreadable does not prevent loading the next one.
 static int identify(struct engine *e, struct model *m, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "hashing");

@@ -48,7 +48,7 @@ struct calibration {
 int calibration_open(struct calibration *c, const char *path, struct err *err);
 void calibration_close(struct calibration *c); // also accepts a zeroed one
 // Opens the file that a setting names and checks that it fits the model; *c is zeroed if the
-// setting is none.
+// setting has no file.
 int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
                            const struct model *m, struct err *err);
 // Checks that it was made with these weights; accepts a file that does not say.

@@ -37,7 +37,7 @@ struct shape {
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
     // TOWER_OWN: texts of config.json (its ids 0) and preprocessor_config.json; the family's file
-    // lists the tensors. Of the sizes above, only vocab and words apply.
+    // lists the tensors. Only vocab and words of the sizes above apply.
     const char *config, *preprocessor;
     double spread; // standard deviation of the random weights
     bool fresh;    // for training from scratch (shape_tensor.spread), not only for benchmarks

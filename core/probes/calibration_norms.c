@@ -5,7 +5,7 @@
 #include "core/methods/calibration.h"
 #include "core/probes/kit.h"
 
-// Of a modality, [KINDS, L+1]: the fields of struct tally for the norms, and the sum of the
+// Sums of a modality, [KINDS, L+1]: the fields of struct tally for the norms, and the sum of the
 // cosines.
 enum { MEAN, SQUARES, COUNT, COSINES, KINDS };
 

@@ -3,7 +3,7 @@
 //
 //   struct json_parts p;
 //   if (json_parts_open(&p, "v2_mscoco_val2014_annotations.json", &err) < 0) ...
-//   const struct json_list *l = json_parts_list(&p, "annotations");   // NULL: there is none
+//   const struct json_list *l = json_parts_list(&p, "annotations");   // NULL: missing
 //   cJSON *item = json_parts_item(&p, &l->items[3], &err);
 //   json_parts_close(&p);
 #ifndef CORE_SETS_PARTS_H
