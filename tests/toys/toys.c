@@ -152,7 +152,7 @@ static void its_maps_are_shown(const struct results *r, int layers)
     results_mean_take(&means, &again);
     assert_int_equal(again.map_count, 1);
     assert_string_equal(again.maps[0].name, "toy.words");
-    assert_non_null(strstr(again.notes[0], "have no mean"));
+    assert_non_null(strstr(again.notes[0], "are not averaged"));
     results_release(&again);
 }
 
