@@ -76,7 +76,7 @@ lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.m
 same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
 lines "/tokenizer $work/qwen2"
-check_has "tokenizer.json wins" 'select(.event == "notice").text' "lacks tokens that those beside it name"
+check_has "tokenizer.json wins" 'select(.event == "notice").text' "name tokens that it lacks"
 
 # Errors name the file.
 rm "$work/llava/tokenizer.model"
@@ -155,7 +155,7 @@ mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"
 lines "/tokenizer $work/pad" '/tokenize <pp>'
-check_has "pad" 'select(.event == "notice").text' "added as transformers adds them: <pp> (903)"
+check_has "pad" 'select(.event == "notice").text' "added, as transformers does: <pp> (903)"
 check "pad" 'select(.event == "ids").ids | join(" ")' "1 903"
 
 # Special tokens of a chat template: transformers reads the map only if the config lists no added tokens.
