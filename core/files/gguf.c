@@ -134,7 +134,7 @@ static int read_text(struct cursor *c, const char **text, uint64_t *length)
 // A copy of it as a C string: names, keys and single values.
 static int read_string(struct cursor *c, size_t most, const char *what, char **string)
 {
-    const char *text = NULL;
+    const char *text = "";
     uint64_t length = 0;
     if (read_text(c, &text, &length) < 0) return -1;
     if (length > most)
