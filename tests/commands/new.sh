@@ -28,4 +28,9 @@ check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 sa
 # `vlmsh new` and /new write the same bytes.
 vlmsh new --like demo "$work/again" --text "$work/world/lessons.json" >/dev/null
 diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new differ"
+
+# Tensors have the names of transformers' folders: the loader accepts more prefixes than one. (--zeros: a sparse file.)
+vlmsh new --like internvl3-1b --zeros "$work/internvl" >/dev/null
+head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embeddings.cls_token"' ||
+    fail "the class token of internvl3-1b has another name"
 finish

@@ -203,12 +203,32 @@ const struct phase_layers internvl_phases[] = {
     { 0 },
 };
 
+static const char *const text_prefixes[] = { "language_model.model.", "model.language_model.",
+                                             NULL };
+static const char *const head_prefixes[] = { "language_model.", "", NULL };
+static const char *const vision_prefixes[] = { "vision_tower.", "model.vision_tower.", NULL };
+static const char *const projector_prefixes[] = { "multi_modal_projector.",
+                                                  "model.multi_modal_projector.", NULL };
+
+static int internvl_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    const struct decoder_kind *kind = m->decoder.config.kind;
+    return family_bind(m, c,
+                       &(struct family_prefixes){
+                           .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
+                           .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
+                           .vision = bind_prefix(c, vision_prefixes, "embeddings.cls_token"),
+                           .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
+                       },
+                       err);
+}
+
 const struct family family_internvl = {
     .name = "internvl",
     .architectures = (const char *const[]){ "InternVLForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "internvl", NULL },
     .configure = internvl_configure,
-    .bind = seeing_bind,
+    .bind = internvl_bind,
     .part = seeing_part,
     .gguf = "internvl",
     .module_prefix = FAMILY_MODULE_PREFIX,
