@@ -1,5 +1,4 @@
-// commands/job_start.c -- starts jobs, finds them, and reports the end of those that this shell
-// started.
+// commands/job_start.c -- starts and finds jobs, and reports when a job of this shell ends.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

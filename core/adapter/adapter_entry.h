@@ -42,7 +42,7 @@ double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
 // Writes into an existing folder, adapter_config.json last, and replaces files of an earlier call
 // one by one. Writes an adapter without LoRA as LN_TUNING (norms) with modules_to_save; with LoRA,
 // all weights become modules_to_save. `m` provides the other tensors of a saved module; `type`
-// (f32, bf16 or f16) applies to all tensors except those that PEFT cannot represent.
+// (f32, bf16 or f16) applies to the tensors that PEFT can represent.
 int adapter_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                        enum dtype type, const char *folder, struct err *err);
 

@@ -134,7 +134,8 @@ static int32_t named_token(const struct model *m, const char *key)
     return cJSON_IsString(token) ? tokenizer_id(m->tokenizer, token->valuestring) : -1;
 }
 
-// Writes the token that ends a text and those that end an answer, of which llama.cpp reads three.
+// Writes the ids of special tokens. GGUF has keys for three end tokens (eos, eot, eom); more are in
+// eos_token_ids only.
 static void put_ids(struct export *e, const struct token_list *l)
 {
     static const char *const names[] = { "eot", "eom" };

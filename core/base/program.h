@@ -24,7 +24,8 @@ struct program {
 };
 
 // Returns its exit status and appends its output to *out. Its standard input is empty, and Ctrl-C
-// at the terminal does not reach it. -1: it did not end by itself.
+// in the terminal does not interrupt it. -1: it could not start, timed out, was cancelled or
+// killed.
 int program_run(const struct program *p, struct buf *out, struct err *err);
 
 #endif

@@ -149,7 +149,7 @@ struct load_progress engine_progress(struct engine *e, const char *what)
     return (struct load_progress){ .report = report_work, .self = e };
 }
 
-// Notices a chat template that cannot be rendered or changes what is typed.
+// Emits a notice if the chat template cannot be rendered or changes the user's text.
 static void report_template(struct engine *e, const struct model *m)
 {
     const char *name = layout_title(m->layout);

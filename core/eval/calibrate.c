@@ -2,9 +2,9 @@
 // which a kind of calibration (core/methods/calibration.h) accumulates its sums.
 //
 // A pass has a sample's messages up to its last question and a generation prompt, but no answer.
-// Methods work as in a chat; those that remove or approximate tokens are off. The sums of a sample
-// are separate until its pass has succeeded; each rank runs one sample at a time. A pause writes
-// the sums to STATE/sums.safetensors.
+// Methods work as in a chat, except that pruning and FFN approximation are off. A sample's sums are
+// added to the total only after its pass succeeds; each rank runs one sample at a time. A pause
+// writes the sums to STATE/sums.safetensors.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

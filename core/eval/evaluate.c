@@ -142,7 +142,7 @@ int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, con
 }
 
 // Attaches the sample's pictures as pending ones, which dropping messages does not remove. Decodes
-// those that were not prepared ahead.
+// pictures that were not decoded in advance.
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;

@@ -105,8 +105,8 @@ struct grid grid_of_engine(struct engine *e);
 // Adds a cell, which owns the settings from then on. Its name is the given one (or NULL) with
 // letters, digits and "+-._" only, and a number if another cell has it.
 struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings);
-// Runs the cells, grouped by model, then by checkpoint. 0 if every cell ran or failed by itself;
-// else -1 or JOB_STOPPED.
+// Runs the cells, grouped by model, then by checkpoint. Returns 0 even if single cells failed; -1
+// on an error of the whole grid; or JOB_STOPPED.
 int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err);
 // Restores the adapter of the engine's settings, and frees the cells.
 void grid_release(struct grid *g);
