@@ -90,10 +90,7 @@ static void count_word(struct words *w, const char *word, size_t length)
     bool known;
     const size_t i = names_add(&w->names, name, &known);
     free(name);
-    if (i >= w->capacity) {
-        w->capacity = w->capacity ? 2 * w->capacity : 256;
-        w->times = xreallocarray(w->times, w->capacity, sizeof *w->times);
-    }
+    w->times = xgrow(w->times, &w->capacity, i, sizeof *w->times);
     if (!known) w->times[i] = 0;
     w->times[i]++;
 }

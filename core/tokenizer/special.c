@@ -65,10 +65,7 @@ static void know(struct merging *m, cJSON *item, const char *text)
 {
     const size_t number = names_add(&m->known, text, NULL);
     const cJSON *id = json_get(item, "id");
-    if (number >= m->capacity) {
-        m->capacity = m->capacity ? 2 * m->capacity : 64;
-        m->items = xreallocarray(m->items, m->capacity, sizeof *m->items);
-    }
+    m->items = xgrow(m->items, &m->capacity, number, sizeof *m->items);
     m->items[number] = item;
     if (cJSON_IsNumber(id) && id->valuedouble > m->last) m->last = id->valuedouble;
 }

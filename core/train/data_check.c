@@ -108,10 +108,7 @@ static const struct picture_file *look_at(struct checking *k, const char *path, 
     bool known;
     const size_t i = names_add(&k->paths, path, &known);
     if (known) return &k->files[i];
-    if (i >= k->file_capacity) {
-        k->file_capacity = k->file_capacity ? 2 * k->file_capacity : 64;
-        k->files = xreallocarray(k->files, k->file_capacity, sizeof *k->files);
-    }
+    k->files = xgrow(k->files, &k->file_capacity, i, sizeof *k->files);
     look_at_file(&k->files[i], k, path, shown);
     return &k->files[i];
 }
