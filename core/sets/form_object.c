@@ -80,7 +80,7 @@ static int join_by(struct object *o, const struct json_parts *in, const char *ro
     return 0;
 }
 
-// Returns the first of *count joined rows with the id.
+// Returns the first of *count joined rows with the id, NULL without any.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
     size_t low = 0, high = id < 0 ? 0 : o->join_count;
@@ -94,7 +94,7 @@ static const struct join *find_joined(const struct object *o, int64_t id, size_t
     size_t end = low;
     while (id >= 0 && end < o->join_count && o->joins[end].id == id) end++;
     *count = end - low;
-    return o->joins + low;
+    return *count ? o->joins + low : NULL;
 }
 
 static int add_file(const struct object *o, struct set_record *r, const char *key)
