@@ -44,7 +44,8 @@ const char *const changed_which[CHANGED_COUNT] = { "all", "worse", "better" };
 
 static bool is_better(const struct compared_question *q, int side)
 {
-    return metric_better(q->metric, q->score[side], q->score[!side]);
+    return metric_better(q->side[0].outcome.metric, q->side[side].outcome.score,
+                         q->side[!side].outcome.score);
 }
 
 static bool is_selected(const struct compared_question *q, const char *which)
@@ -68,6 +69,7 @@ static void show(struct shell *shell, const char *which, int64_t number)
     const struct changed *c = shell->changed;
     const struct compared_question *q = c->questions.list;
     for (int64_t n = number; !is_selected(q, which) || --n > 0;) q++;
+    const struct evaluated *a = &q->side[0].outcome, *b = &q->side[1].outcome;
 
     // The data may have changed since the comparison.
     struct dataset data;
@@ -77,7 +79,7 @@ static void show(struct shell *shell, const char *which, int64_t number)
     struct err err;
     int status = grid_set_open(&c->set, &data, &err);
     if (status == 0) {
-        status = q->index < data.count ? dataset_read(&data, q->index, &s, &err)
+        status = a->index < data.count ? dataset_read(&data, a->index, &s, &err)
                                        : err_set(&err, "'%s' is shorter now", c->data);
         pictures = xcalloc(s.dialogue.path_count + 1, sizeof *pictures);
         while (status == 0 && count < s.dialogue.path_count) {
@@ -93,13 +95,13 @@ static void show(struct shell *shell, const char *which, int64_t number)
         .count = count_selected(c, which),
         .which = which,
         .title = { c->title[0], c->title[1] },
-        .id = q->id,
-        .kind = q->kind,
-        .question = q->prompt,
-        .reference = q->reference,
-        .metric = q->metric->name,
-        .answer = { q->answer[0], q->answer[1] },
-        .score = { q->score[0], q->score[1] },
+        .id = a->id,
+        .kind = a->kind,
+        .question = a->prompt,
+        .reference = a->reference,
+        .metric = a->metric->name,
+        .answer = { a->answer, b->answer },
+        .score = { a->score, b->score },
         .better = { is_better(q, 0), is_better(q, 1) },
         .picture_count = count,
     };

@@ -171,24 +171,24 @@ static void show_steps(const struct asking *a, const struct comparison *c)
     struct table_builder t;
     int64_t step = 0;
     table_begin(&t, "compare.steps", "step#|hellinger#|A|B");
-    for (; step < c->steps && (a->all_steps || step < SHOWN); step++) {
-        table_row(&t, "%" PRId64 "|%.6f", step, c->hellinger[step]);
-        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->best[k][step]));
+    for (; step < c->distance.steps && (a->all_steps || step < SHOWN); step++) {
+        table_row(&t, "%" PRId64 "|%.6f", step, c->distance.hellinger[step]);
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->distance.best[k][step]));
     }
     table_emit(&t, a->shell->sinks);
-    if (step < c->steps)
+    if (step < c->distance.steps)
         sinks_notice(a->shell->sinks, "and %" PRId64 " more steps (--steps, --csv FILE)",
-                     c->steps - step);
+                     c->distance.steps - step);
 }
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
 {
     struct table_builder t;
     table_begin(&t, "steps", "step#|hellinger#|a#|b#|token_a|token_b");
-    for (int64_t i = 0; i < c->steps; i++) {
-        table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64, i, c->hellinger[i],
-                  (int64_t)c->best[0][i], (int64_t)c->best[1][i]);
-        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->best[k][i]));
+    for (int64_t i = 0; i < c->distance.steps; i++) {
+        table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64, i, c->distance.hellinger[i],
+                  (int64_t)c->distance.best[0][i], (int64_t)c->distance.best[1][i]);
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->distance.best[k][i]));
     }
     return table_write(&t, a->csv, a->shell->sinks, err);
 }
@@ -225,12 +225,10 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
     size_t changed = 0;
     table_begin(&t, "compare.changed", "id|kind|A#|B#|answer A|answer B|reference|question");
     for (size_t i = 0; i < d->count; i++) {
-        const struct compared_question *q = &d->list[i];
-        if (q->score[0] == q->score[1] || changed++ >= CHANGED) continue;
-        table_row(&t, "%s|%s", q->id, q->kind);
-        for (int k = 0; k < 2; k++) table_add(&t, "%.4g", q->score[k]);
-        for (int k = 0; k < 2; k++) table_add(&t, "%s", q->answer[k]);
-        table_row(&t, "%s|%s", q->reference, q->prompt);
+        const struct evaluated *x = &d->list[i].side[0].outcome, *y = &d->list[i].side[1].outcome;
+        if (x->score == y->score || changed++ >= CHANGED) continue;
+        table_row(&t, "%s|%s|%.4g|%.4g|%s|%s|%s|%s", x->id, x->kind, x->score, y->score, x->answer,
+                  y->answer, x->reference, x->prompt);
     }
     t.titled = true;
     if (changed) table_emit(&t, a->shell->sinks);
@@ -259,13 +257,15 @@ static int write_questions(const struct asking *a, const struct compared_data *d
                 "kind|question|reference|answer_a|answer_b");
     for (size_t i = 0; i < d->count; i++) {
         const struct compared_question *q = &d->list[i];
-        table_row(&t, "%s|%s|%.9g|%.9g", q->id, q->metric->name, q->score[0], q->score[1]);
+        const struct evaluated *x = &q->side[0].outcome, *y = &q->side[1].outcome;
+        const struct compare_distance *distance = &q->side[1].distance;
+        table_row(&t, "%s|%s|%.9g|%.9g", x->id, x->metric->name, x->score, y->score);
         if (q->generated)
-            table_row(&t, "%.9g|%.9g|%" PRId64 "|%" PRId64, q->mean, q->most, q->steps, q->first);
+            table_row(&t, "%.9g|%.9g|%" PRId64 "|%" PRId64, distance->mean, distance->most,
+                      distance->steps, q->first);
         else
             table_row(&t, "|||");
-        table_row(&t, "%s|%s|%s|%s|%s", q->kind, q->prompt, q->reference, q->answer[0],
-                  q->answer[1]);
+        table_row(&t, "%s|%s|%s|%s|%s", x->kind, x->prompt, x->reference, x->answer, y->answer);
     }
     return table_write(&t, a->csv, a->shell->sinks, err);
 }

@@ -175,9 +175,17 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
 struct forced {
     const struct step_logits *full;
     struct step_logits one; // row of this step
-    double *distances;
-    int64_t *best, step;
+    struct compare_distance *d;
+    int64_t step;
 };
+
+void compare_distance_release(struct compare_distance *d)
+{
+    free(d->hellinger);
+    for (int k = 0; k < 2; k++) free(d->best[k]);
+    d->hellinger = NULL;
+    d->best[0] = d->best[1] = NULL;
+}
 
 static bool forced_wants(void *self, const struct site *site, int layer)
 {
@@ -187,13 +195,19 @@ static bool forced_wants(void *self, const struct site *site, int layer)
 static int forced_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct forced *f = self;
+    struct compare_distance *d = f->d;
     const struct hook hook = step_logits_hook(&f->one);
     const int64_t t = f->step++;
     step_logits_clear(&f->one);
-    if (t >= f->full->steps) return 0;
+    if (t >= d->steps) return 0;
     if (hook.run(&f->one, g, site, args) < 0) return -1;
-    f->distances[t] = hellinger(f->full->data + t * f->full->vocab, f->one.data, f->one.vocab);
-    if (f->best) f->best[t] = logits_best(f->one.data, f->one.vocab);
+    const float *first = f->full->data + t * f->full->vocab;
+    d->hellinger[t] = hellinger(first, f->one.data, f->one.vocab);
+    d->best[0][t] = logits_best(first, f->full->vocab);
+    d->best[1][t] = logits_best(f->one.data, f->one.vocab);
+    d->agreed += d->best[0][t] == d->best[1][t];
+    d->mean += d->hellinger[t] / (double)d->steps;
+    d->most = fmax(d->most, d->hellinger[t]);
     return 0;
 }
 
@@ -205,17 +219,21 @@ static void note_stop(void *self, const struct event *e)
 
 int compare_forced(struct conversation *c, const struct settings *settings,
                    const struct hooks *methods, const atomic_bool *cancel,
-                   const struct step_logits *full, const struct ids *given, double *distances,
-                   int64_t *best, struct err *err)
+                   const struct step_logits *full, const struct ids *tokens,
+                   struct compare_distance *d, struct err *err)
 {
-    const struct answer_options options = { .given = given->data, .given_count = given->count };
-    struct forced f = { .full = full, .distances = distances, .best = best };
+    const struct answer_options options = { .given = tokens->data, .given_count = tokens->count };
+    const size_t size = (size_t)full->steps + 1;
+    struct forced f = { .full = full, .d = d };
     const struct hook hook = { .wants = forced_wants, .run = forced_run, .self = &f };
     struct settings *s = settings_copy(settings);
     struct sinks sinks = { 0 };
     struct hooks hooks = *methods;
     char steps[24], raise[80];
     bool answered, cancelled = false;
+    *d = (struct compare_distance){ .steps = full->steps,
+                                    .hellinger = xcalloc(size, sizeof *d->hellinger) };
+    for (int k = 0; k < 2; k++) d->best[k] = xcalloc(size, sizeof *d->best[k]);
     // As many steps as rows: the last token is chosen without another pass.
     snprintf(steps, sizeof steps, "%lld", (long long)(full->steps > 0 ? full->steps : 1));
     settings_set(s, "sample.max_tokens", steps, NULL);
@@ -231,6 +249,10 @@ int compare_forced(struct conversation *c, const struct settings *settings,
                          (long long)f.step, (long long)full->steps,
                          conversation_raise(c->model, s, raise, sizeof raise));
     if (status == 0 && answered) conversation_drop(c, 1);
+    if (status < 0) {
+        compare_distance_release(d);
+        *d = (struct compare_distance){ 0 };
+    }
     step_logits_release(&f.one);
     settings_free(s);
     return status;
@@ -247,22 +269,10 @@ static int measure_distance(const struct compare_request *r, struct conversation
                             const struct step_logits *full, struct comparison *out, struct err *err)
 {
     struct hooks hooks;
-    out->steps = full->steps;
-    out->hellinger = xcalloc((size_t)full->steps + 1, sizeof *out->hellinger);
-    for (int k = 0; k < 2; k++)
-        out->best[k] = xcalloc((size_t)full->steps + 1, sizeof *out->best[k]);
     if (attach(r, c, 1, &hooks, err) < 0) return -1;
     conversation_stale(c, STALE_KV); // the whole prompt in one pass, as for the first side
-    if (compare_forced(c, settings_of(r, 1), &hooks, grid_cancel(r->grid), full, &out->side[0].ids,
-                       out->hellinger, out->best[1], err) < 0)
-        return -1;
-    for (int64_t t = 0; t < full->steps; t++) {
-        out->best[0][t] = logits_best(full->data + t * full->vocab, full->vocab);
-        out->agreed += out->best[0][t] == out->best[1][t];
-        out->mean += out->hellinger[t] / (double)full->steps;
-        out->most = fmax(out->most, out->hellinger[t]);
-    }
-    return 0;
+    return compare_forced(c, settings_of(r, 1), &hooks, grid_cancel(r->grid), full,
+                          &out->side[0].ids, &out->distance, err);
 }
 
 // --- both ----------------------------------------------------------------------------------------
@@ -311,8 +321,7 @@ void comparison_release(struct comparison *c)
         free(c->side[k].text);
         ids_release(&c->side[k].ids);
         free(c->side[k].starts);
-        free(c->best[k]);
     }
-    free(c->hellinger);
+    compare_distance_release(&c->distance);
     *c = (struct comparison){ 0 };
 }

@@ -6,7 +6,7 @@
 //   struct compare_request r = { .grid = &g, .from = engine_conversation(e), .messages = 2 };
 //   struct comparison c;
 //   if (compare_run(&r, &c, &err) < 0) ...
-//   ... c.side[0].text, c.first, c.hellinger[t], c.mean ...
+//   ... c.side[0].text, c.first, c.distance.hellinger[t], c.distance.mean ...
 //   comparison_release(&c);
 //
 // Each side first answers independently, starting from the pictures. Then the second side processes
@@ -56,14 +56,20 @@ struct compared_side {
     struct compare_cost cost;
 };
 
-struct comparison {
-    struct compared_side side[2];
-    int64_t first;     // index of the first token that differs; -1: the answers are identical
-    double *hellinger; // [steps]
-    int64_t *best[2];  // [steps] most likely token of each side after the same tokens
+// Distances of the second side's distributions from the first's, after the same tokens.
+struct compare_distance {
+    double *hellinger; // [steps], owned
+    int64_t *best[2];  // [steps] most likely token of each side, owned
     int64_t steps;     // tokens of the first side, with its end token, if any
     int64_t agreed;    // steps with the same most likely token
     double mean, most; // of hellinger
+};
+void compare_distance_release(struct compare_distance *d); // frees the arrays; the numbers stay
+
+struct comparison {
+    struct compared_side side[2];
+    int64_t first; // index of the first token that differs; -1: the answers are identical
+    struct compare_distance distance;
 };
 
 struct compare_request {
@@ -97,11 +103,11 @@ struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,
                        const struct event_answer *answer);
 
-// Answers the conversation under `settings` with the given tokens; stores the distance to each step
-// of `full` in distances[full->steps] and, if requested, best[].
+// Answers the conversation under `settings` with the first side's tokens, and measures the distance
+// to each step of `full`. On error *d is zero.
 int compare_forced(struct conversation *c, const struct settings *settings,
                    const struct hooks *methods, const atomic_bool *cancel,
-                   const struct step_logits *full, const struct ids *given, double *distances,
-                   int64_t *best, struct err *err);
+                   const struct step_logits *full, const struct ids *tokens,
+                   struct compare_distance *d, struct err *err);
 
 #endif

@@ -11,52 +11,14 @@
 
 #include "core/base/json.h"
 #include "core/base/random.h"
+#include "core/eval/evaluate_parts.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
 #include "core/model/model.h"
-#include "core/probes/hellinger.h"
 #include "core/sets/set.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
-
-// A question as one side processed it.
-struct asked {
-    size_t message; // of its sample
-    int64_t index;  // of the sample in the data
-    int turn, class;
-    bool scored, answered;
-    enum cut cut;
-    const struct metric *metric;
-    double score;
-    char *id, *kind, *prompt, *reference, *answer;
-    char *skipped; // reason why it was not scored; NULL: scored
-    struct ids ids;
-    struct step_logits full; // of the first side
-    struct compare_cost cost;
-    double mean, most; // Hellinger distance of the second side from the first
-    int64_t steps, agreed;
-    double *distances; // [steps]; NULL: not measured
-};
-
-// Its texts, and their keys in the state.
-static const struct {
-    const char *key;
-    size_t at;
-} texts[] = {
-    { "id", offsetof(struct asked, id) },
-    { "kind", offsetof(struct asked, kind) },
-    { "prompt", offsetof(struct asked, prompt) },
-    { "reference", offsetof(struct asked, reference) },
-    { "answer", offsetof(struct asked, answer) },
-    { "skipped", offsetof(struct asked, skipped) },
-};
-enum { TEXTS = sizeof texts / sizeof *texts };
-
-static char **text_at(struct asked *a, int i)
-{
-    return (char **)((char *)a + texts[i].at);
-}
 
 struct side {
     struct comparing *comparing;
@@ -66,7 +28,7 @@ struct side {
     struct step_logits logits;
     struct hooks hooks;
     struct data_notices notices;
-    struct asked *list; // of the current sample
+    struct compared_answer *list; // of the current sample
     size_t count;
     bool open; // the last one of the list is answered, but not scored
 };
@@ -121,40 +83,21 @@ double mcnemar_exact(int64_t a, int64_t b)
 
 // --- questions -----------------------------------------------------------------------------------
 
-static void asked_release(struct asked *a)
+static void answer_release(struct compared_answer *a)
 {
-    for (int i = 0; i < TEXTS; i++) free(*text_at(a, i));
+    const char **text;
+    for (int i = 0; evaluated_text(&a->outcome, i, &text); i++) free((char *)(uintptr_t)*text);
     ids_release(&a->ids);
     step_logits_release(&a->full);
-    free(a->distances);
+    compare_distance_release(&a->distance);
+    *a = (struct compared_answer){ 0 };
 }
 
-static struct asked *add_asked(struct side *s)
+static struct compared_answer *add_answer(struct side *s)
 {
     s->list = xreallocarray(s->list, s->count + 1, sizeof *s->list);
-    s->list[s->count] = (struct asked){ 0 };
+    s->list[s->count] = (struct compared_answer){ 0 };
     return &s->list[s->count++];
-}
-
-// Distances of the second side from the first, after the first one's tokens.
-static int measure(struct asked *a, const struct asked *first, struct evaluate_passes *p,
-                   struct err *err)
-{
-    const struct step_logits *full = &first->full;
-    double *distances = xcalloc((size_t)full->steps + 1, sizeof *distances);
-    int64_t *best = xcalloc((size_t)full->steps + 1, sizeof *best);
-    conversation_drop(p->c, 1); // drops its own answer
-    const int status = compare_forced(p->c, p->settings, p->hooks, p->cancel, full, &first->ids,
-                                      distances, best, err);
-    a->steps = status == 0 ? full->steps : 0;
-    for (int64_t t = 0; t < a->steps; t++) {
-        a->agreed += logits_best(full->data + t * full->vocab, full->vocab) == best[t];
-        a->mean += distances[t] / (double)a->steps;
-        a->most = fmax(a->most, distances[t]);
-    }
-    a->distances = distances;
-    free(best);
-    return status;
 }
 
 static int answered(void *self, struct evaluate_passes *p, const struct event_answer *answer,
@@ -162,7 +105,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
 {
     struct side *s = self;
     struct side *other = &s->comparing->side[0];
-    struct asked *a = add_asked(s);
+    struct compared_answer *a = add_answer(s);
     s->open = a->answered = true;
     a->message = p->c->message_count - p->opening; // eval.first may be set on one side only
     ids_append(&a->ids, answer->ids, answer->count);
@@ -174,7 +117,9 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     int status = 0;
     for (size_t i = 0; s != other && i < other->count; i++)
         if (other->list[i].answered && other->list[i].message == a->message) {
-            status = measure(a, &other->list[i], p, err);
+            conversation_drop(p->c, 1); // drops its own answer
+            status = compare_forced(p->c, p->settings, p->hooks, p->cancel, &other->list[i].full,
+                                    &other->list[i].ids, &a->distance, err);
             break;
         }
     compare_meter_hook(&s->meter, p->settings);
@@ -183,32 +128,21 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     return status;
 }
 
-static char *copy(const char *text)
-{
-    return xstrdup(text ? text : "");
-}
-
 static bool report(void *self, const struct evaluated *e)
 {
     struct side *s = self;
     struct grid *g = s->comparing->g;
-    struct asked *a = s->open ? &s->list[s->count - 1] : add_asked(s);
+    struct compared_answer *a = s->open ? &s->list[s->count - 1] : add_answer(s);
+    const char **text;
     s->open = false;
-    a->index = e->index;
-    a->turn = e->turn;
-    a->class = e->class;
-    a->cut = e->cut;
     a->scored = !e->skipped;
-    a->skipped = e->skipped ? xstrdup(e->skipped) : NULL;
+    a->outcome = *e;
+    if (!a->answered) a->outcome.answer = e->found ? e->found : "";
+    a->outcome.found = a->outcome.scored_text = NULL;
+    for (int i = 0; evaluated_text(&a->outcome, i, &text); i++)
+        if (*text) *text = xstrdup(*text);
     s->comparing->done = e->done;
     s->comparing->all = e->count;
-    a->metric = e->metric;
-    a->score = e->score;
-    a->id = copy(e->id);
-    a->kind = copy(e->kind);
-    a->prompt = copy(e->prompt);
-    a->reference = copy(e->reference);
-    a->answer = copy(a->answered ? e->answer : e->found);
     if (!g->job)
         grid_progress(g, "comparing", (double)(e->done - (s->number == 0)), (double)e->count);
     return !atomic_load(grid_cancel(g));
@@ -216,60 +150,40 @@ static bool report(void *self, const struct evaluated *e)
 
 // --- pairs ---------------------------------------------------------------------------------------
 
-static char *take(char **text)
-{
-    char *taken = *text;
-    *text = NULL;
-    return taken;
-}
-
-static void add_pair(struct compared_data *d, struct asked *a, struct asked *b)
-{
-    d->list = xreallocarray(d->list, d->count + 1, sizeof *d->list);
-    d->list[d->count++] = (struct compared_question){
-        .index = a->index,
-        .id = take(&a->id),
-        .kind = take(&a->kind),
-        .prompt = take(&a->prompt),
-        .reference = take(&a->reference),
-        .metric = a->metric,
-        .answer = { take(&a->answer), take(&b->answer) },
-        .score = { a->score, b->score },
-        .generated = a->answered && b->answered,
-        .first = compare_first(&a->ids, &b->ids),
-        .steps = b->steps,
-        .agreed = b->agreed,
-        .mean = b->mean,
-        .most = b->most,
-        .cost = { a->cost, b->cost },
-    };
-}
-
-// Pairs the sample's questions that both sides scored, and adds every step of the second side.
+// Adds every step of the second side, then pairs the sample's questions that both sides scored.
 static void pair(struct comparing *c)
 {
     struct side *a = &c->side[0], *b = &c->side[1];
     struct compared_data *d = c->d;
-    for (size_t i = 0; i < a->count; i++)
-        for (size_t k = 0; k < b->count; k++) {
-            struct asked *x = &a->list[i], *y = &b->list[k];
-            if (x->scored && y->scored && x->turn == y->turn && x->metric == y->metric)
-                add_pair(d, x, y);
-        }
     for (size_t k = 0; k < b->count; k++) {
-        const struct asked *q = &b->list[k];
-        if (q->steps > d->step_count) {
-            d->by_step = xreallocarray(d->by_step, (size_t)q->steps, sizeof *d->by_step);
-            while (d->step_count < q->steps)
+        const struct compare_distance *one = &b->list[k].distance;
+        if (one->steps > d->step_count) {
+            d->by_step = xreallocarray(d->by_step, (size_t)one->steps, sizeof *d->by_step);
+            while (d->step_count < one->steps)
                 d->by_step[d->step_count++] = (struct compared_step){ 0 };
         }
-        for (int64_t t = 0; t < q->steps; t++) {
-            d->by_step[t].sum += q->distances[t];
+        for (int64_t t = 0; t < one->steps; t++) {
+            d->by_step[t].sum += one->hellinger[t];
             d->by_step[t].answers++;
         }
     }
+    for (size_t i = 0; i < a->count; i++)
+        for (size_t k = 0; k < b->count; k++) {
+            struct compared_answer *x = &a->list[i], *y = &b->list[k];
+            if (!x->scored || !y->scored || x->outcome.turn != y->outcome.turn ||
+                x->outcome.metric != y->outcome.metric)
+                continue;
+            step_logits_release(&x->full);
+            compare_distance_release(&y->distance);
+            d->list = xreallocarray(d->list, d->count + 1, sizeof *d->list);
+            d->list[d->count++] =
+                (struct compared_question){ .side = { *x, *y },
+                                            .generated = x->answered && y->answered,
+                                            .first = compare_first(&x->ids, &y->ids) };
+            *x = *y = (struct compared_answer){ 0 };
+        }
     for (int k = 0; k < 2; k++) {
-        for (size_t i = 0; i < c->side[k].count; i++) asked_release(&c->side[k].list[i]);
+        for (size_t i = 0; i < c->side[k].count; i++) answer_release(&c->side[k].list[i]);
         c->side[k].count = 0;
         c->side[k].open = false;
     }
@@ -283,18 +197,21 @@ static void add_list(cJSON *o, const char *key, const double *list, size_t count
     for (size_t i = 0; i < count; i++) cJSON_AddItemToArray(a, job_data_number(list[i]));
 }
 
-static cJSON *asked_json(struct asked *q)
+static cJSON *answer_json(struct compared_answer *q)
 {
     cJSON *o = cJSON_CreateObject();
-    const double numbers[] = { q->turn, q->class, q->scored,        q->answered,      q->score,
-                               q->mean, q->most,  (double)q->steps, (double)q->agreed };
+    struct evaluated *e = &q->outcome;
+    const struct compare_distance *d = &q->distance;
+    const double numbers[] = { e->turn, e->class, q->scored,        q->answered,      e->score,
+                               d->mean, d->most,  (double)d->steps, (double)d->agreed };
+    const char *key, **text;
     add_list(o, "numbers", numbers, sizeof numbers / sizeof *numbers);
     add_list(o, "cost", q->cost.of, COMPARE_COSTS);
-    if (q->steps) add_list(o, "distances", q->distances, (size_t)q->steps);
-    if (q->cut) cJSON_AddNumberToObject(o, "cut", q->cut);
-    if (q->metric) cJSON_AddStringToObject(o, "metric", q->metric->name);
-    for (int i = 0; i < TEXTS; i++)
-        if (*text_at(q, i)) cJSON_AddStringToObject(o, texts[i].key, *text_at(q, i));
+    if (d->steps) add_list(o, "distances", d->hellinger, (size_t)d->steps);
+    if (e->cut) cJSON_AddNumberToObject(o, "cut", e->cut);
+    if (e->metric) cJSON_AddStringToObject(o, "metric", e->metric->name);
+    for (int i = 0; (key = evaluated_text(e, i, &text)); i++)
+        if (*text && text != &e->group) cJSON_AddStringToObject(o, key, *text);
     cJSON *ids = cJSON_AddArrayToObject(o, "ids");
     for (size_t i = 0; i < q->ids.count; i++)
         cJSON_AddItemToArray(ids, cJSON_CreateNumber(q->ids.data[i]));
@@ -313,7 +230,7 @@ static int write_state(struct comparing *c, struct err *err)
     for (int k = 0; k < 2; k++) {
         cJSON *side = cJSON_CreateArray();
         for (size_t i = 0; i < c->side[k].count; i++)
-            cJSON_AddItemToArray(side, asked_json(&c->side[k].list[i]));
+            cJSON_AddItemToArray(side, answer_json(&c->side[k].list[i]));
         cJSON_AddItemToArray(sides, side);
     }
     return grid_keep_line(c->g, line, err);
@@ -328,12 +245,14 @@ static bool read_list(const cJSON *o, const char *key, double *list, int count)
     return true;
 }
 
-static bool read_asked(struct asked *q, const cJSON *o)
+static bool read_answer(struct compared_answer *q, const cJSON *o)
 {
     double n[9] = { 0 }, *cost = q->cost.of;
-    const char *metric = cJSON_GetStringValue(json_get(o, "metric"));
+    const char *metric = cJSON_GetStringValue(json_get(o, "metric")), *key, **text;
     const cJSON *x;
-    *q = (struct asked){ 0 };
+    struct evaluated *e = &q->outcome;
+    struct compare_distance *d = &q->distance;
+    *q = (struct compared_answer){ 0 };
     if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", cost, COMPARE_COSTS)) return false;
     // Counts, which become integers below.
     const double counts[] = { n[7],
@@ -345,32 +264,33 @@ static bool read_asked(struct asked *q, const cJSON *o)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!(counts[i] >= 0 && counts[i] <= 1e15)) return false;
     if (!(fabs(n[0]) <= 1e9 && fabs(n[1]) <= 1e9)) return false;
-    q->turn = (int)n[0], q->class = (int)n[1];
+    e->turn = (int)n[0], e->class = (int)n[1];
     q->scored = n[2] > 0, q->answered = n[3] > 0;
     if (q->scored && !isfinite(n[4])) return false;
-    q->score = n[4], q->mean = n[5], q->most = n[6];
-    q->steps = (int64_t)n[7], q->agreed = (int64_t)n[8];
-    if (cJSON_GetArraySize(json_get(o, "distances")) != q->steps) return false; // bounds steps
-    q->distances = xcalloc((size_t)q->steps + 1, sizeof *q->distances);
-    if (!read_list(o, "distances", q->distances, (int)q->steps)) return false;
-    q->metric = metric ? metric_find(metric) : NULL;
+    e->score = n[4], d->mean = n[5], d->most = n[6];
+    d->steps = (int64_t)n[7], d->agreed = (int64_t)n[8];
+    if (cJSON_GetArraySize(json_get(o, "distances")) != d->steps) return false; // bounds steps
+    d->hellinger = xcalloc((size_t)d->steps + 1, sizeof *d->hellinger);
+    if (!read_list(o, "distances", d->hellinger, (int)d->steps)) return false;
+    e->metric = metric ? metric_find(metric) : NULL;
     const int64_t cut = json_whole(json_get(o, "cut"), CUT_NONE);
-    q->cut = cut > CUT_NONE && cut < CUTS ? (enum cut)cut : CUT_NONE;
-    for (int k = 0; k < TEXTS; k++) {
-        const char *text = cJSON_GetStringValue(json_get(o, texts[k].key));
-        if (text) *text_at(q, k) = xstrdup(text);
+    e->cut = cut > CUT_NONE && cut < CUTS ? (enum cut)cut : CUT_NONE;
+    for (int k = 0; (key = evaluated_text(e, k, &text)); k++) {
+        const char *written = cJSON_GetStringValue(json_get(o, key));
+        if (written) *text = xstrdup(written);
     }
+    if (!e->group) e->group = xstrdup(""); // comparisons have no totals of groups
     cJSON_ArrayForEach(x, json_get(o, "ids"))
     {
         const int32_t id = cJSON_IsNumber(x) ? x->valueint : -1;
         ids_append(&q->ids, &id, 1);
     }
-    return q->id && q->kind &&
-           (!q->scored || (q->metric && q->prompt && q->reference && q->answer));
+    return e->id && e->kind &&
+           (!q->scored || (e->metric && e->prompt && e->reference && e->answer));
 }
 
 // false: not a valid line.
-static bool read_sides(const cJSON *line, struct asked *list[2], size_t count[2])
+static bool read_sides(const cJSON *line, struct compared_answer *list[2], size_t count[2])
 {
     const cJSON *sides = json_get(line, "sides"), *o;
     bool good = cJSON_GetArraySize(sides) == 2;
@@ -378,10 +298,10 @@ static bool read_sides(const cJSON *line, struct asked *list[2], size_t count[2]
         const cJSON *side = good ? cJSON_GetArrayItem(sides, k) : NULL;
         list[k] = xcalloc((size_t)cJSON_GetArraySize(side) + 1, sizeof **list);
         count[k] = 0;
-        cJSON_ArrayForEach(o, side) good = read_asked(&list[k][count[k]++], o) && good;
+        cJSON_ArrayForEach(o, side) good = read_answer(&list[k][count[k]++], o) && good;
     }
     for (int k = 0; k < 2 && !good; k++) {
-        for (size_t i = 0; i < count[k]; i++) asked_release(&list[k][i]);
+        for (size_t i = 0; i < count[k]; i++) answer_release(&list[k][i]);
         free(list[k]);
         list[k] = NULL;
         count[k] = 0;
@@ -393,7 +313,7 @@ static bool read_sides(const cJSON *line, struct asked *list[2], size_t count[2]
 static bool take_sample(void *self, const cJSON *line)
 {
     struct comparing *c = self;
-    struct asked *list[2];
+    struct compared_answer *list[2];
     size_t count[2];
     if (!read_sides(line, list, count)) return false;
     c->done = json_whole(json_get(line, "done"), 0);
@@ -401,14 +321,9 @@ static bool take_sample(void *self, const cJSON *line)
         struct evaluation *e = &c->d->evaluation[k];
         bool skipped = false;
         for (size_t i = 0; i < count[k]; i++) {
-            struct asked *q = &list[k][i];
+            struct evaluated *q = &list[k][i].outcome;
             q->index = c->done - 1; // comparisons leave out no sample
-            if (q->scored)
-                evaluation_note(e, &(struct evaluated){ .metric = q->metric,
-                                                        .kind = q->kind,
-                                                        .group = "",
-                                                        .score = q->score,
-                                                        .class = q->class });
+            if (list[k][i].scored) evaluation_note(e, q);
             e->cut[q->cut]++;
             if (!q->skipped) continue;
             if (!e->why) e->why = xasprintf("sample %s: %s", q->id, q->skipped);
@@ -442,16 +357,17 @@ static void sum_up(struct compared_data *d)
     d->metric = main ? main->metric : NULL;
     for (size_t i = 0; i < d->count; i++) {
         const struct compared_question *q = &d->list[i];
-        if (q->metric == d->metric) {
-            difference[d->pairs++] = q->score[1] - q->score[0];
-            d->only[0] += metric_better(q->metric, q->score[0], q->score[1]);
-            d->only[1] += metric_better(q->metric, q->score[1], q->score[0]);
+        const struct evaluated *a = &q->side[0].outcome, *b = &q->side[1].outcome;
+        if (a->metric == d->metric) {
+            difference[d->pairs++] = b->score - a->score;
+            d->only[0] += metric_better(a->metric, a->score, b->score);
+            d->only[1] += metric_better(a->metric, b->score, a->score);
         }
         if (!q->generated) continue;
-        distance[d->generated++] = q->mean;
+        distance[d->generated++] = q->side[1].distance.mean;
         d->same += q->first < 0;
-        d->steps += q->steps;
-        d->agreed += q->agreed;
+        d->steps += q->side[1].distance.steps;
+        d->agreed += q->side[1].distance.agreed;
     }
     d->difference = bootstrap_mean(difference, (size_t)d->pairs);
     d->hellinger = bootstrap_mean(distance, (size_t)d->generated);
@@ -550,15 +466,8 @@ const struct grid_plan compare_plan = { .run = compare, .together = true };
 
 void compared_data_release(struct compared_data *d)
 {
-    for (size_t i = 0; i < d->count; i++) {
-        struct compared_question *q = &d->list[i];
-        free(q->id);
-        free(q->kind);
-        free(q->prompt);
-        free(q->reference);
-        free(q->answer[0]);
-        free(q->answer[1]);
-    }
+    for (size_t i = 0; i < d->count; i++)
+        for (int k = 0; k < 2; k++) answer_release(&d->list[i].side[k]);
     free(d->list);
     free(d->by_step);
     for (int k = 0; k < 2; k++) evaluation_release(&d->evaluation[k]);

@@ -21,19 +21,25 @@
 #include "core/base/err.h"
 #include "core/eval/compare.h"
 #include "core/eval/evaluate_job.h"
+#include "core/probes/hellinger.h"
+
+// A question as one side processed it.
+struct compared_answer {
+    struct evaluated outcome; // owner of its texts; .answer: also the choice that was ranked first
+    size_t message;           // of its sample
+    bool scored;
+    bool answered; // the model generated a text; if true, the fields below are set
+    struct ids ids;
+    struct step_logits full; // of the first side, until the second has answered
+    struct compare_cost cost;
+    struct compare_distance distance; // of the second side
+};
 
 // A question that both sides scored.
 struct compared_question {
-    int64_t index; // of its sample in the data
-    char *id, *kind, *prompt, *reference;
-    const struct metric *metric;
-    char *answer[2];
-    double score[2];
-    bool generated; // if true, the fields below are set
+    struct compared_answer side[2];
+    bool generated; // both sides generated an answer
     int64_t first;  // as in struct comparison
-    int64_t steps, agreed;
-    double mean, most; // Hellinger distance
-    struct compare_cost cost[2];
 };
 
 struct compare_mean {

@@ -98,20 +98,20 @@ void compare_results(struct results *r, const char *const title[2], const struct
 
     t = distance_table(r);
     result_row(t, "first token that differs")[0] = c->first < 0 ? NAN : (double)c->first;
-    result_row(t, "Hellinger distance, mean")[0] = c->mean;
-    result_row(t, "Hellinger distance, largest")[0] = c->most;
-    result_row(t, "steps")[0] = (double)c->steps;
-    result_row(t, "steps with the same likeliest token")[0] = (double)c->agreed;
+    result_row(t, "Hellinger distance, mean")[0] = c->distance.mean;
+    result_row(t, "Hellinger distance, largest")[0] = c->distance.most;
+    result_row(t, "steps")[0] = (double)c->distance.steps;
+    result_row(t, "steps with the same likeliest token")[0] = (double)c->distance.agreed;
 }
 
 void compare_results_steps(struct results *r, const struct comparison *c)
 {
     struct result_table *t = results_table(r, "compare.steps", "step|hellinger|token A|token B");
     t->curve = true;
-    for (int64_t i = 0; i < c->steps; i++) {
+    for (int64_t i = 0; i < c->distance.steps; i++) {
         double *v = result_row(t, "%lld", (long long)i);
-        v[0] = c->hellinger[i];
-        v[1] = (double)c->best[0][i], v[2] = (double)c->best[1][i];
+        v[0] = c->distance.hellinger[i];
+        v[1] = (double)c->distance.best[0][i], v[2] = (double)c->distance.best[1][i];
     }
 }
 
@@ -160,7 +160,7 @@ void compare_data_results(struct results *r, const char *const title[2],
         double mean[2] = { 0 };
         for (size_t i = 0; i < d->count; i++)
             for (int k = 0; k < 2 && d->list[i].generated; k++)
-                mean[k] += cost_of(row, &d->list[i].cost[k]) / (double)d->generated;
+                mean[k] += cost_of(row, &d->list[i].side[k].cost) / (double)d->generated;
         put_both(t, row->what, mean[0], mean[1]);
     }
 
@@ -198,12 +198,13 @@ void compare_data_results_questions(struct results *r, const struct compared_dat
     t->own = true;
     for (size_t i = 0; i < d->count; i++) {
         const struct compared_question *q = &d->list[i];
-        double *v = result_row(t, "%s", q->id);
-        v[0] = q->score[0], v[1] = q->score[1];
+        const struct compare_distance *distance = &q->side[1].distance;
+        double *v = result_row(t, "%s", q->side[0].outcome.id);
+        for (int k = 0; k < 2; k++) v[k] = q->side[k].outcome.score;
         if (!q->generated) continue;
-        v[2] = q->mean, v[3] = q->most;
-        v[4] = (double)q->steps;
+        v[2] = distance->mean, v[3] = distance->most;
+        v[4] = (double)distance->steps;
         if (q->first >= 0) v[5] = (double)q->first;
-        v[6] = (double)q->agreed;
+        v[6] = (double)distance->agreed;
     }
 }

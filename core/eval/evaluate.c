@@ -28,18 +28,21 @@ static void add_outcome(struct evaluating *v, const struct evaluated *outcome)
         evaluate_count(v, outcome);
 }
 
+// q NULL: the whole sample.
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
-                                   const char *id)
+                                   const struct question *q, const struct metric *m, const char *id)
 {
     return (struct evaluated){ .index = s->index,
                                .line = s->line,
+                               .turn = q ? q->turn : 0,
                                .id = id,
                                .kind = s->kind,
                                .group = s->group ? s->group : "",
-                               .prompt = "",
+                               .metric = m,
+                               .prompt = q ? q->text : "",
                                .answer = "",
                                .scored_text = "",
-                               .reference = "",
+                               .reference = q && q->reference_count ? q->references[0] : "",
                                .score = NAN,
                                .class = -1,
                                .done = v->done + 1,
@@ -51,12 +54,8 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
                  const struct metric *m, const char *why)
 {
     char *id = evaluate_name(s);
-    struct evaluated outcome = outcome_of(v, s, id);
-    outcome.metric = m;
+    struct evaluated outcome = outcome_of(v, s, q, m, id);
     outcome.skipped = why;
-    outcome.prompt = q ? q->text : "";
-    outcome.turn = q ? q->turn : 0;
-    outcome.reference = q && q->reference_count ? q->references[0] : "";
     add_outcome(v, &outcome);
     free(id);
 }
@@ -81,10 +80,7 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
         return 1;
     }
     char *id = evaluate_name(s);
-    struct evaluated outcome = outcome_of(v, s, id);
-    outcome.metric = m;
-    outcome.turn = q->turn;
-    outcome.prompt = q->text;
+    struct evaluated outcome = outcome_of(v, s, q, m, id);
     outcome.answer = raw;
     outcome.scored_text = mc->answer ? mc->answer : "";
     outcome.thought = thought;
@@ -93,7 +89,6 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
                        ? prompt_count_lost(mc->choices, mc->choice_count, LOST_MISSING)
                        : 0;
     outcome.found = o.found;
-    outcome.reference = q->reference_count ? q->references[0] : "";
     outcome.score = o.score;
     outcome.class = o.class;
     outcome.cut = cut;

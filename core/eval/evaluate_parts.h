@@ -164,6 +164,8 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports a scored question.
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
+// The name and address of the i-th text of a question, which may be NULL. NULL past the last.
+const char *evaluated_text(struct evaluated *e, int i, const char ***text);
 // Appends a copy of a scored question, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);
 // Shares the scores among all ranks, once each has done its share of a round, or at the end

@@ -18,19 +18,21 @@
 #include "core/eval/grid.h"
 #include "core/stages/stages.h"
 
-// The texts of a struct evaluated, which may be NULL.
-static const size_t texts[] = {
-    offsetof(struct evaluated, id),          offsetof(struct evaluated, kind),
-    offsetof(struct evaluated, prompt),      offsetof(struct evaluated, answer),
-    offsetof(struct evaluated, found),       offsetof(struct evaluated, reference),
-    offsetof(struct evaluated, skipped),     offsetof(struct evaluated, group),
-    offsetof(struct evaluated, scored_text),
-};
-enum { TEXTS = sizeof texts / sizeof *texts };
-
-static const char **text_at(struct evaluated *e, int i)
+const char *evaluated_text(struct evaluated *e, int i, const char ***text)
 {
-    return (const char **)((char *)e + texts[i]);
+#define TEXT(field)                               \
+    {                                             \
+#field, offsetof(struct evaluated, field) \
+    }
+    static const struct {
+        const char *name;
+        size_t at;
+    } texts[] = { TEXT(id),      TEXT(kind),  TEXT(prompt), TEXT(reference),  TEXT(answer),
+                  TEXT(skipped), TEXT(found), TEXT(group),  TEXT(scored_text) };
+#undef TEXT
+    if (i == sizeof texts / sizeof *texts) return NULL;
+    *text = (const char **)((char *)e + texts[i].at);
+    return texts[i].name;
 }
 
 // Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
@@ -43,12 +45,13 @@ struct packed {
 void evaluate_pack(struct buf *b, const struct evaluated *e)
 {
     struct packed p;
+    const char **text;
     memset(&p, 0, sizeof p);
     p.e = *e;
     p.metric = e->metric ? evaluate_metric_number(e->metric) : -1;
     buf_add(b, &p, sizeof p);
-    for (int i = 0; i < TEXTS; i++)
-        if (*text_at(&p.e, i)) buf_add(b, *text_at(&p.e, i), strlen(*text_at(&p.e, i)) + 1);
+    for (int i = 0; evaluated_text(&p.e, i, &text); i++)
+        if (*text) buf_add(b, *text, strlen(*text) + 1);
 }
 
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome)
@@ -70,13 +73,14 @@ static void unpack(struct evaluating *v, struct buf *kept)
 {
     for (size_t at = 0; at < kept->length;) {
         struct packed p;
+        const char **text;
         memcpy(&p, kept->data + at, sizeof p);
         at += sizeof p;
         p.e.metric = p.metric >= 0 ? metrics[p.metric] : NULL;
-        for (int i = 0; i < TEXTS; i++) {
-            if (!*text_at(&p.e, i)) continue;
-            *text_at(&p.e, i) = kept->data + at;
-            at += strlen(kept->data + at) + 1;
+        for (int i = 0; evaluated_text(&p.e, i, &text); i++) {
+            if (!*text) continue;
+            *text = kept->data + at;
+            at += strlen(*text) + 1;
         }
         if (p.ends)
             v->e->skipped += p.bad;

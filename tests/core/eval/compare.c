@@ -78,9 +78,9 @@ static void distances_equal_the_reference(void **state)
             const struct safetensor *want = safetensors_find(g.tensors, cases[k].name);
             struct comparison c;
             compare_with(&g, cases[k].pairs, &c);
-            assert_int_equal(c.steps, 8);
+            assert_int_equal(c.distance.steps, 8);
             for (int t = 0; t < 8; t++)
-                assert_float_equal(c.hellinger[t], ((const float *)want->data)[t], 2e-5);
+                assert_float_equal(c.distance.hellinger[t], ((const float *)want->data)[t], 2e-5);
             comparison_release(&c);
         }
         unlink(alpha);
@@ -111,14 +111,14 @@ static void nothing_changes(void **state)
     ((struct conversation *)(uintptr_t)from)->message_count--;
     compare_with(&g, nothing, &c);
     assert_int_equal(c.first, -1);
-    assert_true(c.most == 0);
-    assert_int_equal(c.agreed, c.steps);
+    assert_true(c.distance.most == 0);
+    assert_int_equal(c.distance.agreed, c.distance.steps);
     assert_int_equal(c.side[0].ids.count, before.count);
     assert_memory_equal(c.side[0].ids.data, before.data, before.count * sizeof(int32_t));
     assert_memory_equal(c.side[1].ids.data, before.data, before.count * sizeof(int32_t));
     comparison_release(&c);
     compare_with(&g, other, &c);
-    assert_true(c.mean > 0.01);
+    assert_true(c.distance.mean > 0.01);
     comparison_release(&c);
     assert_null(engine_adapters(g.engine)->active);
     assert_int_equal(from->cached.n, cached);
