@@ -124,8 +124,8 @@ struct command {
 };
 
 // Adds commands to those of commands/list.h, ended by NULL (or NULL), and the settings of all to
-// the table of settings. Call it after lists_hand_over and before any other function.
-void commands_hand_over(const struct command *const *more);
+// the table of settings. Call it after lists_register and before any other function.
+void commands_register(const struct command *const *more);
 const struct command *command_at(int index); // NULL past the end
 const char *command_group(int index);        // its group in /help
 // Its details, actions and options as text of help (commands/help_text.h); "" if there are none.

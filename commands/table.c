@@ -58,7 +58,7 @@ static void list_commands(void)
     for (const struct command *const *c = others; c && *c; c++) add(*c);
 }
 
-void commands_hand_over(const struct command *const *more)
+void commands_register(const struct command *const *more)
 {
     const struct command *c;
     others = more;

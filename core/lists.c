@@ -30,7 +30,7 @@ static const struct calibration_kind *const calibrations[] = { CALIBRATION_KINDS
 static const struct job_kind *const jobs[] = { JOB_KINDS(X) NULL };
 #undef X
 
-void lists_hand_over_settings(void)
+void lists_register_settings(void)
 {
     const struct method *m;
     settings_clear();
@@ -41,12 +41,12 @@ void lists_hand_over_settings(void)
 #undef X
 }
 
-void lists_hand_over(void)
+void lists_register(void)
 {
-    families_hand_over(families);
-    methods_hand_over(methods);
-    lists_hand_over_settings();
-    probes_hand_over(probes);
-    calibration_kinds_hand_over(calibrations);
-    job_kinds_hand_over(jobs);
+    families_register(families);
+    methods_register(methods);
+    lists_register_settings();
+    probes_register(probes);
+    calibration_kinds_register(calibrations);
+    job_kinds_register(jobs);
 }

@@ -1,6 +1,6 @@
 // core/lists.h -- the registries: one line per item, in the order in which items are shown or act.
 //
-//   lists_hand_over();   // first in main: rooms reach the items only through these pointers
+//   lists_register();   // first in main: rooms reach the items only through these pointers
 //
 // A new item is a file in its room and one line here. Rooms below do not name the items, so no
 // dependency runs from a table back to the files it lists. (Metrics and training methods have lists
@@ -82,8 +82,8 @@ METHODS(X)
 PROBES(X)
 #undef X
 
-void lists_hand_over(void);
-// The settings only, without those of commands (commands_hand_over adds them).
-void lists_hand_over_settings(void);
+void lists_register(void);
+// The settings only, without those of commands (commands_register adds them).
+void lists_register_settings(void);
 
 #endif

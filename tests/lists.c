@@ -1,7 +1,7 @@
-// tests/lists.c -- linked to every program of the tests: hands over the lists before main.
+// tests/lists.c -- linked to every program of the tests: registers the lists before main.
 #include "core/lists.h"
 
-__attribute__((constructor)) static void hand_over(void)
+__attribute__((constructor)) static void register_lists(void)
 {
-    lists_hand_over();
+    lists_register();
 }

@@ -428,8 +428,8 @@ int main(int argc, char **argv)
     struct program p = { 0 };
     struct err err = { 0 };
     const struct backend *backend = NULL;
-    lists_hand_over();
-    commands_hand_over(NULL);
+    lists_register();
+    commands_register(NULL);
     occupy_standard_streams();
     signal(SIGCHLD, SIG_DFL); // if inherited as ignored, waiting for a child would fail
     threads_wait_asleep(argv);

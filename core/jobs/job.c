@@ -114,7 +114,7 @@ const struct setting job_settings[] = {
 
 static const struct job_kind *const *kinds; // NULL-terminated
 
-void job_kinds_hand_over(const struct job_kind *const *all)
+void job_kinds_register(const struct job_kind *const *all)
 {
     kinds = all;
 }

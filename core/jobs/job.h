@@ -138,7 +138,7 @@ bool job_splits_layers(const struct settings *s);
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported
 
 // Sets the list of all kinds: NULL-terminated, and valid as long as the program runs.
-void job_kinds_hand_over(const struct job_kind *const *all);
+void job_kinds_register(const struct job_kind *const *all);
 const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
 

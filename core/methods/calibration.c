@@ -15,7 +15,7 @@
 
 static const struct calibration_kind *const *kinds; // NULL-terminated
 
-void calibration_kinds_hand_over(const struct calibration_kind *const *all)
+void calibration_kinds_register(const struct calibration_kind *const *all)
 {
     kinds = all;
 }

@@ -41,7 +41,7 @@ static void check_settings(const struct method *m)
     free(off);
 }
 
-void methods_hand_over(const struct method *const *all)
+void methods_register(const struct method *const *all)
 {
     list = all;
     for (count = 0; list[count];) count++;

@@ -167,7 +167,7 @@ bool method_in_training(const struct method *method, const struct settings *s);
 
 // All methods, ended by NULL, in the order in which they act; they must last as long as the
 // program.
-void methods_hand_over(const struct method *const *all);
+void methods_register(const struct method *const *all);
 const struct method *method_at(int index); // in list order; NULL past the end
 // In display order, that of their keys; NULL past the end.
 const struct method *method_shown(int index);

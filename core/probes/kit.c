@@ -140,7 +140,7 @@ double otsu_split(const double *x, size_t n)
 
 static const struct probe *const *probes; // NULL-terminated
 
-void probes_hand_over(const struct probe *const *all)
+void probes_register(const struct probe *const *all)
 {
     probes = all;
     for (const struct probe *p; (p = *all); all++) {

@@ -124,7 +124,7 @@ struct probe {
 };
 
 // All probes, ended by NULL, in display order; they must last as long as the program.
-void probes_hand_over(const struct probe *const *all);
+void probes_register(const struct probe *const *all);
 const struct probe *probe_at(int index); // NULL past the end
 
 #endif

@@ -2,7 +2,7 @@
 // the CPU, to test them without a GPU.
 //
 // A block's threads are fibers of one thread of the host, run one after the other; blocks follow
-// one another. A thread that waits (__syncthreads, a shuffle) hands over to the next. What a GPU
+// one another. A thread that waits (__syncthreads, a shuffle) yields to the next. What a GPU
 // does at the same time happens here in order; what is checked is arithmetic, indices, and barriers
 // that not all threads reach (the program ends with a message). A missing barrier shows where the
 // thread that reads goes before the one that writes: with CUDA_HOST_ORDER=back the last thread goes

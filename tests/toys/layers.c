@@ -377,6 +377,6 @@ int main(void)
         IN_SCRATCH(methods_find_their_weights),
         IN_SCRATCH(its_adapters_are_written_and_read),
     };
-    toys_hand_over();
+    toys_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

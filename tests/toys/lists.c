@@ -15,11 +15,11 @@ static const struct family *const families[] = { FAMILIES(X) & family_toy, NULL 
 #undef X
 static const struct command *const commands[] = { &command_toy, NULL };
 
-void toys_hand_over(void)
+void toys_register(void)
 {
-    families_hand_over(families);
-    methods_hand_over(methods);
-    lists_hand_over_settings(); // those of the methods too
-    probes_hand_over(probes);
-    commands_hand_over(commands);
+    families_register(families);
+    methods_register(methods);
+    lists_register_settings(); // those of the methods too
+    probes_register(probes);
+    commands_register(commands);
 }

@@ -248,6 +248,6 @@ int main(void)
         cmocka_unit_test(values_are_scaled),   cmocka_unit_test(a_toggle_equals_a_fresh_run),
         cmocka_unit_test(its_cost_is_counted), IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
     };
-    toys_hand_over();
+    toys_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,6 @@ extern const struct command command_toy;
 extern const struct family family_toy;
 
 // The program's lists with the toys appended.
-void toys_hand_over(void);
+void toys_register(void);
 
 #endif

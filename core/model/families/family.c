@@ -11,7 +11,7 @@
 
 static const struct family *const *families; // NULL-terminated
 
-void families_hand_over(const struct family *const *all)
+void families_register(const struct family *const *all)
 {
     families = all;
 }

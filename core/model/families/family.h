@@ -103,7 +103,7 @@ int family_phase_by_depth(int phase, int layers);
 char *family_module_name(const struct family *f, const struct weight *w);
 
 // All families, ended by NULL; they must last as long as the program.
-void families_hand_over(const struct family *const *all);
+void families_register(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
 // The decoder that a config selects by its model_type, else by its architecture; else the first
 // family's, as in transformers. NULL with a message that lists them.

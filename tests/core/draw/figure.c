@@ -352,7 +352,7 @@ static void films_are_refused_before_the_work(void **state)
 int main(void)
 {
     folder = scratch_new();
-    lists_hand_over();
+    lists_register();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_ending_is_the_kind),
         cmocka_unit_test(bars_are_where_they_belong),

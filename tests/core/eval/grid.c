@@ -295,6 +295,6 @@ int main(void)
         cmocka_unit_test(a_killed_grid_is_resumed),
         cmocka_unit_test(samples_are_dealt_in_rounds),
     };
-    lists_hand_over();
+    lists_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

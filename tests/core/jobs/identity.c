@@ -54,7 +54,7 @@ static void test_values(void **state)
 
 int main(void)
 {
-    lists_hand_over();
+    lists_register();
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_order), cmocka_unit_test(test_newer),
                                         cmocka_unit_test(test_values) };
     return cmocka_run_group_tests(tests, NULL, NULL);
