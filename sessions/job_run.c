@@ -143,10 +143,10 @@ static int load(struct runner *r, struct err *err)
     const struct load_progress progress = { .report = report_loading, .self = &loading },
                                reading = { .report = report_loading, .self = &hashing };
     if (!*r->row.model) return err_set(err, "/%s needs a model: /load MODEL first", r->row.kind);
-    const struct model_dealer dealer = stages_dealer(r->job.ranks);
+    const struct model_partition partition = stages_partition(r->job.ranks);
     const bool splits = r->job.ranks && job_splits_layers(r->job.settings);
     r->job.model =
-        model_open(r->row.model, r->job.backend, splits ? &dealer : NULL, &progress, err);
+        model_open(r->row.model, r->job.backend, splits ? &partition : NULL, &progress, err);
     if (!r->job.model || checkpoint_identify(r->job.model->checkpoint, &reading, err) < 0)
         return -1;
     bool earlier = false;

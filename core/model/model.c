@@ -143,8 +143,8 @@ struct model *model_load(const char *name, const struct backend *backend,
 }
 
 struct model *model_open(const char *name, const struct backend *backend,
-                         const struct model_dealer *dealer, const struct load_progress *progress,
-                         struct err *err)
+                         const struct model_partition *partition,
+                         const struct load_progress *progress, struct err *err)
 {
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
@@ -155,11 +155,12 @@ struct model *model_open(const char *name, const struct backend *backend,
     char *folder = checkpoint_locate(m->name, err);
     // Reads headers only until the family is known.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
-    if (configure(m, err) < 0 || (dealer && dealer->deal(dealer, m, err) < 0)) goto named;
+    if (configure(m, err) < 0 || (partition && partition->choose(partition, m, err) < 0))
+        goto named;
     // The hash of the original weights identifies the smaller ones, so the originals need not be
     // read. A process that holds only some layers reads their weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
-    if (!kind && !dealer && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
+    if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
     if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;

@@ -60,15 +60,15 @@ struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 // Chooses the layers of this process (model->decoder.part) after the configs and file headers are
 // read. The weights of other layers are never read.
-struct model_dealer {
-    int (*deal)(const struct model_dealer *self, struct model *m, struct err *err);
+struct model_partition {
+    int (*choose)(const struct model_partition *self, struct model *m, struct err *err);
     void *self;
 };
 
-// The same without the checkpoint's fingerprint (checkpoint_identify). dealer NULL: all layers.
+// The same without the checkpoint's fingerprint (checkpoint_identify). partition NULL: all layers.
 struct model *model_open(const char *name, const struct backend *backend,
-                         const struct model_dealer *dealer, const struct load_progress *progress,
-                         struct err *err);
+                         const struct model_partition *partition,
+                         const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
 // separately.

@@ -13,11 +13,13 @@
 #include "core/model/families/family.h"
 #include "core/model/pass.h"
 
-// --- dealing -------------------------------------------------------------------------------------
+// --- splitting the layers
+// ----------------------------------------------------------------------------
 
 // most[k * (layers + 1) + l]: bytes of the largest of stages 0 .. k when they share the layers
 // before l.
-void stages_deal(const double *bytes, int layers, double first, double last, int count, int *from)
+void stages_split_layers(const double *bytes, int layers, double first, double last, int count,
+                         int *from)
 {
     const int width = layers + 1;
     double *sum = xcalloc((size_t)width, sizeof *sum);
@@ -358,9 +360,9 @@ static void release(struct decoder_part *part)
 
 // Distributes layers by their size in the file; the first stage also gets the embedding and the
 // encoder, the last one the head.
-static int deal(const struct model_dealer *dealer, struct model *m, struct err *err)
+static int choose_layers(const struct model_partition *partition, struct model *m, struct err *err)
 {
-    struct ranks *ranks = dealer->self;
+    struct ranks *ranks = partition->self;
     const struct checkpoint *c = m->checkpoint;
     const int layers = m->decoder.config.layers, count = ranks_count(ranks),
               number = ranks_number(ranks);
@@ -379,7 +381,7 @@ static int deal(const struct model_dealer *dealer, struct model *m, struct err *
         if (part == PART_HEAD || (part == PART_EMBEDDING && m->decoder.config.tied))
             last += (double)t->bytes;
     }
-    stages_deal(bytes, layers, first, last, count, from);
+    stages_split_layers(bytes, layers, first, last, count, from);
     struct stages *s = xcalloc(1, sizeof *s);
     *s = (struct stages){ .part = { .first_layer = from[number],
                                     .end_layer = from[number + 1],
@@ -398,9 +400,9 @@ static int deal(const struct model_dealer *dealer, struct model *m, struct err *
     return 0;
 }
 
-struct model_dealer stages_dealer(struct ranks *ranks)
+struct model_partition stages_partition(struct ranks *ranks)
 {
-    return (struct model_dealer){ deal, ranks };
+    return (struct model_partition){ choose_layers, ranks };
 }
 
 const struct stages *stages_of(const struct decoder *d)

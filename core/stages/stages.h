@@ -5,8 +5,8 @@
 //   rank 1: layers a .. b-1                         h [n, D] ->
 //   last:   layers .. L-1, final norm, head         logits -> all
 //
-//   const struct model_dealer dealer = stages_dealer(ranks);
-//   struct model *m = model_open(name, backend, &dealer, ...);    // this rank's layers
+//   const struct model_partition partition = stages_partition(ranks);
+//   struct model *m = model_open(name, backend, &partition, ...);    // this rank's layers
 //
 // All ranks run the same conversations and passes. Each computes one stage of a pass and holds only
 // its own weights, keys and values. The decoder calls its part (struct decoder_part) before its
@@ -32,11 +32,12 @@ struct stages {
 // The stages of a decoder; NULL if this process has all layers.
 const struct stages *stages_of(const struct decoder *d);
 // Makes model_open load this rank's layers; it fails with more ranks than layers.
-struct model_dealer stages_dealer(struct ranks *ranks);
+struct model_partition stages_partition(struct ranks *ranks);
 // Distributes layers of these sizes over `count` stages, at least one each, so that the largest
 // stage is as small as possible. The first stage holds `first` bytes more, the last one `last`.
 // Stage k gets layers from[k] .. from[k+1]-1; from has count + 1 elements.
-void stages_deal(const double *bytes, int layers, double first, double last, int count, int *from);
+void stages_split_layers(const double *bytes, int layers, double first, double last, int count,
+                         int *from);
 
 // Sites where layers continue in another process: a method writes a note for it (SEND), and
 // reads the note there before the first layer (RECEIVE). site_args.own is a stage_note, x is NULL.

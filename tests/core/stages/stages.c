@@ -36,7 +36,7 @@ static double best(const double *bytes, int layers, double first, double last, i
     return least;
 }
 
-static void deals(void **state)
+static void splits(void **state)
 {
     unsigned seed = 1;
     for (int round = 0; round < 300; round++) {
@@ -45,7 +45,7 @@ static void deals(void **state)
         const int layers = 1 + rand_r(&seed) % 9, count = 1 + rand_r(&seed) % layers;
         const double first = rand_r(&seed) % 4 * 7, last = rand_r(&seed) % 3 * 5;
         for (int l = 0; l < layers; l++) bytes[l] = 1 + rand_r(&seed) % 9;
-        stages_deal(bytes, layers, first, last, count, from);
+        stages_split_layers(bytes, layers, first, last, count, from);
         assert_int_equal(from[0], 0);
         assert_int_equal(from[count], layers);
         for (int k = 0; k < count; k++) assert_true(from[k] < from[k + 1]);
@@ -67,6 +67,6 @@ static void alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(deals), cmocka_unit_test(alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(splits), cmocka_unit_test(alone) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
