@@ -479,16 +479,17 @@ static bool track_model(struct store *s, const struct event *e)
     return !same;
 }
 
-// Replaces the stand-in with the model's identity, which is now known.
-static void take_identity(struct store *s, const char *stand_in, const char *identity)
+// Replaces the provisional identity with the hashed one.
+static void take_identity(struct store *s, const char *provisional_identity, const char *identity)
 {
     struct err err;
     for (size_t i = 0; i < s->pending_count; i++)
-        if (s->pending[i].kind == ENTRY_MODEL && !strcmp(s->pending[i].value, stand_in)) {
+        if (s->pending[i].kind == ENTRY_MODEL &&
+            !strcmp(s->pending[i].value, provisional_identity)) {
             free(s->pending[i].value);
             s->pending[i].value = xstrdup(identity);
         }
-    if (s->identity && !strcmp(s->identity, stand_in)) {
+    if (s->identity && !strcmp(s->identity, provisional_identity)) {
         free(s->identity);
         s->identity = xstrdup(identity);
     }
@@ -497,16 +498,17 @@ static void take_identity(struct store *s, const char *stand_in, const char *ide
         status = store_run(s, &err,
                            "INSERT OR IGNORE INTO models(folder, fingerprint) "
                            "SELECT folder, ? FROM models WHERE fingerprint = ?",
-                           "tt", identity, stand_in);
+                           "tt", identity, provisional_identity);
         if (status == 0)
             status = store_run(s, &err,
                                "UPDATE model_changes SET model = ("
                                "  SELECT b.id FROM models a JOIN models b ON b.folder = a.folder "
                                "  WHERE a.fingerprint = ? AND b.fingerprint = ?) "
                                "WHERE model IN (SELECT id FROM models WHERE fingerprint = ?)",
-                               "ttt", stand_in, identity, stand_in);
+                               "ttt", provisional_identity, identity, provisional_identity);
         if (status == 0)
-            status = store_run(s, &err, "DELETE FROM models WHERE fingerprint = ?", "t", stand_in);
+            status = store_run(s, &err, "DELETE FROM models WHERE fingerprint = ?", "t",
+                               provisional_identity);
         status = store_unlock(s, status, &err);
     }
     if (status < 0) sinks_notice(s->sinks, "the model's fingerprint was not saved: %s", err.text);

@@ -181,12 +181,13 @@ int engine_identify(struct engine *e, struct err *err)
 
 void engine_report_identity(struct engine *e)
 {
-    if (!e->model || !*e->stand_in || !checkpoint_identified(e->model->checkpoint)) return;
+    if (!e->model || !*e->provisional_identity || !checkpoint_identified(e->model->checkpoint))
+        return;
     engine_emit(e, &(struct event){ .kind = EVENT_IDENTITY,
-                                    .key = e->stand_in,
+                                    .key = e->provisional_identity,
                                     .text = e->model->checkpoint->name,
                                     .value = e->model->checkpoint->identity });
-    *e->stand_in = 0;
+    *e->provisional_identity = 0;
 }
 
 // A conversation keeps its token ids if the new model has the same fingerprint as the previous
@@ -241,22 +242,22 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     model_free(former);
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
-    *e->stand_in = 0;
-    if (!checkpoint_identified(m->checkpoint)) { // a unique name until its fingerprint is known
+    *e->provisional_identity = 0;
+    if (!checkpoint_identified(m->checkpoint)) { // unique
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        snprintf(e->stand_in, sizeof e->stand_in, UNHASHED "%llx-%x",
+        snprintf(e->provisional_identity, sizeof e->provisional_identity, UNHASHED "%llx-%x",
                  (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec,
                  (unsigned)getpid());
     }
     const char *means = "f32 only"; // compute.matmul auto
     if (backend_multiplies_bf16(e->backend))
         means = graph_arithmetic(graph_matmul_auto(e->backend, m->dtype));
-    engine_emit(e,
-                &(struct event){ .kind = EVENT_MODEL,
-                                 .key = means,
-                                 .text = m->checkpoint->name,
-                                 .value = *e->stand_in ? e->stand_in : m->checkpoint->identity });
+    engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
+                                    .key = means,
+                                    .text = m->checkpoint->name,
+                                    .value = *e->provisional_identity ? e->provisional_identity
+                                                                      : m->checkpoint->identity });
     engine_recheck_settings(e);
     struct err untrimmed;
     if (small_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);
@@ -274,7 +275,7 @@ int engine_load_as_set(struct engine *e, const char *name, struct err *err)
 static void drop_model(struct engine *e)
 {
     engine_report_identity(e);
-    *e->stand_in = 0;
+    *e->provisional_identity = 0;
     conversation_set_model(&e->conversation, NULL);
     adapters_release(&e->adapters);
     model_free(e->model);

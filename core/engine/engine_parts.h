@@ -15,9 +15,9 @@ struct engine {
     struct sinks *sinks;
     struct settings *settings;
     struct model *model;
-    char stand_in[64]; // stands for the fingerprint in events until it is known; "" afterwards
-    struct adapters adapters;    // of this model
-    struct tokenizer *tokenizer; // loaded alone
+    char provisional_identity[64]; // for events until the fingerprint is known; "" afterwards
+    struct adapters adapters;      // of this model
+    struct tokenizer *tokenizer;   // loaded alone
     struct conversation conversation;
     struct conversation stashed;
     bool stash;
