@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/eval/grid.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/methods/prune.h"
 #include "core/model/flops.h"
 #include "core/probes/hellinger.h"
@@ -65,7 +65,7 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
     if (site == SITE_STEP_LOGITS) *flops += flops_head(&d->config);
     if (site == SITE_KEPT && args->prefill) m->cost.of[COST_KEPT] = (double)args->x->shape[0];
     if ((site == SITE_EMBED || site == SITE_FINAL) && args->prefill)
-        return look(g, args->x, site, args, take_norms, m);
+        return readback(g, args->x, site, args, take_norms, m);
     return 0;
 }
 

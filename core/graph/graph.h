@@ -29,7 +29,7 @@
 #include "kernels/backend.h"
 
 struct hooks;
-struct looks;
+struct readbacks;
 struct settings;
 struct tape;
 
@@ -48,10 +48,10 @@ struct graph_sample {
 
 struct graph {
     const struct backend *backend;
-    struct arena *arena;       // step arena: results of the ops
-    struct tape *tape;         // records the pass for gradients (core/graph/tape.h); NULL = off
-    const struct hooks *hooks; // methods and probes (core/graph/hooks.h); NULL = none
-    struct looks *looks;       // pending looks (core/graph/look.h); NULL = looks wait
+    struct arena *arena;         // step arena: results of the ops
+    struct tape *tape;           // records the pass for gradients (core/graph/tape.h); NULL = off
+    const struct hooks *hooks;   // methods and probes (core/graph/hooks.h); NULL = none
+    struct readbacks *readbacks; // pending ones (core/graph/readback.h); NULL: each waits
     const struct settings *settings; // constant during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer

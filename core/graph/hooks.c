@@ -2,7 +2,7 @@
 #include "core/graph/hooks.h"
 #include "core/graph/graph.h"
 
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 
 #define X(name, has, may, what) const struct site SITE_##name[1] = { { #name, has, may, what } };
 SITES(X)
@@ -100,7 +100,7 @@ int hooks_run(struct graph *g, const struct site *site, struct site_args *args)
         if (!h->wants(h->self, site, args->layer)) continue;
         const struct site_args before = *args;
         if ((h->run ? h->run(h->self, g, site, args)
-                    : look(g, args->x, site, args, h->take, h->self)) < 0) {
+                    : readback(g, args->x, site, args, h->take, h->self)) < 0) {
             graph_fail(g, "a listener failed");
             return -1;
         }

@@ -127,11 +127,11 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
     return site_sequence(args)->picture[site_row(args, i)] >= 0;
 }
 
-// Reads a site's values (core/graph/look.h). `args` are the site's, except that x holds the
+// Reads a site's values (core/graph/readback.h). `args` are the site's, except that x holds the
 // requested values (f32, in host memory until the function returns) and q, k and v are NULL. 0 or
 // -1 with a message.
-typedef int (*look_fn)(void *self, const struct site *site, const struct site_args *args,
-                       struct err *err);
+typedef int (*readback_fn)(void *self, const struct site *site, const struct site_args *args,
+                           struct err *err);
 
 // Lists the rows of an n-row pass that are visual tokens, or text: [*count]; the caller frees the
 // list.
@@ -142,9 +142,9 @@ int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count
 struct hook {
     // True if it listens at this site (layer -1: any). Called often: must be fast.
     bool (*wants)(void *self, const struct site *site, int layer);
-    // 0, or -1 after graph_fail. NULL: look_fn `take` reads x instead.
+    // 0, or -1 after graph_fail. NULL: readback_fn `take` reads x instead.
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
-    look_fn take;
+    readback_fn take;
     void *self;
     bool changes; // a method: may make the changes that the site allows
     bool values;  // ... and changes values: layers where it listens cache the changed ones

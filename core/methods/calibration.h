@@ -96,7 +96,7 @@ struct calibration_kind {
     const struct calibration_tensor *results, *sums;
     const char *former;          // a tensor of earlier versions, whose sums cannot be merged
     const struct site *sites[3]; // where passes over prompts call take; ended by NULL
-    look_fn take;                // adds to its `self`, a struct calibration_sums
+    readback_fn take;            // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
     // Adds the sums of other samples; NULL: number by number.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);

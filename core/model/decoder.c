@@ -8,7 +8,7 @@
 #include "core/model/decoder.h"
 
 #include "core/base/mem.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
@@ -93,13 +93,13 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                           .prefill = prefill,
                           .past = -1 };
     const struct pass *p = &start; // replaced when a method drops rows
-    struct looks looks;
-    looks_begin(g, &looks);
+    struct readbacks readbacks;
+    readbacks_begin(g, &readbacks);
 
     // For a single generated token, a GPU replays a recording of everything below.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
-        looks_end(g);
+        readbacks_end(g);
         return graph_stop(g) ? -1 : 0;
     }
 
@@ -132,7 +132,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     }
     const bool shared = want == LOGITS_LAST || want == LOGITS_ALL;
     if (part) *logits = part->broadcast(part, g, *logits, shared ? d->config.vocab : 0);
-    looks_end(g);
+    readbacks_end(g);
     if (graph_stop(g)) return -1;
 
     // Only now do the new rows become valid. After a failure the cache keeps its old rows, or none

@@ -69,7 +69,7 @@ int attention_sum_run(void *state, struct graph *g, const struct site *site, str
     double **sum = &a->sum[args->layer];
     const int64_t rows = is_each(a) ? a->parts : a->heads;
     if (!*sum) *sum = xcalloc((size_t)(rows * a->visual) + 1, sizeof **sum);
-    return probe_look_queries(g, args, a->env->query, a->env->queries, add_row, a);
+    return probe_read_queries(g, args, a->env->query, a->env->queries, add_row, a);
 }
 
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part)

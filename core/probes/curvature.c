@@ -107,7 +107,7 @@ static int add_layer(void *self, const struct site *site, const struct site_args
 int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args)
 {
-    return look(g, args->x, site, args, add_layer, c);
+    return readback(g, args->x, site, args, add_layer, c);
 }
 
 double curvature_angle(const struct curvature *c, int layer, bool split)

@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "core/files/safetensors.h"
 #include "core/graph/graph.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/probes/taps.h"
 
 struct caught {
@@ -250,7 +250,7 @@ static int dump_run(void *self, struct graph *g, const struct site *site, struct
         for (int64_t i = 0; i < args->x->shape[0]; i++)
             ((int32_t *)rows->data)[i] = (int32_t)site_row(args, i);
     }
-    return x ? look(g, x, site, args, dump_take, d) : 0;
+    return x ? readback(g, x, site, args, dump_take, d) : 0;
 }
 
 struct hook dump_hook(struct dump *d)

@@ -296,8 +296,8 @@ static struct tensor *row_probs(struct graph *g, const struct site_args *a, int6
     return attend_probs(g, q, k);
 }
 
-static int look_row(struct graph *g, const struct site_args *args, int64_t i, look_fn take,
-                    void *self)
+static int readback_row(struct graph *g, const struct site_args *args, int64_t i, readback_fn take,
+                        void *self)
 {
     struct site_args row = *args;
     struct arena_mark scratch = graph_scratch_begin(g);
@@ -309,18 +309,18 @@ static int look_row(struct graph *g, const struct site_args *args, int64_t i, lo
     int32_t *chosen = keys ? xreallocarray(NULL, (size_t)count + 1, sizeof *chosen) : NULL;
     for (int64_t j = 0; keys && j < count; j++) chosen[j] = (int32_t)site_key(args, keys[j]);
     if (keys) row.keys = chosen;
-    const int status = look(g, probs, SITE_VALUES, &row, take, self);
-    if (keys) looks_take(g); // pruning that chooses keys per row waits at each row anyway
+    const int status = readback(g, probs, SITE_VALUES, &row, take, self);
+    if (keys) readbacks_take(g); // pruning that chooses keys per row waits at each row anyway
     free(chosen);
     graph_scratch_end(g, scratch);
     return status;
 }
 
-int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
-                       int64_t count, look_fn take, void *self)
+int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
+                       int64_t count, readback_fn take, void *self)
 {
     for (int64_t i = 0; i < args->q->shape[0] && !graph_stop(g); i++)
-        if (is_query(query, count, site_row(args, i)) && look_row(g, args, i, take, self) < 0)
+        if (is_query(query, count, site_row(args, i)) && readback_row(g, args, i, take, self) < 0)
             return -1;
     return graph_ok(g) ? 0 : -1;
 }

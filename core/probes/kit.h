@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/tally.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
 #include "core/probes/probe.h"
@@ -51,11 +51,11 @@ float *probe_blanks(int64_t count);
 // The same as [layers, S], one for each visual token.
 float *probe_values(const struct probe_env *env, int layers);
 
-// Looks (core/graph/look.h) at the attention of those rows of q (SITE_VALUES) whose sequence rows
+// Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
 // are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P']:
 // probabilities of row 0 of its args over the P' keys that it sees, the first ones of its args.
-int probe_look_queries(struct graph *g, const struct site_args *args, const int32_t *query,
-                       int64_t count, look_fn take, void *self);
+int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
+                       int64_t count, readback_fn take, void *self);
 
 // Receives a query row's probabilities [H,P] over the layer's keys (0 for keys that it does not
 // see).

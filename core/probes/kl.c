@@ -70,8 +70,8 @@ static int kl_run(void *state, struct graph *g, const struct site *site, struct 
 {
     struct kl *s = state;
     s->gate[args->layer] = NAN;
-    if (args->v && look(g, args->v, site, args, kl_take_gate, s) < 0) return -1;
-    return look(g, args->x, site, args, kl_take, s);
+    if (args->v && readback(g, args->v, site, args, kl_take_gate, s) < 0) return -1;
+    return readback(g, args->x, site, args, kl_take, s);
 }
 
 static int kl_finish(void *state, struct results *r, struct err *err)

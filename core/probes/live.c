@@ -119,7 +119,7 @@ static int run(void *self, struct graph *g, const struct site *site, struct site
     if (l->pause > 0) l->next = clock_seconds() + l->pause;
     results_release(&l->maps); // drafts among them were rejected
     l->shown = 0;
-    return probe_look_queries(g, args, NULL, site_sequence(args)->n, take_row, l);
+    return probe_read_queries(g, args, NULL, site_sequence(args)->n, take_row, l);
 }
 
 struct hook live_hook(struct live *l)

@@ -9,7 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/dtype.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/methods/prune.h"
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
@@ -241,7 +241,7 @@ static int listener_run(void *self, struct graph *g, const struct site *site,
 {
     const struct listener *l = self;
     return l->probe->run ? l->probe->run(l->state, g, site, args)
-                         : look(g, args->x, site, args, l->probe->take, l->state);
+                         : readback(g, args->x, site, args, l->probe->take, l->state);
 }
 
 static int check_needs(const struct probe *probe, const struct passing *p, struct err *err)

@@ -288,9 +288,9 @@ static int norms_run(void *state, struct graph *g, const struct site *site, stru
 {
     struct norms *s = state;
     if (site == SITE_VISUAL) s->interface.changed |= args->x != args->v;
-    if (site != SITE_VALUES) return look(g, args->x, site, args, take_rows, state);
-    if (look(g, args->k, site, args, take_keys, state) < 0) return -1;
-    return look(g, args->q, site, args, take_queries, state);
+    if (site != SITE_VALUES) return readback(g, args->x, site, args, take_rows, state);
+    if (readback(g, args->k, site, args, take_keys, state) < 0) return -1;
+    return readback(g, args->q, site, args, take_queries, state);
 }
 
 // --- results -------------------------------------------------------------------------------------

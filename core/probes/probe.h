@@ -5,9 +5,9 @@
 // (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages them
 // over a data set.
 //
-// A probe only reads: it looks at tensors (core/graph/look.h), whose numbers arrive on the host
-// while the pass continues. core/probes/kit.h has what most probes need; it computes attention row
-// by row and never materialises a matrix of queries by keys.
+// A probe only reads: it requests the values of tensors (core/graph/readback.h), which arrive on
+// the host while the pass continues. core/probes/kit.h has what most probes need; it computes
+// attention row by row and never materialises a matrix of queries by keys.
 //
 // Room core/probes/: measurements of a pass: tables and maps over pictures, dumps, calibration
 // sums. Uses talk, methods, metrics, data, model and what they use.
@@ -118,7 +118,7 @@ struct probe {
     // Does it listen at this site and layer? Overrides `sites` unless NULL.
     bool (*wants)(void *state, const struct site *site, int layer);
     // `take` receives x of each site on the host (struct hook); `run`, if any, replaces it.
-    look_fn take;
+    readback_fn take;
     int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
     int (*finish)(void *state, struct results *r, struct err *err);
 };

@@ -178,7 +178,7 @@ static int sinks_run(void *state, struct graph *g, const struct site *site, stru
 {
     struct sinks_state *s = state;
     if (site == SITE_VALUES) return probe_each_query(g, args, &s->query, 1, add_contribution, s);
-    return look(g, args->x, site, args, add_phi, s);
+    return readback(g, args->x, site, args, add_phi, s);
 }
 
 // --- results -------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-// tests/cuda/later.c -- asynchronous downloads (kernels/copy.cu), and probes' looks at tensors
-// (core/graph/look.h): the numbers are those at the time of the request, and the pass does not
+// tests/cuda/later.c -- asynchronous downloads (kernels/copy.cu), and probes' readbacks
+// (core/graph/readback.h): the numbers are those at the time of the request, and the pass does not
 // wait.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/model/model.h"
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
@@ -65,7 +65,7 @@ static void the_ring_is_bounded(void **state)
     gpu->release(x.data);
 }
 
-// --- looks ---------------------------------------------------------------------------------------
+// --- readbacks -----------------------------------------------------------------------------------
 
 struct seen {
     float list[64];
@@ -83,26 +83,26 @@ static int take_first(void *self, const struct site *site, const struct site_arg
 }
 
 // Without room it waits, and the order stays.
-static void looks_come_in_order(void **state)
+static void readbacks_arrive_in_order(void **state)
 {
     struct arena arena = { .backend = devices[1] };
     struct graph g = { .backend = devices[1], .arena = &arena };
     struct tensor small = numbers(400), large = numbers(65 * MB);
     const struct site_args args = { .layer = 3, .q = &small };
     struct seen seen = { 0 };
-    struct looks looks;
-    looks_begin(&g, &looks);
+    struct readbacks readbacks;
+    readbacks_begin(&g, &readbacks);
     for (int i = 0; i < 6; i++) {
         struct tensor *x = i % 3 == 2 ? &large : &small;
         assert_int_equal(devices[1]->fill(x, (float)i), 0);
-        assert_int_equal(look(&g, x, SITE_LAYER_IN, &args, take_first, &seen), 0);
+        assert_int_equal(readback(&g, x, SITE_LAYER_IN, &args, take_first, &seen), 0);
         assert_int_equal(seen.count, i % 3 == 2 ? i + 1 : i / 3 * 3);
     }
     const uint16_t half = 0x3fc0; // 1.5
     struct tensor rounded = { .data = small.data, .dtype = DTYPE_BF16, .rank = 1, .shape = { 1 } };
     devices[1]->upload(small.data, &half, sizeof half);
-    assert_int_equal(look(&g, &rounded, SITE_LAYER_IN, &args, take_first, &seen), 0);
-    looks_end(&g);
+    assert_int_equal(readback(&g, &rounded, SITE_LAYER_IN, &args, take_first, &seen), 0);
+    readbacks_end(&g);
     assert_int_equal(seen.count, 7);
     for (int i = 0; i < 6; i++) assert_true(seen.list[i] == (float)i);
     assert_true(seen.list[6] == 1.5f);
@@ -120,13 +120,13 @@ static void a_failed_pass_takes_nothing_more(void **state)
         struct graph g = { .backend = devices[1], .arena = &arena };
         struct seen seen = { .fail_at = cancelled ? 0 : 2 };
         atomic_bool cancel = false;
-        struct looks looks;
+        struct readbacks readbacks;
         g.cancel = &cancel;
-        looks_begin(&g, &looks);
+        readbacks_begin(&g, &readbacks);
         for (int i = 0; i < 5; i++)
-            assert_int_equal(look(&g, &x, SITE_LAYER_IN, &args, take_first, &seen), 0);
+            assert_int_equal(readback(&g, &x, SITE_LAYER_IN, &args, take_first, &seen), 0);
         atomic_store(&cancel, cancelled);
-        looks_end(&g);
+        readbacks_end(&g);
         assert_int_equal(seen.count, cancelled ? 0 : 2);
         assert_true(cancelled ? g.cancelled : g.failed);
         if (!cancelled) assert_string_equal(g.err.text, "it does not like what it sees");
@@ -167,10 +167,10 @@ static int keep(void *self, const struct site *site, const struct site_args *arg
 static int watch(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct watcher *w = self;
-    struct looks *looks = g->looks;
-    if (w->waits) g->looks = NULL;
-    const int status = look(g, site == SITE_VALUES ? args->k : args->x, site, args, keep, w);
-    g->looks = looks;
+    struct readbacks *readbacks = g->readbacks;
+    if (w->waits) g->readbacks = NULL;
+    const int status = readback(g, site == SITE_VALUES ? args->k : args->x, site, args, keep, w);
+    g->readbacks = readbacks;
     return status;
 }
 
@@ -198,7 +198,7 @@ static long pass(struct watcher *w)
         struct tensor *h = splice(&g, &m->decoder.embed, &s, kv.layer[0].rows, NULL, NULL, 0);
         if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, !i, &logits) < 0)
             fail_msg("%s", g.err.text);
-        assert_null(g.looks);
+        assert_null(g.readbacks);
         arena_reset(&arena, (struct arena_mark){ 0 });
     }
     const long drained = count ? *count - before : 0;
@@ -228,8 +228,10 @@ static void a_pass_does_not_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(later_ops_do_not_show), cmocka_unit_test(the_ring_is_bounded),
-        cmocka_unit_test(looks_come_in_order),   cmocka_unit_test(a_failed_pass_takes_nothing_more),
+        cmocka_unit_test(later_ops_do_not_show),
+        cmocka_unit_test(the_ring_is_bounded),
+        cmocka_unit_test(readbacks_arrive_in_order),
+        cmocka_unit_test(a_failed_pass_takes_nothing_more),
         cmocka_unit_test(a_pass_does_not_wait),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);

@@ -2,7 +2,7 @@
 // through.
 #include "core/ops/ops.h"
 #include "core/base/dtype.h"
-#include "core/graph/look.h"
+#include "core/graph/readback.h"
 #include "core/graph/tape.h"
 #include "kernels/blocks.h"
 #include "tests/device.h"
@@ -174,7 +174,8 @@ static void test_floats(void **state)
         const struct tensor *y = op_gather_floats(g, stored, index, 2);
         assert_non_null(y);
         assert_int_equal(y->dtype, DTYPE_F32);
-        assert_int_equal(look(g, stored, SITE_VALUES, &(struct site_args){ 0 }, take_row, seen), 0);
+        assert_int_equal(readback(g, stored, SITE_VALUES, &(struct site_args){ 0 }, take_row, seen),
+                         0);
         for (int k = 0; k < 64; k++) {
             assert_float_equal(((float *)y->data)[k], ((float *)x->data)[128 + k], 0.02);
             assert_float_equal(seen[k], ((float *)x->data)[k], 0.02);

@@ -1,5 +1,5 @@
-// core/graph/look.c -- keeps the looks that probes requested until the copies arrive.
-#include "core/graph/look.h"
+// core/graph/readback.c -- queues readbacks until their copies arrive.
+#include "core/graph/readback.h"
 
 #include <stdlib.h>
 
@@ -7,15 +7,15 @@
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
 
-struct pending_look {
-    look_fn take;
+struct pending_readback {
+    readback_fn take;
     void *self;
     const struct site *site;
     struct site_args args;
     struct tensor x;
 };
 
-static int take_look(struct graph *g, struct pending_look *a, const void *stored)
+static int take_readback(struct graph *g, struct pending_readback *a, const void *stored)
 {
     struct err err = { 0 };
     float *wide = NULL;
@@ -37,19 +37,19 @@ static int take_look(struct graph *g, struct pending_look *a, const void *stored
 // Takes the oldest copy even if nothing reads it, because the queue is in order.
 static void take_oldest(struct graph *g)
 {
-    struct pending_look *a = &g->looks->list[g->looks->next++];
+    struct pending_readback *a = &g->readbacks->list[g->readbacks->next++];
     const void *stored = g->backend->copies->take();
     if (graph_stop(g)) return;
     if (stored)
-        take_look(g, a, stored);
+        take_readback(g, a, stored);
     else
         graph_fail(g, "%s", g->backend->failure());
 }
 
 // Queues a look. False: its copy does not fit even into an empty queue.
-static bool queue_look(struct graph *g, const struct pending_look *a)
+static bool queue_readback(struct graph *g, const struct pending_readback *a)
 {
-    struct looks *l = g->looks;
+    struct readbacks *l = g->readbacks;
     while (!g->backend->copies->download(a->x.data, tensor_bytes(&a->x))) {
         if (l->next == l->count) return false;
         take_oldest(g);
@@ -59,14 +59,16 @@ static bool queue_look(struct graph *g, const struct pending_look *a)
     return true;
 }
 
-int look(struct graph *g, const struct tensor *x, const struct site *site,
-         const struct site_args *args, look_fn take, void *self)
+int readback(struct graph *g, const struct tensor *x, const struct site *site,
+             const struct site_args *args, readback_fn take, void *self)
 {
     if (!x || !graph_ok(g)) return -1;
-    struct pending_look a = { .take = take, .self = self, .site = site, .args = *args, .x = *x };
-    if (!g->backend->own_memory) return take_look(g, &a, x->data);
-    if (g->looks && tensor_bytes(x) && queue_look(g, &a)) return graph_ok(g) ? 0 : -1;
-    looks_take(g); // in order
+    struct pending_readback a = {
+        .take = take, .self = self, .site = site, .args = *args, .x = *x
+    };
+    if (!g->backend->own_memory) return take_readback(g, &a, x->data);
+    if (g->readbacks && tensor_bytes(x) && queue_readback(g, &a)) return graph_ok(g) ? 0 : -1;
+    readbacks_take(g); // in order
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
         graph_fail(g, "out of memory: no room to copy %.1f MB to the host",
@@ -74,25 +76,25 @@ int look(struct graph *g, const struct tensor *x, const struct site *site,
         return -1;
     }
     g->backend->download(host, x->data, tensor_bytes(x));
-    const int status = take_look(g, &a, host);
+    const int status = take_readback(g, &a, host);
     free(host);
     return status;
 }
 
-void looks_begin(struct graph *g, struct looks *looks)
+void readbacks_begin(struct graph *g, struct readbacks *readbacks)
 {
-    *looks = (struct looks){ 0 };
-    g->looks = looks;
+    *readbacks = (struct readbacks){ 0 };
+    g->readbacks = readbacks;
 }
 
-void looks_take(struct graph *g)
+void readbacks_take(struct graph *g)
 {
-    while (g->looks && g->looks->next < g->looks->count) take_oldest(g);
+    while (g->readbacks && g->readbacks->next < g->readbacks->count) take_oldest(g);
 }
 
-void looks_end(struct graph *g)
+void readbacks_end(struct graph *g)
 {
-    looks_take(g);
-    free(g->looks->list);
-    g->looks = NULL;
+    readbacks_take(g);
+    free(g->readbacks->list);
+    g->readbacks = NULL;
 }
