@@ -84,7 +84,7 @@ int KERNEL(expert_rows)(const struct expert_rows *p)
     if (KERNEL(gated_rows_fit)(&whole)) KERNEL(gated_rows_narrow)(p->narrow, p->x->data, n * D);
 #pragma omp parallel reduction(|| : failed)
     {
-        float *room = p->room + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
+        float *room = p->own + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
         omp_set_num_threads(1); // the calls below use only this thread
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p->pieces; i++)

@@ -28,7 +28,7 @@ struct expert_rows {
     int64_t pieces;
     float *each;  // [N*K,D] scratch
     void *narrow; // [N,D] of bf16, scratch
-    float *room;  // [threads, EXPERT_ROWS * (D + 2m)]
+    float *own;   // [threads, EXPERT_ROWS * (D + 2m)] scratch of each thread
     int mode;     // enum matmul_mode
 };
 

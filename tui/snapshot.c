@@ -35,7 +35,7 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->heads = info.heads;
     const struct method *method;
     for (int i = 0; (method = method_shown(i)); i++)
-        s->place[i] = method->place ? method->place(m) : -1;
+        s->default_layer[i] = method->default_layer ? method->default_layer(m) : -1;
     s->sees = engine_sees(e);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     return s;

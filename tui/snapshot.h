@@ -14,7 +14,7 @@ struct snapshot {
     char *model; // last part of its path; NULL: none is loaded
     char *device, *session;
     int64_t layers, heads;
-    int place[METHODS_MAX]; // in the order of method_shown: the method's default layer, or -1
+    int default_layer[METHODS_MAX]; // of each method, in the order of method_shown; -1: none
     bool sees;
     struct settings *settings;
     bool counted; // `context` is valid

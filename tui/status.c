@@ -21,7 +21,8 @@ static int draw_badges(const struct view *v, struct canvas *c, struct area area,
     for (int i = 0; (m = method_shown(i)); i++) {
         struct buf b = { 0 };
         if (!method_on(m, v->settings)) continue;
-        m->badge(&b, v->settings, v->snapshot && v->snapshot->model ? v->snapshot->place[i] : -1);
+        m->badge(&b, v->settings,
+                 v->snapshot && v->snapshot->model ? v->snapshot->default_layer[i] : -1);
         x = draw_badge(c, area, x, b.data);
         buf_release(&b);
     }

@@ -285,8 +285,8 @@ void preset_fit(struct preset_values *v, const struct model *m, const struct set
             if (needed == (pass == 1) || !fit->key || preset_says(v, fit->key)) continue;
             // Absolute, because sessions may be resumed in another folder; NULL: the model keeps
             // none.
-            char *place = xasprintf("%s/%s", m->name, fit->place), *path = realpath(place, NULL);
-            free(place);
+            char *file = xasprintf("%s/%s", m->name, fit->path), *path = realpath(file, NULL);
+            free(file);
             const bool used = path && settings_is(s, fit->key, path);
             if (path && needed && (used || !settings_changed(s, fit->key)))
                 preset_add(v, fit->key, path);

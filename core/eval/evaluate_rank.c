@@ -251,7 +251,7 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
     struct labels l = { 0 };
     p->cancelled = false;
     conversation_limit_pictures(c, p->settings);
-    conversation_place(c, messages, count);
+    conversation_size_pictures(c, messages, count);
     int status =
         labels_make(&l, messages, count, c->pictures, c->picture_count, c->model, p->settings, err);
     if (status == 0 && (!l.trained || !labels_answered(messages, count)))

@@ -313,11 +313,11 @@ static int each_sample(struct ira_values *p, sample_fn run, void *self)
     return 0;
 }
 
-// Standard normal number at a position (Box and Muller 1958).
-static float normal(uint64_t seed, uint64_t place)
+// Standard normal number at an index of the seed's sequence (Box and Muller 1958).
+static float normal(uint64_t seed, uint64_t index)
 {
-    const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * place);
-    const double w = random_unit(seed, RANDOM_IRA, 2 * place + 1);
+    const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * index);
+    const double w = random_unit(seed, RANDOM_IRA, 2 * index + 1);
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 

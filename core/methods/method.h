@@ -78,14 +78,14 @@ struct method {
     // model's folder. A command that switches the method on loads them from there while the setting
     // has its default (preset_fit). NULL: it needs none.
     struct method_fit {
-        const char *key, *place;
+        const char *key, *path;
     } fit;
     bool values;   // writes values at SITE_VALUES: layers cache the changed values
     bool replaces; // removes tokens or replaces their FFN: calibrations run without it
-    // Badge of the status line while it is on; never NULL. `layer` is that of `place`, or -1.
+    // Badge of the status line while it is on; never NULL. `layer`: its default_layer, or -1.
     void (*badge)(struct buf *b, const struct settings *s, int layer);
-    int (*place)(const struct model *m); // the layer that the method chooses by default in this
-                                         // model; may be NULL
+    // Returns the layer that the method chooses by default in this model; may be NULL.
+    int (*default_layer)(const struct model *m);
     // Is each value possible with some model? Also called without a model. May be NULL.
     int (*possible)(const struct settings *s, struct err *err);
     // Can it work with this model and these settings, on or off? Refuses impossible values even

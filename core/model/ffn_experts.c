@@ -278,12 +278,12 @@ static void add_pieces(struct graph *g, const struct linear *w, const struct exp
     const int64_t D = p.x->shape[1], threads = g->backend->threads();
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *each = graph_new2(g, DTYPE_F32, tensor_count(p.weights), D);
-    struct tensor *room = graph_new2(g, DTYPE_F32, threads * EXPERT_ROWS, D + 2 * c->width);
+    struct tensor *own = graph_new2(g, DTYPE_F32, threads * EXPERT_ROWS, D + 2 * c->width);
     struct tensor *narrow = graph_new2(g, DTYPE_BF16, p.x->shape[0], D);
-    if (each && room && narrow) {
+    if (each && own && narrow) {
         struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
         for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + 3 * e);
-        p.expert = expert, p.each = each->data, p.room = room->data, p.narrow = narrow->data;
+        p.expert = expert, p.each = each->data, p.own = own->data, p.narrow = narrow->data;
         if (g->backend->expert_rows(&p) < 0) graph_fail(g, "experts: %s", g->backend->failure());
         free(expert);
     }

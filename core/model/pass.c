@@ -50,7 +50,7 @@ static const struct pass *pass_with_past(struct graph *g, const struct pass *for
     free(cache_row);
     free(end);
     p->past = past;
-    p->keys = s ? past + s->room * (s->count + 1) : past + p->n;
+    p->keys = s ? past + s->rows * (s->count + 1) : past + p->n;
     return graph_ok(g) ? p : NULL;
 }
 

@@ -100,7 +100,7 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
         if (s[k].n > longest) longest = s[k].n;
     b->segments.count = count;
     b->segments.prefix = common_rows(s, count, most);
-    b->segments.room = longest - b->segments.prefix + room;
+    b->segments.rows = longest - b->segments.prefix + room;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
     // Reuses the whole prefix, or leaves many rows to compute, which then have the bits of a whole
     // prompt.

@@ -83,7 +83,7 @@ static size_t pictures_shown(const struct message *messages, size_t count)
 
 // Counts the visual tokens of picture i as one of `shown` pictures. If that changes its shape,
 // drops its visual tokens and its cached rows.
-static void place(struct conversation *c, size_t i, size_t shown)
+static void size_picture(struct conversation *c, size_t i, size_t shown)
 {
     struct picture *p = &c->pictures[i];
     const struct picture_shape was = p->shape;
@@ -96,19 +96,20 @@ static void place(struct conversation *c, size_t i, size_t shown)
     conversation_drop_rows(c, (int)i);
 }
 
-void conversation_place(struct conversation *c, const struct message *messages, size_t count)
+void conversation_size_pictures(struct conversation *c, const struct message *messages,
+                                size_t count)
 {
     const size_t shown = pictures_shown(messages, count);
     for (size_t p = 0; p < c->picture_count; p++)
         for (size_t i = 0; i < count; i++)
-            if (shows(&messages[i], (int)p)) place(c, p, shown);
+            if (shows(&messages[i], (int)p)) size_picture(c, p, shown);
 }
 
 // Counts pending pictures together with those of the messages.
-static void place_waiting(struct conversation *c)
+static void size_waiting_pictures(struct conversation *c)
 {
     const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;
-    for (size_t i = 0; i < c->waiting_count; i++) place(c, (size_t)c->waiting[i], shown);
+    for (size_t i = 0; i < c->waiting_count; i++) size_picture(c, (size_t)c->waiting[i], shown);
 }
 
 void conversation_limit_pictures(struct conversation *c, const struct settings *s)
@@ -116,8 +117,8 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
     const struct picture_limit limit = preprocess_limit(s);
     if (limit.most == c->limit.most && limit.share == c->limit.share) return;
     c->limit = limit;
-    conversation_place(c, c->messages, c->message_count);
-    place_waiting(c);
+    conversation_size_pictures(c, c->messages, c->message_count);
+    size_waiting_pictures(c);
 }
 
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
@@ -193,8 +194,8 @@ void conversation_set_model(struct conversation *c, const struct model *m)
     c->model = m;
     if (m) decoder_cache(&m->decoder, c->backend, &c->kv);
     for (size_t i = 0; i < c->picture_count; i++) c->pictures[i].tokens = 0;
-    conversation_place(c, c->messages, c->message_count);
-    place_waiting(c);
+    conversation_size_pictures(c, c->messages, c->message_count);
+    size_waiting_pictures(c);
 }
 
 static const char *name_of(const char *path)
@@ -234,7 +235,7 @@ int conversation_attach_decoded(struct conversation *c, struct picture *p, struc
     *p = (struct picture){ 0 };
     c->waiting = xreallocarray(c->waiting, c->waiting_count + 1, sizeof *c->waiting);
     c->waiting[c->waiting_count++] = (int)c->picture_count++;
-    place_waiting(c);
+    size_waiting_pictures(c);
     return (int)c->picture_count - 1;
 }
 
@@ -254,7 +255,7 @@ void conversation_adopt_pictures(struct conversation *c, struct conversation *fr
     c->pictures = xreallocarray(c->pictures, count + 1, sizeof *c->pictures);
     for (size_t i = 0; i < from->picture_count; i++) {
         c->pictures[c->picture_count] = from->pictures[i];
-        place(c, c->picture_count++, from->picture_count);
+        size_picture(c, c->picture_count++, from->picture_count);
     }
     from->picture_count = from->waiting_count = 0;
 }
@@ -299,7 +300,7 @@ void conversation_detach_one(struct conversation *c, int picture)
         if (c->waiting[i] != picture) c->waiting[count++] = c->waiting[i];
     c->waiting_count = count;
     conversation_drop(c, 0);
-    place_waiting(c);
+    size_waiting_pictures(c);
 }
 
 static void set_waiting(struct conversation *c, const int *waiting, size_t count)
@@ -462,7 +463,7 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
                        "read: /undo removes it",
                        m->name);
     conversation_limit_pictures(c, s);
-    conversation_place(c, c->messages, messages);
+    conversation_size_pictures(c, c->messages, messages);
     // A model loaded later may be unable to read the pictures.
     for (size_t i = 0; i < c->picture_count; i++) {
         bool shown = false;

@@ -119,7 +119,8 @@ void said_release(struct said *said);
 
 // Counts the visual tokens of the pictures in these messages. If the number of pictures changes how
 // one is encoded, drops its computed results.
-void conversation_place(struct conversation *c, const struct message *messages, size_t count);
+void conversation_size_pictures(struct conversation *c, const struct message *messages,
+                                size_t count);
 // Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of
 // all pictures again and drops their computed results.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);

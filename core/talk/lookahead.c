@@ -63,7 +63,7 @@ void lookahead_forget(struct lookahead *l)
 
 void lookahead_release(struct lookahead *l)
 {
-    free(l->place);
+    free(l->after);
     *l = (struct lookahead){ 0 };
 }
 
@@ -75,7 +75,7 @@ static int32_t *entry(const struct lookahead *l, const int32_t *ids, int count)
 {
     uint64_t hash = (uint64_t)count;
     for (int i = 0; i < count; i++) hash = (hash ^ (uint32_t)ids[i]) * 0x9e3779b97f4a7c15u;
-    return &l->place[(hash ^ hash >> 32) & (uint64_t)(l->size - 1)];
+    return &l->after[(hash ^ hash >> 32) & (uint64_t)(l->size - 1)];
 }
 
 // Adds the n-grams before each new row to the table.
@@ -83,8 +83,8 @@ static void enter(struct lookahead *l, const struct sequence *s)
 {
     if (l->size < 4 * s->n) {
         for (l->size = 1024; l->size < 8 * s->n;) l->size *= 2;
-        free(l->place);
-        l->place = xcalloc((size_t)l->size, sizeof *l->place);
+        free(l->after);
+        l->after = xcalloc((size_t)l->size, sizeof *l->after);
         l->known = 0;
     }
     for (int64_t row = l->known > LONG ? l->known : LONG; row < s->n; row++) {
@@ -132,10 +132,10 @@ static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32
     return n;
 }
 
-int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t room,
+int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t limit,
                         int32_t to[LOOKAHEAD_MOST])
 {
-    if (!l->most || room < 1) return 0;
+    if (!l->most || limit < 1) return 0;
     if (l->guess_row && l->guess_row < s->n) observe(l, s->ids[l->guess_row] == l->guess);
     l->guess_row = 0;
     enter(l, s);
@@ -143,7 +143,7 @@ int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t r
     if (from < 0) from = find(l, s, SHORT);
     if (from < 0) return 0;
     const int64_t wanted = length(l);
-    if (wanted) return copy(s, from, wanted < room ? wanted : room, to);
+    if (wanted) return copy(s, from, wanted < limit ? wanted : limit, to);
     l->guess = s->ids[from];
     l->guess_row = s->n;
     return 0;

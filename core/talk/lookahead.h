@@ -3,7 +3,7 @@
 //
 //   struct lookahead l = { 0 };
 //   lookahead_configure(&l, settings, rows);        // `rows` of a pass, with the newest token
-//   n = lookahead_draft(&l, &sequence, room, to);   // the tokens that may follow
+//   n = lookahead_draft(&l, &sequence, limit, to);   // the tokens that may follow
 //   ... a pass computes the newest token and the drafts; the first `right` drafts are accepted
 //   lookahead_judge(&l, n, right);
 //   lookahead_release(&l);
@@ -20,7 +20,7 @@ struct lookahead {
     bool adapts;  // sample.lookahead auto
     bool blocks;  // block-quantised weights (set by the caller): each further row takes more time
 
-    int32_t *place; // [size] by the hash of an n-gram: the row after its latest occurrence; 0: none
+    int32_t *after; // [size] by the hash of an n-gram: the row after its latest occurrence; 0: none
     int64_t size;   // a power of two
     int64_t known;  // rows of the sequence whose n-grams are in the table
 
@@ -34,9 +34,9 @@ struct lookahead {
 void lookahead_configure(struct lookahead *l, const struct settings *s, int64_t rows);
 // Forgets the sequence, before another one.
 void lookahead_forget(struct lookahead *l);
-// Drafts up to `room` tokens after the sequence, which may have grown since the last call. Returns
+// Drafts up to `limit` tokens after the sequence, which may have grown since the last call. Returns
 // their number.
-int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t room,
+int64_t lookahead_draft(struct lookahead *l, const struct sequence *s, int64_t limit,
                         int32_t to[LOOKAHEAD_MOST]);
 // Reports that the first `right` of `drafted` tokens were accepted.
 void lookahead_judge(struct lookahead *l, int64_t drafted, int64_t right);

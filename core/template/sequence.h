@@ -11,12 +11,12 @@
 #include "core/base/mem.h"
 
 // Several conversations with a common prefix in one pass (core/talk/batch.h). The cache starts with
-// the keys of the prefix, which every row sees; `room` rows for the conversation being computed
+// the keys of the prefix, which every row sees; `rows` rows for the conversation being computed
 // follow, then as many for each conversation's own keys.
 enum { SEGMENTS_MOST = 8 };
 struct segments {
     int count;
-    int64_t prefix, room;
+    int64_t prefix, rows;
     // Own rows of each in the cache, then its rows of this pass. A pass holds the rows of the
     // first, of the second, and so on.
     struct {
@@ -27,7 +27,7 @@ struct segments {
 // First row of segment i in the cache.
 static inline int64_t segment_row(const struct segments *s, int i)
 {
-    return s->prefix + s->room * (i + 1);
+    return s->prefix + s->rows * (i + 1);
 }
 
 // A sequence of n rows. Picture indices run through the whole conversation. In training, a sequence

@@ -110,7 +110,7 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .pieces = x->pieces,
                                                            .each = each,
                                                            .narrow = narrow,
-                                                           .room = room,
+                                                           .own = room,
                                                            .mode = mode }),
                      0);
     assert_int_equal(b->threads(), threads); // it gives the thread's number back

@@ -145,7 +145,7 @@ static inline void reference_sample(const struct reference *r, const char *name,
 {
     struct err err;
     reference_chat(r, name, c);
-    conversation_place(c, c->messages, c->message_count);
+    conversation_size_pictures(c, c->messages, c->message_count);
     must(labels_make(l, c->messages, c->message_count, c->pictures, c->picture_count, c->model,
                      r->settings, &err),
          &err);
