@@ -232,7 +232,7 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
         }
         const struct conversation *c = engine_conversation(e);
         const struct model *now = engine_model(e);
-        if (now && c->picture_count && !model_sees(now))
+        if (now && c->picture_count && !model_has_vision(now))
             sinks_notice(
                 engine_sinks(e),
                 "the session has pictures, but its last model, '%s', is text-only: /load a "

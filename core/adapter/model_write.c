@@ -183,7 +183,7 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
 static int check_written(const struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
-    bool head = !model_head_apart(m);
+    bool head = !model_head_untied(m);
     for (int64_t i = 0; i < c->tensor_count && !head; i++)
         head = m->family->part(m, c->tensors[i]->name) == PART_HEAD;
     if (!head)
@@ -274,8 +274,8 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     hooks_add(&hooks, &hook);
     conversation_init(&c, m->arena.backend);
     conversation_set_model(&c, m);
-    int picture = model_sees(m) ? attach_picture(&c, err) : -1, status = -1;
-    if (!model_sees(m) || picture >= 0) {
+    int picture = model_has_vision(m) ? attach_picture(&c, err) : -1, status = -1;
+    if (!model_has_vision(m) || picture >= 0) {
         struct message *said = conversation_add(&c, ROLE_USER);
         if (picture >= 0) message_add_picture(said, picture);
         message_add_text(said, "Say what you see: shapes, colours, places, and how many.");

@@ -37,7 +37,7 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     const int32_t end_token = m->eos.count ? m->eos.data[0] : -1;
     size_t answer_count = 0;
     *l = (struct labels){ 0 };
-    if (picture_count && !model_sees(m))
+    if (picture_count && !model_has_vision(m))
         return err_set(err, "it has a picture, but the model '%s' is text-only", m->name);
     for (size_t i = 0; i < picture_count; i++)
         if (model_check_picture(m, &pictures[i], err) < 0) return -1;

@@ -67,7 +67,7 @@ const char *engine_model_name(const struct engine *e)
 
 bool engine_sees(const struct engine *e)
 {
-    return e->model && model_sees(e->model);
+    return e->model && model_has_vision(e->model);
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *e)

@@ -33,7 +33,7 @@ void engine_info(const struct engine *e, struct event_info *info)
                                  .positions = d->max_positions };
     model_count(m, parts);
     for (int i = 0; i < MODEL_PARTS; i++) info->parameters += parts[i].parameters;
-    if (model_sees(m)) {
+    if (model_has_vision(m)) {
         info->visual_layers = vision_depth(c);
         info->visual_width = c->hidden;
         info->patch = c->patch;
@@ -87,7 +87,7 @@ static void show_model(const struct engine *e, const char *unknown)
     else
         table_row(&t, "fingerprint|not known yet: %s", unknown);
     if (m->unread) table_row(&t, "not read|%s", m->unread);
-    if (model_sees(m)) add_vision(&t, m);
+    if (model_has_vision(m)) add_vision(&t, m);
     table_row(&t,
               "decoder|%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64
               " key-value heads, ffn "
@@ -103,7 +103,7 @@ static void show_model(const struct engine *e, const char *unknown)
     char *sampling = unused_generation(m);
     if (sampling) table_row(&t, "sampling, not used|%s", sampling);
     free(sampling);
-    if (model_sees(m)) {
+    if (model_has_vision(m)) {
         table_add(&t, "preprocessor");
         table_take(&t, companions_preprocessor(m));
     }

@@ -63,7 +63,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct options o;
     if (read_options(&o, argc, argv, err) < 0) return -1;
-    if (model && !model_sees(model))
+    if (model && !model_has_vision(model))
         return err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
                        model->name);
     if (grid_set_check(&o.set, err) < 0) return -1;
@@ -100,7 +100,7 @@ static void note_sample(struct running *r, int64_t index)
     struct sample s;
     const bool read = dataset_read(&r->data, index, &s, NULL) == 0;
     identity_add_pictures(&r->data, read ? &s : NULL, r->pictures,
-                          model_sees(m) ? &r->notices : NULL);
+                          model_has_vision(m) ? &r->notices : NULL);
     data_notices_sample(&r->notices, m->tokenizer, &s,
                         DATA_UNUSED_CHOICES | (read ? DATA_PROMPT : 0));
     sample_release(&s);

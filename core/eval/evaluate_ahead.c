@@ -67,7 +67,7 @@ static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahe
     if (!s->sample.broken && !evaluate_is_chosen(r, &s->sample)) return;
     const int64_t number = w->chosen++;
     if (s->status == 0 && number >= r->first && evaluate_is_mine(a->v, number) && !r->given &&
-        model_sees(r->model))
+        model_has_vision(r->model))
         decode(a, w, s);
 }
 

@@ -210,7 +210,7 @@ static bool take_line(void *self, const cJSON *line)
 // The counter of pictures, if the model sees them.
 static struct data_notices *seen(struct evaluate_work *w)
 {
-    return model_sees(w->grid->model) ? &w->notices : NULL;
+    return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
 // Does the model see the pictures? Not if answers are given, unless it ranks choices.

@@ -138,7 +138,7 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
     const int layers = env->model->decoder.config.layers;
     const int count = settings_layers(env->settings, "ira.layers", layers, chosen, err);
     if (count < 0 || !settings_flag(env->settings, "ira.on")) return count;
-    if (!model_sees(env->model))
+    if (!model_has_vision(env->model))
         return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
     for (int l = 0; l < layers; l++)

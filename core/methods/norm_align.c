@@ -41,7 +41,7 @@ struct norm_align {
 
 static int norm_check(const struct method_env *env, struct err *err)
 {
-    if (!settings_flag(env->settings, "norm.align") || model_sees(env->model)) return 0;
+    if (!settings_flag(env->settings, "norm.align") || model_has_vision(env->model)) return 0;
     return err_set(err, "norm.align: the model '%s' is text-only and has no visual tokens",
                    env->model->name);
 }
@@ -138,7 +138,7 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
 static bool norm_learned(const struct model *m, int index, struct method_tensor *t)
 {
     static const char *const names[] = { "norm_align.weight", "norm_align.bias" };
-    if (index > 1 || !model_sees(m)) return false;
+    if (index > 1 || !model_has_vision(m)) return false;
     *t = (struct method_tensor){ names[index], 1, { m->decoder.config.hidden } };
     return true;
 }

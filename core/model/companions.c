@@ -61,7 +61,7 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
     const struct checkpoint *c = m->checkpoint;
     int n = 0;
     if (!m->conversation && !c->chat_template) list[n++] = missing_template(m);
-    if (model_sees(m) && !c->preprocessor) {
+    if (model_has_vision(m) && !c->preprocessor) {
         char *defaults = defaults_text(m);
         list[n++] = xasprintf(
             "the folder has no preprocessor_config.json: pictures are read by the defaults of the "

@@ -205,7 +205,7 @@ int config_keys_check(const struct model *m, struct err *err)
         const cJSON *json = texts[i] ? json_get(config, texts[i]) : config;
         if (check_text(&(struct section){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;
     }
-    if (!model_sees(m)) return 0;
+    if (!model_has_vision(m)) return 0;
     const struct section p = { "vision_config", json_get(config, "vision_config"),
                                m->vision.config.kind->keys };
     return check(&p, vision_keys, COUNT(vision_keys), err);

@@ -56,7 +56,7 @@ static int open_template(struct model *m, struct err *why)
     struct err err;
     if (!c->chat_template || m->conversation) return 0; // config.json names a layout
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
-                                     model_sees(m) ? m->placeholder : -1, &err);
+                                     model_has_vision(m) ? m->placeholder : -1, &err);
     if (!m->template && cancel_asked()) return err_set(why, "cancelled");
     if (!m->template) m->template_problem = xstrdup(err.text);
     return 0;
@@ -89,14 +89,14 @@ static int load_tokenizer(struct model *m, struct err *err)
                          m->placeholder_word);
 }
 
-bool model_in_blocks(const struct model *m)
+bool model_quantised(const struct model *m)
 {
     for (size_t i = 0; i < m->weights.count; i++)
         if (dtype_in_blocks(m->weights.list[i].tensor->dtype)) return true;
     return false;
 }
 
-bool model_ends(const struct model *m, int32_t id)
+bool model_is_eos(const struct model *m, int32_t id)
 {
     for (size_t i = 0; i < m->eos.count; i++)
         if (m->eos.data[i] == id) return true;
@@ -194,7 +194,7 @@ void model_free(struct model *m)
     free(m);
 }
 
-bool model_sees(const struct model *m)
+bool model_has_vision(const struct model *m)
 {
     return m->family->picture_tokens != NULL;
 }
@@ -233,7 +233,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 {
     const struct picture_shape s = p->shape;
     int64_t width, height;
-    if (p->tokens > 0 || !s.width || !model_sees(m)) return 0; // or not placed
+    if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // or not placed
     const struct picture_config c =
         preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
     if (any_size(m) && preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0)
@@ -247,7 +247,7 @@ void model_weights_changed(struct model *m)
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
 }
 
-bool model_head_apart(const struct model *m)
+bool model_head_untied(const struct model *m)
 {
     return m->decoder.config.tied && m->decoder.head.data != m->decoder.embed.data;
 }

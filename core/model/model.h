@@ -74,9 +74,9 @@ void model_free(struct model *m);
 // separately.
 int model_bind(struct model *m, struct err *err);
 
-bool model_sees(const struct model *m);             // has a vision encoder
-bool model_in_blocks(const struct model *m);        // has weights in blocks
-bool model_ends(const struct model *m, int32_t id); // ends the token an answer?
+bool model_has_vision(const struct model *m);         // has a vision encoder
+bool model_quantised(const struct model *m);          // has weights in blocks
+bool model_is_eos(const struct model *m, int32_t id); // ends the token an answer?
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
 // shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
 // cannot be that small gets more tokens, and no prompt can hold it. limit.share never causes this:
@@ -93,7 +93,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 void model_weights_changed(struct model *m);
 
 // True if an adapter has replaced a head that the file ties to the embedding.
-bool model_head_apart(const struct model *m);
+bool model_head_untied(const struct model *m);
 
 // Call before reading weights, in a pass or elsewhere. pictures: the conversation has a picture.
 void model_pass(const struct model *m, bool pictures);

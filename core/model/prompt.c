@@ -20,7 +20,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
     // A text model's tokenizer.apply_chat_template tokenizes a rendered prompt unchanged. A
     // processor (of a model with pictures) adds BOS if the template has not written it, as does
     // llama.cpp if the file says so.
-    const bool as_rendered = !model_sees(m) && !m->checkpoint->gguf_count;
+    const bool as_rendered = !model_has_vision(m) && !m->checkpoint->gguf_count;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,
         .layout = layout,

@@ -185,7 +185,7 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
                                           "mtp_layers",     "mtp_block",   "mtp_emb_norm" };
     // What CLIP and SigLIP compute after the layers whose features are used.
     static const char *const behind[] = { "vision_tower.head.", "vision_tower.post_layernorm." };
-    const struct vision_kind *encoder = model_sees(m) ? m->vision.config.kind : NULL;
+    const struct vision_kind *encoder = model_has_vision(m) ? m->vision.config.kind : NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (has_level(plain, levels[i])) return true;
     for (size_t i = 0; i < 2 && (encoder == &vision_clip || encoder == &vision_siglip); i++)

@@ -176,7 +176,7 @@ static char *picture_notice(const struct model *m)
     const cJSON *json = m->checkpoint->preprocessor, *item,
                 *type = json_get(json, "image_processor_type");
     struct buf b = { 0 };
-    if (!model_sees(m) || m->checkpoint->gguf_count) return NULL;
+    if (!model_has_vision(m) || m->checkpoint->gguf_count) return NULL;
     if (!type) type = json_get(json, "feature_extractor_type");
     const struct vision_kind *kind = m->vision.config.kind;
     const bool own = kind->picture_keys; // the encoder's lists, else the family's

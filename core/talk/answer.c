@@ -279,7 +279,7 @@ static int step(struct answering *a)
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;
-    a->lookahead.blocks = model_in_blocks(a->c->model);
+    a->lookahead.blocks = model_quantised(a->c->model);
     lookahead_configure(&a->lookahead, a->settings, hooks_allow_drafts(&a->graph) ? few : 1);
     const int64_t drafts = n > few ? lookahead_draft(&a->lookahead, &a->sequence,
                                                      (wanted < left ? wanted : left) - 1, a->draft)
@@ -316,7 +316,7 @@ static int generate(struct answering *a)
         const int32_t id = given ? a->options->given[a->ids.count]
                                  : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
                                                 (size_t)a->sequence.n, (uint64_t)a->sequence.n);
-        if (!given && model_ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
+        if (!given && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
         }

@@ -209,7 +209,7 @@ static int take(struct answering *a, int i, float *logits, int64_t limit)
     if (logits_damage(logits, vocab)) return -1;
     const int32_t id =
         sampler_pick(a->settings, logits, vocab, s->ids, (size_t)s->n, (uint64_t)s->n);
-    to->ended = model_ends(m, id) && !settings_flag(a->settings, "sample.ignore_eos");
+    to->ended = model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos");
     if (!to->ended) ids_add(&to->ids, id);
     to->full = !to->ended && limit - (s->n + 1) - to->closing <= 0;
     a->done[i] = to->ended || to->full || (int64_t)to->ids.count >= to->max_tokens;

@@ -128,7 +128,7 @@ static int check_max_tokens(struct setting_env *env, struct err *err)
 {
     const int64_t most = preprocess_limit(env->settings).most;
     struct picture alone = { 0 }, beside = { 0 };
-    if (!most || !env->model || !model_sees(env->model)) return 0;
+    if (!most || !env->model || !model_has_vision(env->model)) return 0;
     model_size_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
     model_size_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
     const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
@@ -225,7 +225,7 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err)
 {
     const struct model *m = c->model;
-    if (m && !model_sees(m))
+    if (m && !model_has_vision(m))
         return err_set(err, "the model '%s' is text-only: it cannot see '%s'", m->name,
                        name_of(p->path));
     if (m) model_size_picture(m, p, p->image.width, p->image.height, 1, c->limit);
@@ -468,7 +468,7 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     for (size_t i = 0; i < c->picture_count; i++) {
         bool shown = false;
         for (size_t k = 0; k < messages; k++) shown |= shows(&c->messages[k], (int)i);
-        if (shown && !model_sees(m))
+        if (shown && !model_has_vision(m))
             return err_set(err,
                            "the conversation has pictures, but the model '%s' is text-only: "
                            "/clear, or /load a vision model",

@@ -200,12 +200,12 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     }
     struct picture *pictures = xcalloc(d->path_count + 1, sizeof *pictures);
     // A text-only model does not count pictures; preparing the rows reports the error.
-    if (!model_sees(k->m) || look_at_all(k, s, pictures) == 0)
+    if (!model_has_vision(k->m) || look_at_all(k, s, pictures) == 0)
         to->usable = check_rows(k, s, pictures, to);
     free(pictures);
     // An excluded sample does not link others.
     struct data_sample *samples = k->c->samples;
-    for (size_t i = 0; to->usable && model_sees(k->m) && i < d->path_count; i++) {
+    for (size_t i = 0; to->usable && model_has_vision(k->m) && i < d->path_count; i++) {
         int64_t *shown = &k->shown[look_at(k, d->paths[i], d->path_count)->content];
         const int64_t own = group_of(k->c, s->index);
         if (*shown >= 0) {

@@ -144,7 +144,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     const int64_t batch = samples_of_rank(&d->t);
     struct picture picture = { 0 };
     struct labels labels = { 0 };
-    if (model_sees(m) && make_picture(d, &picture, err) < 0) return -1;
+    if (model_has_vision(m) && make_picture(d, &picture, err) < 0) return -1;
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
                 &picture);
     const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0, NULL };
@@ -155,7 +155,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     for (int64_t i = 0; i < count; i++) items[i] = item;
     f->samples = count;
     f->rows = count * labels.sequence.n;
-    if (model_sees(m) && !m->vision.config.image_size)
+    if (model_has_vision(m) && !m->vision.config.image_size)
         m->family->picture_usual(m, &f->picture_width, &f->picture_height);
     d->t.graph.tape = &d->t.tape;
     int status = loss_batch(&d->t.graph, m, items, (size_t)count, 1, losses);

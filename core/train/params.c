@@ -308,7 +308,7 @@ static int check_formers(const struct model *m, const struct selection *chosen,
         return err_set(err, "training continues from the adapter in every sample, with or "
                             "without a picture: /set adapter.when always, or merge or unload the "
                             "adapter first");
-    if (model_head_apart(m))
+    if (model_head_untied(m))
         return err_set(err,
                        "the adapter has an output head of its own, which training would tie to "
                        "the embedding again: unload the adapter first");

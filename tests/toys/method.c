@@ -55,7 +55,7 @@ static int toy_run(void *state, struct graph *g, struct site_args *args)
 
 static bool toy_learned(const struct model *m, int index, struct method_tensor *t)
 {
-    if (index || !model_sees(m)) return false;
+    if (index || !model_has_vision(m)) return false;
     *t = (struct method_tensor){ "toy.gain", 1, { m->decoder.config.hidden } };
     return true;
 }

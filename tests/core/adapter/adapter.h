@@ -85,7 +85,7 @@ static inline struct logits logits_of(const struct model *m)
     conversation_init(&c, test_device());
     conversation_set_model(&c, m);
     struct message *said = conversation_add(&c, ROLE_USER);
-    if (model_sees(m)) {
+    if (model_has_vision(m)) {
         size_t size;
         char *bytes = file_read(SCENE, 1 << 20, &size, &err);
         assert_non_null(bytes);

@@ -96,7 +96,7 @@ static void every_chat_equals_the_reference(void **state)
             checked++;
         }
         // text_only and two_turn; second_picture and two_images
-        assert_int_equal(checked, model_sees(engine_model(g.engine)) ? 4 : 2);
+        assert_int_equal(checked, model_has_vision(engine_model(g.engine)) ? 4 : 2);
         golden_close(&g);
     }
 }
