@@ -1,5 +1,6 @@
 # common.bash -- shared by the scripts here: a working folder, vlmsh, checks. Sourced from the root.
 #
+#   session NAME <<E     types the "> " lines of the text up to E, and compares what they print with the rest of it
 #   lines LINE...        runs the lines over standard input with --json; writes the events to $work/events
 #   check NAME JQ WANT   the last events give WANT under this jq program (one result per line)
 #   answer MODEL DUMP, same_dump NAME A B    dump answers and compare the dumps
@@ -26,6 +27,15 @@ vlmsh() {
 
 multiplies_bf16() {
     case $(vlmsh -c /version) in *'+ amx'* | *'+ bf16'*) ;; *) return 1 ;; esac
+}
+
+# session NAME [ARGUMENT...] <<E: types the lines that begin with "> " and compares all output with the text below them
+# (tests/commands/session.py); leaves the events to `check`. UPDATE=1 writes the output into the script.
+session() {
+    local name=$1
+    shift
+    UPDATE=${UPDATE:+${BASH_SOURCE[1]}:${BASH_LINENO[0]}:$work/updates} \
+        python3 tests/commands/session.py "$work/events" "$VLMSH" --db "$work/vlmsh.db" --json "$@" || fail "$name"
 }
 
 lines() {
@@ -116,5 +126,6 @@ P
 }
 
 finish() {
+    [ ! -e "$work/updates" ] || python3 tests/commands/session.py --update "$work/updates"
     exit $failed
 }

@@ -22,34 +22,118 @@ cat >"$work/data.json" <<J
  {"question": 5},
  {broken}]
 J
-# Columns of the one row of a table.
-row() { echo "select(.name == \"$1\").rows[] | select(.[0] == \"$2\") | @csv"; }
-
-lines "/load $llava" '/set ctx.max 60' "/data check $work/data.json" "/data check $work/data.json --kind conversation,detail --no-decode"
-check "no error" 'select(.event == "error").message' ""
-named='select(.name == "data problems").rows | map("\(.[0]): \(.[1]) \(.[2])") | join("; ")'
-same "names" "$(jq -r "$named" "$work/events" | head -1)" \
-    "not readable: #12 13; not readable: #13 14; marks differ: g 7; marks differ: h 8; picture missing: c 3; picture broken: d 4; picture broken: e 5; picture broken: f 6; too long: k 11; no answer: i 9; no answer: j 10; same id: b 12"
-same "names of two kinds" "$(jq -r "$named" "$work/events" | tail -1)" \
-    "not readable: #13 14; picture missing: c 3"
-same "counts" "$(jq -r "$(row data all)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "14,3,11,8"
-same "one kind" "$(jq -r "$(row data conversation)" "$work/events" | head -1 | tr -d '"' | cut -d, -f2-5)" "1,1,2,1"
-same "visual tokens" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[0] == "conversation" and .[1] == "visual") | .[2:] | map(. + 0) | join(" ")' "$work/events" | head -1)" "25 25 25 25 25"
-check_has "summary" 'select(.event == "notice").text' "3 of 14 samples are usable for training; 6 picture files"
-check_has "summary of kinds" 'select(.event == "notice").text' "2 of 4 samples are usable for training (the rest are of other kinds); 3 picture files, headers only"
-
+session "names" $llava <<E
+> /set ctx.max 60
+> /data check $work/data.json
+[data]
+kind          samples  usable  answers  pictures  tokens  trained %
+conversation  1        1       2        1         50      20
+detail        2        1       2        2         42      19
+(none)        11       1       7        5         161     11.8
+all           14       3       11       8         253     14.6
+[data tokens]
+kind          tokens   min  median  mean  p95  max
+conversation  all      50   50      50    50   50
+conversation  text     25   25      25    25   25
+conversation  visual   25   25      25    25   25
+conversation  trained  10   10      10    10   10
+detail        all      42   42      42    42   42
+detail        text     17   17      17    17   17
+detail        visual   25   25      25    25   25
+detail        trained  8    8       8     8    8
+(none)        all      5    8       40.2  135  135
+(none)        text     5    8       40.2  135  135
+(none)        visual   0    0       0     0    0
+(none)        trained  0    3       4.8   8    8
+all           all      5    13      42.2  135  135
+all           text     5    13      33.8  135  135
+all           visual   0    0       8.3   25   25
+all           trained  0    8       6.2   10   10
+[data problems]
+problem          id   line  why
+not readable     #12  13    "question" must be a string
+not readable     #13  14    sample 13 (line 14 of the data) is not valid JSON
+marks differ     g    7     2 pictures, but "<image>" marks for 1
+marks differ     h    8     the text has more "<image>" marks than pictures (0)
+picture missing  c    3     '$work/none.png': No such file or directory
+picture broken   d    4     '$work/broken.png' is a text file, not a picture; supported formats are PNG, JPEG, WebP, GIF, BMP and PPM
+picture broken   e    5     cannot read '$work/cut.png': the PNG is truncated; export it again as PNG or JPEG
+picture broken   f    6     cannot read '$work/pipe.png': it is a pipe, not a file (save its output to a file first)
+too long         k    11    135 tokens, but the context holds 60
+no answer        i    9     no answer is text
+no answer        j    10    every answer is empty
+same id          b    12    an earlier sample has the same id
+'$work/data.json': 3 of 14 samples are usable for training; 6 picture files
+> /data check $work/data.json --kind conversation,detail --no-decode
+[data]
+kind          samples  usable  answers  pictures  tokens  trained %
+conversation  1        1       2        1         50      20
+detail        2        1       2        2         42      19
+(none)        1        0       0        0         0       0
+all           4        2       4        3         92      19.6
+[data tokens]
+kind          tokens   min  median  mean  p95  max
+conversation  all      50   50      50    50   50
+conversation  text     25   25      25    25   25
+conversation  visual   25   25      25    25   25
+conversation  trained  10   10      10    10   10
+detail        all      42   42      42    42   42
+detail        text     17   17      17    17   17
+detail        visual   25   25      25    25   25
+detail        trained  8    8       8     8    8
+all           all      42   42      46    50   50
+all           text     17   17      21    25   25
+all           visual   25   25      25    25   25
+all           trained  8    8       9     10   10
+[data problems]
+problem          id   line  why
+not readable     #13  14    sample 13 (line 14 of the data) is not valid JSON
+picture missing  c    3     '$work/none.png': No such file or directory
+'$work/data.json': 2 of 4 samples are usable for training (the rest are of other kinds); 3 picture files, headers only
+E
 # The counts are the tokens of a conversation.
 cat >"$work/one.jsonl" <<'J'
 {"id": "x", "image": "scene.png", "question": "What is in the picture?", "answer": "It shows a red circle above a blue rectangle."}
 J
-lines "/load $llava" "/data check $work/one.jsonl --images $pictures"
-same "golden's tokens" "$(jq -r 'select(.name == "data tokens").rows[] | "\(.[1]) \(.[2])"' "$work/events" | tr '\n' ' ')" \
-    "all 49 text 24 visual 25 trained 12 "
+session "golden's tokens" $llava <<E
+> /data check $work/one.jsonl --images $pictures
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        1       1        1         49      24.5
+[data tokens]
+kind  tokens   min  median  mean  p95  max
+all   all      49   49      49    49   49
+all   text     24   24      24    24   24
+all   visual   25   25      25    25   25
+all   trained  12   12      12    12   12
+'$work/one.jsonl': 1 of 1 samples are usable for training; 1 picture files
+E
 
 # A sample that would be truncated inside its picture; a model without vision.
-lines "/load $llava" '/set ctx.max 20' "/data check $work/one.jsonl --images $pictures" "/load $llama" "/data check $work/one.jsonl --images $pictures"
-check_has "inside a picture" 'select(.name == "data problems").rows[0][3]' "49 tokens, but the context holds 20 and would end inside a picture"
-check_has "text only" 'select(.name == "data problems").rows[0] | "\(.[0]): \(.[3])"' "not readable: it has a picture, but the model"
+session "inside a picture" $llava <<E
+> /set ctx.max 20
+> /data check $work/one.jsonl --images $pictures
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        0       1        1         49      24.5
+...
+[data problems]
+problem   id  line  why
+too long  x   1     49 tokens, but the context holds 20 and would end inside a picture
+'$work/one.jsonl': 0 of 1 samples are usable for training; 1 picture files
+error: no sample of '$work/one.jsonl' is usable for training
+> /load $llama
+loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
+> /data check $work/one.jsonl --images $pictures
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        0       1        1         0       0
+[data problems]
+problem       id  line  why
+not readable  x   1     it has a picture, but the model 'tests/goldens/llama-3.2' is text-only
+'$work/one.jsonl': 0 of 1 samples are usable for training; 0 picture files
+error: no sample of '$work/one.jsonl' is usable for training
+E
 
 # Nothing to train on: no text, or an empty one.
 cat >"$work/answers.jsonl" <<'J'
@@ -58,12 +142,26 @@ cat >"$work/answers.jsonl" <<'J'
 {"id": "list", "question": "q", "answers": ["a", "b"]}
 {"id": "blank", "question": "q", "answer": " "}
 J
-lines "/load $llava" "/data check $work/answers.jsonl" '/set job.nice 0' "/eval $work/answers.jsonl --metric loss" /wait
-check "no text" 'select(.name == "data problems").rows[] | "\(.[1]): \(.[3])"' "number: no answer is text
-true: no answer is text
-list: no answer is text
-blank: every answer is empty"
-check_has "nor a loss" '.. | strings' "sample number: no answer is text"
+session "no text" $llava <<E
+> /data check $work/answers.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   4        0       1        0         23      13
+...
+[data problems]
+problem    id      line  why
+no answer  number  1     no answer is text
+no answer  true    2     no answer is text
+no answer  list    3     no answer is text
+no answer  blank   4     every answer is empty
+'$work/answers.jsonl': 0 of 4 samples are usable for training; 0 picture files
+error: no sample of '$work/answers.jsonl' is usable for training
+> /set job.nice 0
+> /eval $work/answers.jsonl --metric loss
+job 1: evaluate started (/job 1, /wait 1)
+> /wait
+error: job 1 (evaluate) failed: no sample could be scored: sample number: no answer is text
+E
 
 # /data check and training report turns marked as context and keys that nothing reads.
 cat >"$work/marked.jsonl" <<'J'
@@ -72,47 +170,168 @@ cat >"$work/marked.jsonl" <<'J'
 {"question": "Sky?", "answer": "grey", "history": [["Day?", "yes"]]}
 {"question": "Sky?", "answer": "grey", "train": false}
 J
-lines "/load $llava" "/data check $work/marked.jsonl" '/set train.method norms' '/set train.steps 1' '/set train.validation none' '/set job.nice 0' "/train $work/marked.jsonl $work/marked" /wait \
-    "/eval $work/marked.jsonl --metric exact --here" "/ask --data $work/marked.jsonl --out $work/marked.answers"
-check_has "not used" 'select(.event == "notice").text' 'not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)'
-check_has "context" 'select(.event == "notice").text' "2 answers are excluded from training: context only"
-check_has "nothing left" 'select(.name == "data problems").rows[] | "\(.[0]): \(.[3])"' "no answer: every answer is empty or excluded from training"
-check_has "so does an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "data")[1]' 'not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)'
-check_has "and answering" 'select(.event == "notice").text' "4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "
-check_has "training says it" 'select(.event == "notice").text' '; not used: "tools" (1 sample)'
+session "not used" $llava <<E
+> /data check $work/marked.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   4        3       5        0         72      25
+...
+[data problems]
+problem    id  line  why
+no answer  #3  4     every answer is empty or excluded from training
+not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
+2 answers are excluded from training: context only
+'$work/marked.jsonl': 3 of 4 samples are usable for training; 0 picture files
+> /set train.method layernorm
+> /set train.steps 1
+> /set train.validation none
+> /set job.nice 0
+> /train $work/marked.jsonl $work/marked
+job 2: train started (/job 2, /wait 2)
+> /wait
+job 2 (train) is done: loss ... after 1 step; adapter in '$work/marked'; skipped: 1 of 4 samples, the first: #3: no answer: every answer is empty or excluded from training; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
+> /eval $work/marked.jsonl --metric exact --here
+[evaluation]
+what        value
+metric      exact
+rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count, number words up to ten are digits)
+...
+data        not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
+...
+> /ask --data $work/marked.jsonl --out $work/marked.answers
+4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
+E
 
 # A question's choices are not trained on.
 echo '{"question": "Sky?", "answer": "grey", "choices": ["grey", "blue"]}' >"$work/choices.jsonl"
-lines "/load $llava" "/data check $work/choices.jsonl"
-check_has "choices" 'select(.event == "notice").text' "not used: the choices, which only evaluations read (1 sample)"
+session "choices" $llava <<E
+> /data check $work/choices.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        1       1        0         14      42.9
+...
+not used: the choices, which only evaluations read (1 sample)
+'$work/choices.jsonl': 1 of 1 samples are usable for training; 0 picture files
+E
 
 # Special tokens in data are tokens in training and in evaluation, unless a setting says otherwise.
 cat >"$work/boxes.jsonl" <<'J'
 {"id": "box", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|object_ref_start|>a dog<|object_ref_end|><|box_start|>(12,34),(56,78)<|box_end|>"}
 J
-lines "/load tests/goldens/qwen2.5-vl" "/data check $work/boxes.jsonl" "/eval $work/boxes.jsonl --metric loss --here" '/set data.special_tokens text' "/data check $work/boxes.jsonl" "/eval $work/boxes.jsonl --metric loss --here"
-same "trained" "$(jq -r 'select(.name == "data tokens").rows[] | select(.[1] == "trained")[2]' "$work/events" | tr '\n' ' ')" "24 70 "
-check_has "tokens" 'select(.event == "notice").text' "6 special tokens in the texts of 1 sample are read as tokens, as transformers does"
-check_has "text" 'select(.event == "notice").text' "6 special tokens in the texts of 1 sample stay text (data.special_tokens)"
+session "trained" tests/goldens/qwen2.5-vl <<E
+> /data check $work/boxes.jsonl
+generation_config.json asks for repetition_penalty 1.05, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        1       1        0         54      44.4
+[data tokens]
+kind  tokens   min  median  mean  p95  max
+all   all      54   54      54    54   54
+all   text     54   54      54    54   54
+all   visual   0    0       0     0    0
+all   trained  24   24      24    24   24
+6 special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text
+'$work/boxes.jsonl': 1 of 1 samples are usable for training; 0 picture files
+> /eval $work/boxes.jsonl --metric loss --here
+[evaluation]
+what        value
+metric      loss
+rule        generates nothing; mean of -log p over the trained tokens of a sample (natural logarithm, including the end of each answer), then over samples
+...
+data        6 special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text
+...
+> /set data.special_tokens text
+> /data check $work/boxes.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        1       1        0         128     54.7
+[data tokens]
+kind  tokens   min  median  mean  p95  max
+all   all      128  128     128   128  128
+all   text     128  128     128   128  128
+all   visual   0    0       0     0    0
+all   trained  70   70      70    70   70
+6 special tokens in the texts of 1 sample stay text (data.special_tokens)
+'$work/boxes.jsonl': 1 of 1 samples are usable for training; 0 picture files
+> /eval $work/boxes.jsonl --metric loss --here
+[evaluation]
+what        value
+metric      loss
+rule        generates nothing; mean of -log p over the trained tokens of a sample (natural logarithm, including the end of each answer), then over samples
+...
+data        6 special tokens in the texts of 1 sample stay text (data.special_tokens)
+...
+E
 same "another loss" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
 
 # Twenty names, all of them in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
-lines "/load $llava" "/data check $work/many.jsonl --out $work/all.csv" "/data check $work/many.jsonl --out $work/all.csv"
-check "twenty" 'select(.name == "data problems").rows | length' $'20\n20'
-check_has "the rest" 'select(.event == "notice").text' "picture missing: and 10 more"
+session "twenty" $llava <<E
+> /data check $work/many.jsonl --out $work/all.csv
+(written: csv $work/all.csv)
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   30       0       30       30        0       0
+[data problems]
+problem          id     line  why
+picture missing  n"1,   1     '$work/gone1.png': No such file or directory
+picture missing  n"2,   2     '$work/gone2.png': No such file or directory
+picture missing  n"3,   3     '$work/gone3.png': No such file or directory
+picture missing  n"4,   4     '$work/gone4.png': No such file or directory
+picture missing  n"5,   5     '$work/gone5.png': No such file or directory
+picture missing  n"6,   6     '$work/gone6.png': No such file or directory
+picture missing  n"7,   7     '$work/gone7.png': No such file or directory
+picture missing  n"8,   8     '$work/gone8.png': No such file or directory
+picture missing  n"9,   9     '$work/gone9.png': No such file or directory
+picture missing  n"10,  10    '$work/gone10.png': No such file or directory
+picture missing  n"11,  11    '$work/gone11.png': No such file or directory
+picture missing  n"12,  12    '$work/gone12.png': No such file or directory
+picture missing  n"13,  13    '$work/gone13.png': No such file or directory
+picture missing  n"14,  14    '$work/gone14.png': No such file or directory
+picture missing  n"15,  15    '$work/gone15.png': No such file or directory
+picture missing  n"16,  16    '$work/gone16.png': No such file or directory
+picture missing  n"17,  17    '$work/gone17.png': No such file or directory
+picture missing  n"18,  18    '$work/gone18.png': No such file or directory
+picture missing  n"19,  19    '$work/gone19.png': No such file or directory
+picture missing  n"20,  20    '$work/gone20.png': No such file or directory
+picture missing: and 10 more (--out FILE.csv has all of them)
+'$work/many.jsonl': 0 of 30 samples are usable for training; 30 picture files
+error: no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets their base folder (now the folder of the data file)
+> /data check $work/many.jsonl --out $work/all.csv
+(written: csv $work/all.csv)
+...
+picture missing: and 10 more (--out FILE.csv has all of them)
+'$work/many.jsonl': 0 of 30 samples are usable for training; 30 picture files
+error: no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets their base folder (now the folder of the data file)
+E
 same "CSV" "$(wc -l <"$work/all.csv") $(sed -n 31p "$work/all.csv" | cut -d, -f1-5)" '31 "picture missing","n""30,",30,"'"'$work/gone30.png': No such file or directory\""
 same "written again" "$(grep -c . "$work/all.csv")" 31
-check "nothing usable" 'select(.event == "done").ok' $'true\nfalse\nfalse'
-check_has "why" 'select(.event == "error").message' "no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets"
 echo '{"question": "q"}' >"$work/none.jsonl"
 vlmsh $llava -c "/data check $work/none.jsonl" >"$work/out" 2>"$work/errors"
 same "status" "$?, $(grep -c 'no sample of .* is usable for training$' "$work/errors")" "1, 1"
 
-lines "/load $llava" '/data' '/data chek x' '/data check' "/data check $work/none.json" "/data check $work/broken.png" "/data check $work/one.jsonl --kind detail" \
-    "/data check $work/one.jsonl --kind" "/data check $work/one.jsonl --kind ," "/data check $work/one.jsonl --what 5" "/data check a b"
-check "refused" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "no such kind" 'select(.event == "error").message' "has no sample of this kind"
+session "refused" $llava <<E
+> /data
+error: usage: /data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv] | mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]
+> /data chek x
+error: /data has no action 'chek': did you mean 'check'?
+> /data check
+error: FILE, the data set, is missing
+> /data check $work/none.json
+error: cannot open '$work/none.json': No such file or directory
+> /data check $work/broken.png
+error: '$work/broken.png' is neither a JSON list of samples nor JSON lines
+> /data check $work/one.jsonl --kind detail
+error: '$work/one.jsonl' has no sample of this kind
+> /data check $work/one.jsonl --kind
+error: --kind needs K,...
+> /data check $work/one.jsonl --kind ,
+error: --kind needs K,..., not ','
+> /data check $work/one.jsonl --what 5
+error: unknown option '--what': options are --images, --kind, --no-decode, --out
+> /data check a b
+error: unexpected 'b' after FILE
+E
 # Ctrl-C stops it.
 yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl" # words: ok
 "$VLMSH" --db "$work/vlmsh.db" $llava --json -c "/data check $work/long.jsonl" >"$work/events" 2>"$work/said" &
@@ -144,8 +363,17 @@ same "no sample twice" "$(ids "$work/m.jsonl" | tr ' ' '\n' | sort -u | wc -l)" 
 same "ids of all kinds" "$(ids "$work/m.jsonl" | grep -o '2/.*')" "2/#1 2/7 2/q"
 same "paths" "$(jq -r '.image // (.messages // [])[0].content[0].path // "none"' "$work/m.jsonl" | sort | uniq -c | awk '{print $1, $2}' | paste -sd' ')" \
     "10 $whole/lists/pictures/a.png 2 none"
-lines "/load $llava" "/data check $work/m.jsonl"
-check_has "usable" 'select(.event == "notice").text' "12 of 12 samples are usable for training"
+session "usable" $llava <<E
+> /data check $work/m.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+talk  2        2       2        0         20      40
+list  9        9       9        9         378     19
+odd   1        1       1        1         42      19
+all   12       12      12       10        440     20
+...
+'$work/m.jsonl': 12 of 12 samples are usable for training; 1 picture files
+E
 mix "$work/repeated.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --count 15 --kind list,talk
 same "repeats" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
     "8 2/#1 2/#1/2 2/#1/3 2/7 2/7/2 2/7/3 2/7/4"
@@ -188,27 +416,43 @@ printf '[{"role": "user", "content": "\351"}]' >"$work/messages.json"
 printf '# caf\351\n/version\n/system caf\351\n' >"$work/latin.vlmsh"
 printf 'x \351' >"$work/text.md"
 cp $scene "$work/$(printf 'caf\351').png"
-lines "/load $llava" "/data check $work/latin.json" "/data check $work/latin.jsonl" "/data check $work/wide.jsonl" \
-    "/data check $work/wide2.jsonl" "/data check $work/wide4.jsonl" "/data check $work/wide5.jsonl" "/eval $work/table.tsv --set mme --here" "/plot $work/run.csv step loss" \
-    "/eval $work/mmlu_test.csv --set mmlu --here" "/render $work/latin.jinja $work/messages.json" \
-    "/render $work/plain.jinja $work/messages.json" "/messages $work/messages.json" "/run $work/latin.vlmsh" \
-    "/report $work/text.md" "/quantize $work/q.gguf --type f16 --text $work/text.md"
-check "places" 'select(.event == "error").message | sub(".*/"; "") | sub(", which.*"; "") | sub(": convert.*"; "")' \
-    "latin.jsonl': line 1, byte 33 is 0xE9
-wide.jsonl' is UTF-16
-wide2.jsonl' is UTF-16
-wide4.jsonl' is UTF-32
-wide5.jsonl' is UTF-32
-no sample could be scored: sample 1: \"question\": byte 4 is 0xE9
-run.csv': line 3, byte 3 is 0xFF
-mmlu_test.csv': line 2, byte 9 is 0xE9
-latin.jinja: line 2, byte 3 is 0xE9
-messages.json': line 1, byte 31 is 0xE9
-messages.json': line 1, byte 31 is 0xE9
-latin.vlmsh:3: byte 12 is 0xE9
-text.md': line 1, byte 3 is 0xE9
-text.md': line 1, byte 3 is 0xE9"
-check_has "of a sample" 'select(.name == "data problems").rows[0][3]' 'line 2, byte 12 is 0xE9'
+session "places" $llava <<E
+> /data check $work/latin.json
+...
+[data problems]
+problem       id  line  why
+not readable  #1  2     line 2, byte 12 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+'$work/latin.json': 1 of 2 samples are usable for training; 0 picture files
+> /data check $work/latin.jsonl
+error: '$work/latin.jsonl': line 1, byte 33 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /data check $work/wide.jsonl
+error: '$work/wide.jsonl' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
+> /data check $work/wide2.jsonl
+error: '$work/wide2.jsonl' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
+> /data check $work/wide4.jsonl
+error: '$work/wide4.jsonl' is UTF-32: convert it, with iconv -f UTF-32 -t UTF-8
+> /data check $work/wide5.jsonl
+error: '$work/wide5.jsonl' is UTF-32: convert it, with iconv -f UTF-32 -t UTF-8
+> /eval $work/table.tsv --set mme --here
+error: no sample could be scored: sample 1: "question": byte 4 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /plot $work/run.csv step loss
+error: '$work/run.csv': line 3, byte 3 is 0xFF, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /eval $work/mmlu_test.csv --set mmlu --here
+error: '$work/mmlu_test.csv': line 2, byte 9 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /render $work/latin.jinja $work/messages.json
+error: $work/latin.jinja: line 2, byte 3 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /render $work/plain.jinja $work/messages.json
+error: '$work/messages.json': line 1, byte 31 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /messages $work/messages.json
+error: '$work/messages.json': line 1, byte 31 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /run $work/latin.vlmsh
+vlmsh 0.1.0 (cpu ...)
+error: $work/latin.vlmsh:3: byte 12 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /report $work/text.md
+error: '$work/text.md': line 1, byte 3 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /quantize $work/q.gguf --type f16 --text $work/text.md
+error: '$work/text.md': line 1, byte 3 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+E
 printf '{"id": "\351", "line": "/version"}\ncaf\351?\n/image %s/caf\351.png\n/set sample.max_tokens 1\nHello\n/save %s/u.md\n/save %s/u.vlmsh\n' "$work" "$work" "$work" |
     vlmsh $llava --json >"$work/events"
 check "of standard input" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
@@ -236,17 +480,60 @@ json.dump([s for s in samples if s["id"] in ("uri", "file", "bytes", "plain", "u
 open(work + "/nan.jsonl", "w").write('{"question": "q", "answer": "a"}\n{"question": "q", "answer": NaN}\n')
 P
 cp "$scene" "$work/pic ture.png" && mkdir "$work/elsewhere"
-lines "/load $llava" '/set sample.max_tokens 1' "/data check $work/uris.json" "/ask --data $work/uris.json --out $work/uris.out" \
-    "/eval $work/uris.json --metric loss --here" "/data mix $work/elsewhere/mixed.jsonl $work/good.json=1" "/data check $work/elsewhere/mixed.jsonl" \
-    "/data check $work/nan.jsonl" "/image file://$work/pic%20ture.png" "$(jq -r '"/image " + .[0].image' "$work/uris.json")" 'Hi' \
-    "/save $work/uris.md"
-check "usable" 'select(.name == "data").rows | map(select(.[0] == "all")[2])[]' $'9\n9\n1'
-check "refused" 'select(.name == "data problems").rows[] | .[0] + " " + .[1]' \
-    $'picture missing web\npicture broken bad\npicture broken noise\npicture broken xml\npicture broken cut\nnot readable #1'
-check_has "a URL" 'select(.name == "data problems").rows[] | .[3]' "'https://example.com/a.png' is a URL: vlmsh downloads nothing"
-check_has "no base64" 'select(.name == "data problems").rows[] | .[3]' "it is not base64"
-check_has "without its head" 'select(.name == "data problems").rows[] | .[3]' "is not a path: a picture in base64 needs"
-check_has "NaN" 'select(.name == "data problems").rows[] | .[3]' "it has NaN, which Python writes"
+session "usable" $llava <<E
+> /set sample.max_tokens 1
+> /data check $work/uris.json
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   14       9       14       14        387     16.3
+...
+[data problems]
+problem          id     line  why
+picture missing  web    1     'https://example.com/a.png' is a URL: vlmsh downloads nothing; fetch the picture and name its file
+picture broken   bad    1     'data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters)': it is not base64
+picture broken   noise  1     '/... (... characters)' is not a path: a picture in base64 needs "data:image/png;base64," before it
+picture broken   xml    1     'data:image/svg+xml,<svg/>': a data: URI must hold base64: data:image/png;base64,...
+picture broken   cut    1     cannot read 'data:image/png;base64,iVBORw0KGgoAAAANSU... (60 characters)': the PNG is truncated or does not start with its header; export it again as PNG or JPEG
+'$work/uris.json': 9 of 14 samples are usable for training; 9 picture files
+> /ask --data $work/uris.json --out $work/uris.out
+9 answered, 5 with errors, 0 already there: '$work/uris.out'...
+> /eval $work/uris.json --metric loss --here
+...
+n           9
+...
+skipped     5 of 14 samples, the first: sample bad: 'data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters)': it is not base64
+...
+> /data mix $work/elsewhere/mixed.jsonl $work/good.json=1
+(written: data $work/elsewhere/mixed.jsonl)
+[data mix]
+file                           share  samples
+$work/good.json  1      9
+'$work/elsewhere/mixed.jsonl': 9 samples
+> /data check $work/elsewhere/mixed.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   9        9       9        9         387     16.3
+...
+'$work/elsewhere/mixed.jsonl': 9 of 9 samples are usable for training; 4 picture files
+> /data check $work/nan.jsonl
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   2        1       1        0         8       37.5
+...
+[data problems]
+problem          id     line  why
+not readable  #1  2     line 2 of the data is not valid JSON: it has NaN, which Python writes but JSON lacks: write null
+'$work/nan.jsonl': 1 of 2 samples are usable for training; 0 picture files
+> /image file://$work/pic%20ture.png
+attached $work/pic ture.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> $(jq -r '"/image " + .[0].image' "$work/uris.json")
+attached data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters): 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+> Hi
+(an answer to 50 visual tokens)
+> /save $work/uris.md
+(session)
+session 'DATE-hi' written to '$work/uris.md'
+E
 check "no line holds a picture" 'select(tostring | length > 4000).event' ""
 same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "9 1"
 same "the same picture" "$(jq -c 'select(.error == null).pictures[0]' "$work/uris.out" | sort -u | wc -l)" 1
@@ -255,8 +542,15 @@ same "errors are short" "$(jq -c 'select(.error).error | length < 300' "$work/ur
 
 # Only the first frame of an animation is read.
 echo "[{\"image\": \"$PWD/tests/core/picture/pictures/animated.webp\", \"question\": \"What?\", \"answer\": \"A scene.\"}]" >"$work/moving.json"
-lines "/load $llava" "/data check $work/moving.json"
-check_has "an animation" 'select(.event == "notice").text' "1 picture file is animated: only the first frame is read"
+session "an animation" $llava <<E
+> /data check $work/moving.json
+[data]
+kind  samples  usable  answers  pictures  tokens  trained %
+all   1        1       1        1         42      19
+...
+1 picture file is animated: only the first frame is read
+'$work/moving.json': 1 of 1 samples are usable for training; 1 picture files
+E
 
 # All other commands that read data give the same notice, once.
 for name in one two; do cp tests/core/picture/pictures/animated.webp "$work/$name.webp"; done
@@ -265,21 +559,55 @@ cat >"$work/odd.jsonl" <<'J'
 {"id": "b", "image": "two.webp", "question": "And the cat?", "answer": "There.", "choices": ["Here.", "There."]}
 {"id": "c", "question": "And the bird?", "answer": "There.", "weight": 0.5}
 J
+first='not used: "tools" (1 sample)'
 keys='not used: "tools" (1 sample), "weight" other than 0 and 1 (1 sample)'
 choices='not used: "tools" (1 sample), the choices, which only evaluations read (1 sample), "weight" other than 0 and 1 (1 sample)'
-rest='special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text; 2 picture files are animated: only the first frame is read'
-lines "/load tests/goldens/qwen2.5-vl" '/set sample.max_tokens 2' '/set job.nice 0' "/eval $work/odd.jsonl --metric exact --here" "/eval $work/odd.jsonl --metric loss" /wait \
-    "/ask --data $work/odd.jsonl --out $work/odd.answers" "/compare off | off --data $work/odd.jsonl" "/compare data.special_tokens=text | now --data $work/odd.jsonl --limit 1" \
-    "/compare off | off --data $work/odd.jsonl --job" /wait "/sinks --data $work/odd.jsonl" "/calibrate ffn $work/odd.jsonl $work/odd.safetensors" /wait "/eval $work/odd.jsonl --limit 1 --metric exact --here" "/eval $work/odd.jsonl --metric exact --answers $work/odd.answers --here"
-check_has "by an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "data")[1]' "$keys; 2 $rest"
-check_has "by a job" 'select(.event == "notice").text' "; $keys; 4 $rest"
-check_has "by /ask" 'select(.event == "notice").text' "3 answered, 0 with errors, 0 already there: '$work/odd.answers'; $choices; 2 $rest"
-check_has "by a comparison" 'select(.event == "notice").text' "data: $keys; 4 $rest"
-check_has "by its job" 'select(.event == "notice").text' "(/results compare); $keys; 4 $rest"
-check_has "by its first side" 'select(.event == "notice").text' 'data: A: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample stay text (data.special_tokens); 1 picture file is animated'
-check_has "by its second side" 'select(.event == "notice").text' '; B: not used: "tools" (1 sample); 4 special tokens in the texts of 1 sample are read as tokens'
-check_has "by a probe" 'select(.event == "notice").text' "data: $choices; 2 $rest"
-check_has "by a calibration" 'select(.event == "notice").text' "over 3 samples; $choices; 2 $rest"
+tokens='special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text'
+moves='1 picture file is animated: only the first frame is read'
+rest="$tokens; 2 picture files are animated: only the first frame is read"
+session "every reader of data" tests/goldens/qwen2.5-vl <<E
+> /set sample.max_tokens 2
+...
+> /set job.nice 0
+> /eval $work/odd.jsonl --metric exact --here
+...
+data        $keys; 2 $rest
+...
+> /eval $work/odd.jsonl --metric loss
+job 3: evaluate started (/job 3, /wait 3)
+> /wait
+job 3 (evaluate) is done: loss ...; $keys; 4 $rest
+> /ask --data $work/odd.jsonl --out $work/odd.answers
+3 answered, 0 with errors, 0 already there: '$work/odd.answers'; $choices; 2 $rest...
+> /compare off | off --data $work/odd.jsonl
+...
+data: $keys; 4 $rest
+over 3 samples of $work/odd.jsonl
+> /compare data.special_tokens=text | now --data $work/odd.jsonl --limit 1
+...
+data: A: $first; 4 special tokens in the texts of 1 sample stay text (data.special_tokens); $moves; B: $first; 4 $tokens; $moves
+over 1 samples of $work/odd.jsonl
+...
+> /compare off | off --data $work/odd.jsonl --job
+job 4: compare started (/job 4, /wait 4)
+> /wait
+job 4 (compare) is done: loss: ... (/results compare); $keys; 4 $rest
+> /sinks --data $work/odd.jsonl
+...
+data: $choices; 2 $rest
+[map sinks.phi: 2 x 3]
+> /calibrate ffn $work/odd.jsonl $work/odd.safetensors
+job 5: calibrate started (/job 5, /wait 5)
+> /wait
+job 5 (calibrate) is done: '$work/odd.safetensors', over 3 samples; $choices; 2 $rest
+> /eval $work/odd.jsonl --limit 1 --metric exact --here
+...
+data        $first; 2 $tokens; $moves
+...
+> /eval $work/odd.jsonl --metric exact --answers $work/odd.answers --here
+...
+data        $keys
+...
+E
 check_has "each once" '[inputs | select(.event == "notice").text | select(contains("animated"))] | length' 7
-check "of the samples read" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "data")[1] | contains("1 picture file is")' $'false\ntrue\nfalse'
 finish

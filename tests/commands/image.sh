@@ -1,12 +1,28 @@
 # tests/commands/image.sh -- /image, /images, /context: token costs before sending, bad pictures, "-".
 . tests/commands/common.bash
 
-lines "/load $llava" "/image $scene tests/goldens/pictures/tall.jpg" '/images' '/context' \
-    '/image --clear' '/images' '/context'
-check_has "cost" 'select(.event == "notice").text' "25 visual tokens"
-check "two pictures" 'select(.name == "images").rows | length' $'2\n0'
-check "waiting" 'select(.name == "context").rows[0] | .[2] | tostring' $'50\n0'
-check "left" 'select(.name == "context").rows[0] | .[4] - .[0] - .[1] - .[2] == .[5]' $'true\ntrue'
+session "costs" $llava <<E
+> /image $scene tests/goldens/pictures/tall.jpg
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+attached tests/goldens/pictures/tall.jpg: 45 x 80 pixels, 25 visual tokens; 4046 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                              sha256
+0        64     48      25      next message  tests/goldens/pictures/scene.png  2113ec7aabcb
+1        45     80      25      next message  tests/goldens/pictures/tall.jpg   742f916c5156
+> /context
+[context]
+text  visual  waiting  cached  limit  left  percent
+0     0       50       0       4096   4046  1.2
+> /image --clear
+> /images
+[images]
+picture  width  height  tokens  where  file  sha256
+> /context
+[context]
+text  visual  waiting  cached  limit  left  percent
+0     0       0        0       4096   4096  0
+E
 
 # The greedy answer to the golden's question.
 lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/image $scene" \
@@ -18,23 +34,62 @@ check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 
 # A prompt beyond the context does not give a negative number of free tokens.
-lines "/load $llava" '/set ctx.max 1' "/image $scene" '/set ctx.max 24' '/image --clear' "/image $scene" '/set ctx.max 25' \
-    '/image --clear' "/image $scene"
-check "too much" 'select(.event == "notice").text | capture("tokens; (?<x>.*)").x' \
-    $'24 tokens too many for a context of 1\n1 token too many for a context of 24\n0 of 25 tokens left'
+session "too much" $llava <<E
+> /set ctx.max 1
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 24 tokens too many for a context of 1
+> /set ctx.max 24
+> /image --clear
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 1 token too many for a context of 24
+> /set ctx.max 25
+> /image --clear
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 0 of 25 tokens left
+E
 
 # Wildcards: all matches in order; a file with exactly that name; no match.
 cp $scene "$work/a1.png"; cp $scene "$work/a2.png"; cp $scene "$work/b[1].png"
-lines "/load $llava" "/image $work/a*.png" '/images' '/image --clear' "/image $work/b[1].png" '/images' "/image $work/z*.png"
-check "wildcards" 'select(.name == "images") | [.rows[] | .[5] | split("/") | last] | join(" ")' $'a1.png a2.png\nb[1].png'
-check_has "no match" 'select(.event == "error").message' "no file matches"
+session "wildcards" $llava <<E
+> /image $work/a*.png
+attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+attached $work/a2.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                        sha256
+0        64     48      25      next message  $work/a1.png  2113ec7aabcb
+1        64     48      25      next message  $work/a2.png  2113ec7aabcb
+> /image --clear
+> /image $work/b[1].png
+attached $work/b[1].png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                          sha256
+2        64     48      25      next message  $work/b[1].png  2113ec7aabcb
+> /image $work/z*.png
+error: no file matches '$work/z*.png'
+E
 
 # A waiting picture is removed by its number; one of a sent message is not.
-lines "/load $llava" "/image $scene $work/a1.png" '/image --remove 0' '/images' '/image --remove 0' '/image --remove x' \
-    'Hi' '/image --remove 1'
-check "the other stays" 'select(.name == "images").rows | map(.[0] | tostring) | join(" ")' 1
-check "refused" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\ntrue\nfalse'
-check_has "whose it is" 'select(.event == "error").message' "picture 1 belongs to message 0"
+session "removed" $llava <<E
+> /image $scene $work/a1.png
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+> /image --remove 0
+removed picture 0, tests/goldens/pictures/scene.png
+> /images
+[images]
+picture  width  height  tokens  where         file                        sha256
+1        64     48      25      next message  $work/a1.png  2113ec7aabcb
+> /image --remove 0
+error: no picture 0: /images lists them
+> /image --remove x
+error: no picture x: /images lists them
+> Hi
+(an answer to 25 visual tokens)
+> /image --remove 1
+error: picture 1 belongs to message 0: /undo takes messages back
+E
 
 # A picture size that the family refuses is an error everywhere, never "0 visual tokens" or an answer without the picture.
 python3 - "$work" <<'P'
@@ -60,8 +115,17 @@ for model in qwen2.5-vl glm-4.1v; do
     same "$model: the answer" "$(jq -c 'select(.error == null).id' "$work/thin-$model.out")" '"okay"'
 done
 # A picture attached before another model is loaded.
-lines "/load $llava" "/image $work/thin.png" 'Hi' '/load tests/goldens/qwen2.5-vl' 'Hi'
-check_has "after /load" 'select(.event == "error").message' "thin.png': the model's processor refuses"
+session "after /load" $llava <<E
+> /image $work/thin.png
+attached $work/thin.png: 1 x 201 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> Hi
+(an answer to 25 visual tokens)
+> /load tests/goldens/qwen2.5-vl
+generation_config.json asks for repetition_penalty 1.05, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05
+loaded 'tests/goldens/qwen2.5-vl': qwen2_5_vl, 0.2285 million parameters, with vision, N s
+> Hi
+error: '$work/thin.png': the model's processor refuses pictures more than 200 times as long as wide: crop it
+E
 
 # The clipboard: Wayland, X11, no picture in it, a missing program, no desktop.
 mkdir "$work/bin"
@@ -108,14 +172,29 @@ head -c 200 $scene >"$work/cut.png"
 printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"
 echo text >"$work/x.txt"
 cp $scene "$work/my cat.png"
-lines "/load $llava" "/image $work/cut.png" "/image $work/x.webp" "/image $work/x.txt" "/image $work/none.png" \
-    "/image \"$work/my cat.png\"" "/image $work/my\\ cat.png" '/images' "/load $llama" "/image $scene"
-check "bad pictures" 'select(.event == "done").ok' \
-    $'true\nfalse\nfalse\nfalse\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
-check "only the good ones stay" 'select(.name == "images").rows | length' 2
-for name in cut.png WebP x.txt none.png text-only; do
-    check_has "message on $name" 'select(.event == "error").message' "$name"
-done
+session "bad pictures" $llava <<E
+> /image $work/cut.png
+error: cannot read '$work/cut.png': the PNG is truncated; export it again as PNG or JPEG
+> /image $work/x.webp
+error: cannot read '$work/x.webp': the WebP is truncated; export it again as PNG or JPEG
+> /image $work/x.txt
+error: '$work/x.txt' is a text file, not a picture; supported formats are PNG, JPEG, WebP, GIF, BMP and PPM
+> /image $work/none.png
+error: cannot open '$work/none.png': No such file or directory
+> /image "$work/my cat.png"
+attached $work/my cat.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /image $work/my\\ cat.png
+attached $work/my cat.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                            sha256
+0        64     48      25      next message  $work/my cat.png  2113ec7aabcb
+1        64     48      25      next message  $work/my cat.png  2113ec7aabcb
+> /load $llama
+loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
+> /image $scene
+error: the model 'tests/goldens/llama-3.2' is text-only: it cannot see 'tests/goldens/pictures/scene.png'
+E
 
 # Hostile animations: counts, sizes and positions of frames, canvases, truncated files. /image and the parallel decoder
 # read or refuse each by name, quickly and in little memory.
@@ -190,8 +269,11 @@ check_has "as many in a data set" 'select(.event == "notice").text' "5 of $(ls "
 rm -r "$work/webp"
 
 # Images that exceed the context are reported as such.
-lines "/load $llava" '/set ctx.max 1' "/image $scene"
-check_has "no room" 'select(.event == "notice").text' "25 visual tokens; 24 tokens too many for a context of 1"
+session "no room" $llava <<E
+> /set ctx.max 1
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 24 tokens too many for a context of 1
+E
 
 vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events"
 check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
@@ -200,12 +282,46 @@ check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
 # File names with blanks need no quotes; a question that only names a picture file gets a hint.
 cp "$scene" "$work/photo (1).png"
 cp "$scene" "$work/two  blanks   here.png"
-lines "/load $llava" "/image $work/two  blanks   here.png" "/image $work/a1.png $work/two  blanks   here.png $work/photo (1).png" \
-    "/image $work/two\\ \\ blanks   here.png" '/images'
-check "several blanks" 'select(.name == "images").rows | map(.[5] | split("/") | last) | join(",")' \
-    "two  blanks   here.png,a1.png,two  blanks   here.png,photo (1).png,two  blanks   here.png"
-lines "/load $llava" '/set sample.max_tokens 1' "/image $work/photo (1).png" "/image $work/a1.png $work/photo (1).png" '/images' \
-    "What is in $work/b[1].png ?" "And in '$work/photo (1).png'?" "(file://$work/a2.png)" "What of $work/none.png and scene.png?"
-check "without quotes" 'select(.name == "images").rows | map(.[5] | split("/") | last) | join(" ")' "photo (1).png a1.png photo (1).png"
-check "hints" 'select(.event == "notice").text | select(test("only its name")) | capture("/(?<n>[^/]*)\u0027 is a").n' $'b[1].png\na2.png'
+session "several blanks" $llava <<E
+> /image $work/two  blanks   here.png
+attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /image $work/a1.png $work/two  blanks   here.png $work/photo (1).png
+attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 4021 of 4096 tokens left
+attached $work/photo (1).png: 64 x 48 pixels, 25 visual tokens; 3996 of 4096 tokens left
+> /image $work/two\\ \\ blanks   here.png
+attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 3971 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                                        sha256
+0        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+1        64     48      25      next message  $work/a1.png                  2113ec7aabcb
+2        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+3        64     48      25      next message  $work/photo (1).png           2113ec7aabcb
+4        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+E
+session "without quotes" $llava <<E
+> /set sample.max_tokens 1
+> /image $work/photo (1).png
+attached $work/photo (1).png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /image $work/a1.png $work/photo (1).png
+attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
+attached $work/photo (1).png: 64 x 48 pixels, 25 visual tokens; 4021 of 4096 tokens left
+> /images
+[images]
+picture  width  height  tokens  where         file                               sha256
+0        64     48      25      next message  $work/photo (1).png  2113ec7aabcb
+1        64     48      25      next message  $work/a1.png         2113ec7aabcb
+2        64     48      25      next message  $work/photo (1).png  2113ec7aabcb
+> What is in $work/b[1].png ?
+'$work/b[1].png' is a picture file, but the model sees only its name: /image $work/b[1].png attaches it
+(an answer to 75 visual tokens)
+> And in '$work/photo (1).png'?
+(an answer to 75 visual tokens)
+> (file://$work/a2.png)
+'$work/a2.png' is a picture file, but the model sees only its name: /image $work/a2.png attaches it
+(an answer to 75 visual tokens)
+> What of $work/none.png and scene.png?
+(an answer to 75 visual tokens)
+E
 finish
