@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 
 const struct metric *const metrics[] = {
-#define X(name) &metric_##name,
+#define X(id, name) &metric_##id,
 #include "core/metrics/list.h"
 #undef X
     NULL

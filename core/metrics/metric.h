@@ -6,7 +6,7 @@
 //   metric_tally_add(&tally, &o);
 //   metric_interval(m, &tally, &low, &high);        // 95%
 //
-// To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(NAME) in
+// To add a metric NAME: core/metrics/NAME.c with `const struct metric metric_NAME`, X(ID, NAME) in
 // list.h, hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
 // table.
 //
@@ -99,14 +99,14 @@ struct metric {
     int (*summary)(const struct metric_tally *t, struct metric_number *numbers);
 };
 
-#define X(name) extern const struct metric metric_##name;
+#define X(id, name) extern const struct metric metric_##id;
 #include "core/metrics/list.h"
 #undef X
 extern const struct metric *const metrics[]; // [METRIC_COUNT], and NULL
 
 enum {
     METRIC_COUNT = 0
-#define X(name) +1
+#define X(id, name) +1
 #include "core/metrics/list.h"
 #undef X
 };

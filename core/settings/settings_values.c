@@ -5,6 +5,7 @@
 // number of layers determines which layers it names (settings_layers).
 #include "core/settings/settings.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,11 +14,19 @@
 
 #include "core/base/mem.h"
 
-// Finds the typed word among `words`, ignoring case; NULL: not found.
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b) || (a == '-' && b == '_');
+}
+
+// Finds the typed word among `words`, ignoring case; accepts "_" for "-". NULL: not found.
 static const char *word_find(const char *const *words, const char *typed)
 {
-    for (; words && *words; words++)
-        if (!strcasecmp(*words, typed)) return *words;
+    for (; words && *words; words++) {
+        size_t n = 0;
+        while ((*words)[n] && same_letter((*words)[n], typed[n])) n++;
+        if (!(*words)[n] && !typed[n]) return *words;
+    }
     return NULL;
 }
 

@@ -11,7 +11,7 @@ static const char *const methods[] = {
 };
 static const char *const checkpointing[] = { "auto", "on", "off", "host", NULL };
 static const char *const scores[] = { "auto",
-#define X(name) #name,
+#define X(id, name) name,
 #include "core/metrics/list.h"
 #undef X
                                       NULL };

@@ -67,6 +67,9 @@ check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" trains LoRA onl
 lines '/help metrics'
 check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
     "exact contains yesno letter loglik cider loss pope-llava pope-lmms-eval mme-lmms-eval yesno-vlmevalkit vqa-official vqa-evalai vqa-lmms-eval vqa-vlmevalkit mcq-vlmevalkit mmmu-vlmevalkit mcq-exact seed-lmms-eval ai2d-lmms-eval scienceqa-llava scienceqa-lmms-eval mmstar-lmms-eval mmbench-lmms-eval mmmu-lmms-eval ocrbench-lmms-eval ocrbench-vlmevalkit cider-vlmevalkit chair"
+# The names with underscores, which train.score used to have, still work.
+lines '/set train.score pope-llava' '/set train.score pope_lmms_eval'
+check "train.score" 'select(.event == "setting").value' $'pope-llava\npope-lmms-eval'
 for name in quit exit bye q; do
     lines "/$name" '/version'
     check "/$name" '.event' done

@@ -580,8 +580,14 @@ static void test_yesno_summary(void **state)
 
 static void test_table(void **state)
 {
+    static const char *const listed[] = {
+#define X(id, name) name,
+#include "core/metrics/list.h"
+#undef X
+    };
     struct err err;
     for (int i = 0; metrics[i]; i++) {
+        assert_string_equal(metrics[i]->name, listed[i]);
         assert_ptr_equal(metric_find(metrics[i]->name), metrics[i]);
         assert_non_null(metrics[i]->help);
         assert_non_null(metrics[i]->rule);
