@@ -216,9 +216,9 @@ static int take_better(void *self, const char *value, struct err *err)
 static const struct option_row options[] = {
     { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct changed_options, number), 1, INT64_MAX,
       .optional = true },
-    { "--worse", NULL, "only those that B answers worse", .take = take_worse },
-    { "--better", NULL, "only those that B answers better", .take = take_better },
-    { "--job", "JOB", "questions of a job (/compare --job), even while it runs", .take = take_job },
+    { "--worse", NULL, "only questions that B answers worse", .take = take_worse },
+    { "--better", NULL, "only questions that B answers better", .take = take_better },
+    { "--job", "JOB", "flips of a job (/compare --job), even while it runs", .take = take_job },
     { 0 },
 };
 
@@ -244,11 +244,12 @@ static int changed_run(struct shell *shell, int argc, char **argv, struct err *e
 
 const struct command command_changed = {
     .name = "changed",
-    .also = "samples sides right wrong",
+    .also = "samples sides flips right wrong",
     .usage = "/changed [N] [--worse|--better] [--job JOB]",
-    .help = "Shows a question that changed sides in the last comparison, with its picture.",
-    .details = "N counts, from 1, the questions of the last /compare --data that one side answers "
-               "better. In the full screen, arrow keys step through them (Alt-s).",
+    .help = "Shows a flip of the last comparison: a question that one side answers better.",
+    .details = "Shows the question with its picture, the reference and both answers. N counts the "
+               "flips of the last /compare --data from 1. In the full screen, arrow keys step "
+               "through them (Alt-s).",
     .options = options,
     .run = changed_run,
 };

@@ -56,9 +56,8 @@ static const struct option_row options[] = {
     { "TEXT", NULL, "a question", .take = take_word, .optional = true },
     { "--data", "FILE",
       "questions as for /eval, decoded greedily; reports the paired difference with a 95% "
-      "bootstrap "
-      "interval over questions (2000 resamples, fixed seed), for shares also McNemar's exact test; "
-      "/changed shows questions that changed sides",
+      "bootstrap interval over questions (2000 resamples, fixed seed), for shares also McNemar's "
+      "exact test; /changed shows the flips: questions that one side answers better",
       OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
     { "--set", "NAME", "FILE is an evaluation set; asks and scores as --as SUITE does (/help sets)",
       .take = take_set },
@@ -99,8 +98,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     if (at < 0) return -1;
     if (at > 0 && a->text_begins) at--; // text_begins read the first word of the question
     if (at < argc && preset_find(argv[at]))
-        sinks_notice(a->shell->sinks,
-                     "'%s' is taken as the start of the question; for the preset write @%s",
+        sinks_notice(a->shell->sinks, "'%s' begins the question; to name the preset, write @%s",
                      argv[at], argv[at]);
     char *text = words_join(argc - at, argv + at);
     if (*text)
@@ -233,7 +231,7 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
     t.titled = true;
     if (changed) table_emit(&t, a->shell->sinks);
     if (changed > CHANGED)
-        sinks_notice(a->shell->sinks, "and %zu more changed sides (--csv FILE has all questions)",
+        sinks_notice(a->shell->sinks, "and %zu more flips (--csv FILE has all questions)",
                      changed - CHANGED);
 }
 

@@ -119,14 +119,14 @@ static void topic_lines(const struct shell *shell)
 {
     sinks_text(
         shell->sinks, "%s",
-        "A line that begins with '/' is a command, one with '#' a comment; any other is sent\n"
-        "to the model. A line that begins with '//' is sent with one '/' removed.\n"
+        "A line that begins with '/' is a command, a line that begins with '#' a comment. All\n"
+        "others are sent to the model. Of '//' at the start of a line, one '/' is sent.\n"
         "\n"
-        "Blanks separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
-        "'\\ ' is a blank and '~/' the home folder.\n"
+        "Spaces separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
+        "'\\ ' is a space, and a leading '~/' is the home folder.\n"
         "\n"
-        "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment,\n"
-        "${NAME:-VALUE} by VALUE if NAME has none; $${ writes '${'.\n"
+        "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment, and\n"
+        "${NAME:-VALUE} by VALUE if NAME has no value. $${ stands for '${'.\n"
         "\n"
         "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
         "may span lines: the opening mark starts a line or the arguments of a command, the\n"

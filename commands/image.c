@@ -44,7 +44,7 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
     for (size_t i = 0; i < c.picture_count; i++) {
         const struct picture *p = &c.pictures[i];
         const int64_t message = message_with(&c, (int)i);
-        if (!p->path) continue; // taken back
+        if (!p->path) continue; // removed by /undo
         table_row(&t, "%zu|%" PRId64 "|%" PRId64 "|%" PRId64, i, p->image.width, p->image.height,
                   p->tokens);
         if (is_waiting(&c, (int)i))
@@ -232,7 +232,9 @@ static int remove_one(struct shell *shell, const char *number, struct err *err)
     if (!*number || *end || n < 0 || (size_t)n >= c.picture_count || !c.pictures[n].path)
         return err_set(err, "no picture %s: /images lists them", number);
     if (!is_waiting(&c, (int)n))
-        return err_set(err, "picture %ld belongs to message %" PRId64 ": /undo takes messages back",
+        return err_set(err,
+                       "picture %ld belongs to message %" PRId64 ": /undo removes messages with "
+                       "their pictures",
                        n, message_with(&c, (int)n));
     char *name = xstrdup(picture_name(&c.pictures[n]));
     engine_detach_one(shell->engine, (int)n);
@@ -299,7 +301,7 @@ const struct command command_image = {
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
         "from standard input. Names with spaces need double quotes unless the file exists. "
-        "Wildcards (*, ?, []) attach all matching files: /image scenes/*.png Without arguments, "
+        "Wildcards (*, ?, []) attach all matching files (/image scenes/*.png). Without arguments, "
         "lists all pictures.",
     .options = options,
     .complete = COMPLETE_PATH,

@@ -336,8 +336,8 @@ const struct command command_job = {
     .also = "cancel pause resume log",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
     .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
-    .details = "Instead of N, scripts can give the output folder OUT, or another path in the job's "
-               "arguments.",
+    .details = "Scripts can name a job by its output folder OUT, or by another path among its "
+               "arguments, instead of its number N.",
     .min = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,
@@ -418,10 +418,9 @@ const struct command command_wait = {
     .usage = "/wait [N]",
     .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
     .details =
-        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss\n"
-        "of a training and the path of its result, or the scores of a sweep.\n"
-        "Ctrl-C stops waiting, not the job. The line also fails if a job was paused, cancelled\n"
-        "or interrupted.",
+        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of\n"
+        "a training run and the path of its result, or the scores of a sweep. Ctrl-C stops\n"
+        "waiting, not the job. /wait also fails if a job was paused, cancelled or interrupted.",
     .max = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

@@ -49,15 +49,15 @@ const struct command command_load = {
     .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors; or a GGUF file, the first one of\n"
-        "a split model; or a folder with one such model; or org/name, which is looked up in the\n"
+        "MODEL is a folder with config.json and *.safetensors; or a GGUF file (of a split model,\n"
+        "the first); or a folder with one GGUF model; or org/name, which is looked up in the\n"
         "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). If a folder holds "
-        "several GGUF files, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF model takes "
-        "its picture encoder from --mmproj FILE, or else from the matching mmproj*.gguf beside it "
-        "(of several, the one with the most similar name); --mmproj none loads the text model "
-        "alone. Weights that the family does not know are an error inside a computed layer; "
-        "--ignore-weights opens the model without them, and its answers are wrong. A notice and "
-        "/info list all other weights and GGUF keys that vlmsh does not read.\n"
+        "several GGUF models, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF model takes "
+        "its picture encoder from --mmproj FILE, or else from the mmproj*.gguf beside it with the "
+        "most similar name; --mmproj none loads the text model alone. Unknown weights inside a "
+        "computed layer are an error; --ignore-weights opens the model without them, and its "
+        "answers are wrong. A notice and /info list all other weights and GGUF keys that vlmsh "
+        "does not read.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",
     .options = options,

@@ -48,8 +48,8 @@ const struct command command_messages = {
     .details =
         "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
         "or a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\":\n"
-        "FILE}} (\"image\" also works for \"path\", and \"image_url\" parts are read). Paths are\n"
-        "relative to the folder of FILE; file:// and data: URIs are read too.\n"
+        "FILE}} (\"image\" works instead of \"path\", and \"image_url\" parts are read). Paths\n"
+        "are relative to the folder of FILE; file:// and data: URIs are read too.\n"
         "On an error, nothing is appended.",
     .min = 1,
     .max = 1,

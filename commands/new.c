@@ -34,14 +34,14 @@ static const struct option_row options[] = {
     { "--like", "SHAPE", NULL, OPTION_TEXT, AT(shape) },
     { "--encoder", "MODEL", NULL, OPTION_TEXT, AT(encoder) },
     { "--decoder", "MODEL", NULL, OPTION_TEXT, AT(decoder) },
-    { "--scale", "S", "the projector's second layer starts S times as large (default 1)",
+    { "--scale", "S", "multiplies the initial weights of the projector's second layer (default 1)",
       OPTION_REAL, AT(scale), 0, 100 },
     { "--merge", "N",
-      "the projector reads N x N neighbouring features together: a visual token for each N x N "
-      "patches (CLIP, SigLIP; default 1). For N > 1 transformers has no such model",
+      "the projector merges N x N neighbouring features: one visual token for each N x N patches "
+      "(CLIP, SigLIP; default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
     { "--text", "FILE",
-      "the tokenizer learns words from it, besides common ones: a data set (.json, .jsonl: its "
+      "adds words of this file to the tokenizer's common ones: a data set (.json, .jsonl: its "
       "texts) or plain text; may be repeated",
       .take = take_text },
     { "--seed", "N", "random seed of the weights (default 42)", OPTION_WHOLE, AT(seed), 0,

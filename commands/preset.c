@@ -207,10 +207,11 @@ const struct command command_preset = {
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
     .details =
-        "A recipe first resets every setting that any recipe sets, so that nothing of an earlier "
-        "recipe remains, then sets its own (/preset list). A recipe without training settings "
-        "leaves those unchanged. To combine methods, add /capa, /align, /ira or settings\n"
-        "after it. A recipe that enables a method also loads its adapter or calibration from the "
+        "Loading a recipe first resets every setting that any recipe sets, so that no value of an "
+        "earlier recipe remains, then sets the recipe's values (/preset list). A recipe without "
+        "training settings leaves those unchanged. To combine methods, add /capa, /align, /ira or\n"
+        "settings after it. A recipe that enables a method also loads its adapter or calibration "
+        "from the "
         "model's folder (methods/adapter, methods/ffn.safetensors), unless one of yours is in use; "
         "training recipes never do. {early}, {transition}, {late} and {ffn} are layers of the "
         "loaded model: those of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B; "

@@ -32,8 +32,8 @@ static const struct option_row options[] = {
       .at = offsetof(struct quantize_options, encoder), .check = model_mmproj_type },
     { "--text", "FILE", "text to compare on (default: a short one that comes with vlmsh)",
       OPTION_TEXT, .at = offsetof(struct quantize_options, text) },
-    { "--no-compare", NULL, "skips the comparison, which computes the text with both forms",
-      OPTION_FLAG, .at = offsetof(struct quantize_options, write_only) },
+    { "--no-compare", NULL, "skips the comparison, which runs both models on the text", OPTION_FLAG,
+      .at = offsetof(struct quantize_options, write_only) },
     { 0 },
 };
 
@@ -190,7 +190,7 @@ const struct command command_quantize = {
         "An applied adapter is included. Then both models predict each token of a text, and "
         "/quantize reports the KL divergence of their distributions, how often their likeliest "
         "tokens agree, and both perplexities. A killed process leaves OUT.gguf.part-XXXXXX; the "
-        "next one that writes OUT.gguf removes it.\n"
+        "next process that writes OUT.gguf removes it.\n"
         "`vlmsh quantize MODEL OUT.gguf --type TYPE` does the same.",
     .options = options,
     .needs = NEEDS_MODEL,

@@ -29,6 +29,7 @@ static void add_range(struct buf *b, const struct setting *row)
         buf_printf(b, "%.10g or less", row->max);
     else
         buf_puts(b, row->type == SETTING_INTEGER ? "whole number" : "number");
+    if (row->unit) buf_printf(b, " %s", row->unit);
     add_choices(b, row->choices, " | ");
 }
 
@@ -44,8 +45,8 @@ char *setting_allowed(const struct setting *row)
         add_choices(&b, row->choices, " | ");
         break;
     case SETTING_REALS:
-        buf_puts(&b, "numbers such as 0.5,0.25: ");
         add_range(&b, row);
+        buf_puts(&b, ", or several separated by commas");
         break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
     case SETTING_TEXT:
@@ -54,7 +55,6 @@ char *setting_allowed(const struct setting *row)
         add_choices(&b, row->choices, " | ");
         break;
     }
-    if (row->unit) buf_printf(&b, " %s", row->unit);
     return buf_take(&b);
 }
 

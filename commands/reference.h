@@ -8,7 +8,8 @@
 // All commands, then all settings, in table order: the lists of the manual page.
 void reference_write(struct buf *out);
 
-// Allowed values of a setting: "on|off", "0..2", "0 or more, or auto"; the caller frees it.
+// Returns the allowed values of a setting ("on | off", "0..2", "1..64 tokens | auto"); the caller
+// frees the text.
 char *setting_allowed(const struct setting *row);
 
 #endif

@@ -333,8 +333,8 @@ const struct command command_report = {
                "`across C V` turns each value of C into a column that shows V:\n"
                "    <!-- table keep.csv keep across score hellinger -->\n"
                "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
-               "beside the output, then beside FILE.md, and copies PNG pictures that are only "
-               "beside FILE.md. Put names with spaces in double quotes.",
+               "beside the output, then beside FILE.md; copies PNG pictures that are only beside "
+               "FILE.md to the output's folder. Put names with spaces in double quotes.",
     .writes = true,
     .min = 1,
     .max = 2,

@@ -258,7 +258,9 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
         return status;
     }
     if (shell->interactive && wants_out(p))
-        return err_set(err, "'%s' was not sent to the model: /quit, Ctrl-D or twice Ctrl-C leaves",
+        return err_set(err,
+                       "'%s' was not sent to the model: to quit, type /quit, or press Ctrl-D, "
+                       "or Ctrl-C twice",
                        p);
     const bool command = p[0] == '/' && p[1] != '/';
     if (shell->interactive && !command) hint_command(shell, p);

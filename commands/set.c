@@ -70,7 +70,7 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
             shown++;
         }
     if (!argc && !shown)
-        sinks_text(shell->sinks, "every setting has its default; /settings lists them");
+        sinks_text(shell->sinks, "all settings have their defaults; /settings lists them");
     if (!argc) return 0;
     char *value = set_read(argc, argv);
     if (!value) return show_matching(shell, argv[0], err);

@@ -152,7 +152,7 @@ static bool paste_continues(FILE *stream)
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return false;
         if (ready < 0 || wait == PASTE_LOOK) continue;
-        fputs("\n(the paste has not ended yet; Ctrl-C drops it)\n", rl_outstream);
+        fputs("\n(the paste has not ended yet; Ctrl-C discards it)\n", rl_outstream);
         fflush(rl_outstream);
         rl_on_new_line();
         wait = PASTE_LOOK;
@@ -200,7 +200,7 @@ static bool interrupt(struct input *in)
     in->interrupted = empty ? now : 0;
     fputs("^C\n", rl_outstream); // before readline goes to the left edge
     rl_callback_handler_remove();
-    if (!again && empty) fputs("(press Ctrl-C again, or Ctrl-D, to leave)\n", rl_outstream);
+    if (!again && empty) fputs("(press Ctrl-C again, or Ctrl-D, to quit)\n", rl_outstream);
     fflush(rl_outstream);
     typed_drop(&in->typed);
     early_drop();

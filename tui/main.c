@@ -269,8 +269,8 @@ static int load_tiny(struct engine *e, struct err *err)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "tiny");
     if (!folder)
-        return err_set(err, "MODEL is missing, and HOME is unset, so the default model cannot be "
-                            "stored: set HOME, or name a model");
+        return err_set(err, "MODEL is missing, and the default model cannot be stored because HOME "
+                            "is unset: set HOME, or name a model");
     int status = is_model(folder) ? 0 : write_tiny(folder, err);
     if (status == 0 && engine_load(e, folder, err) < 0)
         status = err_in(err, "the small default model (delete '%s' to create it again)", folder);
@@ -374,8 +374,8 @@ static void welcome(struct program *p)
                p->screen ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
     if (model && p->screen && !p->options.model && !p->options.session && is_demo(model))
         sinks_text(&p->sinks,
-                   "This is the demo model: it knows scenes of coloured shapes and letters. "
-                   "/tour shows step by step what can be done with it.");
+                   "This is the demo model, trained on scenes of coloured shapes and letters. "
+                   "/tour shows step by step what you can do with it.");
 }
 
 static int run(struct program *p)

@@ -299,8 +299,8 @@ void maps_look(struct view *v, const double box[4])
     const struct map *now = view_map(v);
     struct image_view *i = &v->image;
     if (!now || kind_of(now) < 0 || !(kind_at(kind_of(now))->each & EACH_TOKEN)) {
-        view_hint(v,
-                  "choose a map of tokens first (k): then a click shows which words attend here");
+        view_hint(v, "first choose a kind of map that has one map per token (k): then a click "
+                     "shows the words that attend there");
         return;
     }
     i->look = wish_of(v, now);
@@ -308,7 +308,7 @@ void maps_look(struct view *v, const double box[4])
     i->looking = true;
     count_looks(v);
     ask_looks(v);
-    view_hint(v, "coloured: the words that attend here, in %s of layer %d; Esc ends it",
+    view_hint(v, "coloured words attend here (%s, layer %d); Esc removes the colours",
               kind_at(i->look.kind)->name, i->look.layer);
 }
 

@@ -101,8 +101,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     if (k->lines - k->top > height)
         x = canvas_text(c, area, x, height, STYLE_DIM, ", PageDown: the rest");
     if (!focused)
-        canvas_text(c, area, x + 3, height, STYLE_DIM,
-                    "Alt-s: step through the questions  Esc: back");
+        canvas_text(c, area, x + 3, height, STYLE_DIM, "Alt-s: step through the flips  Esc: back");
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 
 const struct panel panel_changed = {
     .name = "changed",
-    .title = "changed sides",
+    .title = "flips",
     .min_width = 50,
     .min_height = 8,
     .draw = draw,

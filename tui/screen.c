@@ -319,7 +319,7 @@ static bool end_threads(struct screen *s)
     bool ended = worker_stop(s->worker, 1);
     while (!ended && ++tries < 5) {
         take_news(s);
-        view_hint(s->view, "leaving; waiting for the running command to stop");
+        view_hint(s->view, "quitting; waiting for the running command to stop");
         screen_show(s);
         ended = worker_stop(s->worker, 1);
     }

@@ -49,13 +49,13 @@ void screen_draft_announce(struct screen *s, const struct draft *d)
     char *here = getcwd(NULL, 0);
     const bool moved = *d->folder && here && strcmp(here, d->folder) != 0;
     const bool other = *d->model && strcmp(model_of(s), d->model) != 0;
-    char *text = xasprintf("the line in the input was typed%s%s%s%s and not sent; Ctrl-C drops it",
+    char *text = xasprintf("the input line has an unsent text, typed%s%s%s%s; Ctrl-C discards it",
                            moved ? " in " : "", moved ? d->folder : "", other ? " with model " : "",
                            other ? d->model : "");
     if (moved || other)
         view_add(s->view, ENTRY_NOTICE, text);
     else
-        view_hint(s->view, "your unsent line is restored; Ctrl-C drops it");
+        view_hint(s->view, "your unsent line is restored; Ctrl-C discards it");
     free(text);
     free(here);
 }

@@ -126,7 +126,7 @@ static void stop_work(struct screen *s, double now)
         s->leave = true;
         s->status = STATUS_INTERRUPTED;
     } else {
-        view_hint(s->view, "still stopping: press Ctrl-C again to leave");
+        view_hint(s->view, "still stopping: press Ctrl-C again to quit");
         s->interrupted = now;
     }
 }
@@ -149,7 +149,7 @@ void screen_stop(struct screen *s)
         s->status = STATUS_INTERRUPTED;
     } else {
         s->interrupted = now;
-        view_hint(s->view, "press Ctrl-C again, or Ctrl-D, to leave");
+        view_hint(s->view, "press Ctrl-C again, or Ctrl-D, to quit");
         return;
     }
     s->interrupted = 0;

@@ -17,7 +17,7 @@ void screen_tour_offer(struct screen *s)
     const struct tour_step *step = tour_step(sees(v), v->tour - 1);
     if (!v->tour || !s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
     if (!step) {
-        view_add(v, ENTRY_NOTICE, "the tour is over; /help lists the commands, docs/ has guides");
+        view_add(v, ENTRY_NOTICE, "end of the tour; /help lists the commands, docs/ has guides");
         v->tour = 0;
         return;
     }
@@ -47,6 +47,6 @@ bool screen_tour_end(struct screen *s)
     if (!s->view->tour) return false;
     s->view->tour = 0;
     prompt_set(s->prompt, "");
-    view_hint(s->view, "the tour has ended; /tour begins it again");
+    view_hint(s->view, "the tour has ended; /tour starts it again");
     return true;
 }

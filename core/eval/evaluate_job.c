@@ -54,7 +54,7 @@ const struct option_row evaluate_rows[] = {
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite) },
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
-      "others: LLaVA's JSON lines). Without FILE it hands the job to Slurm, as with other jobs",
+      "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
       OPTION_TEXT, AT(submit) },
     { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
       OPTION_FLAG, AT(force) },
@@ -70,12 +70,12 @@ const struct option_row evaluate_rows[] = {
       OPTION_NAMES, AT(kinds) },
     { "--answers", "FILE",
       "scores the answers in a file instead of asking the model: JSON lines or a list with "
-      "\"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write them; \"prompt\" tells "
-      "questions with the same id apart",
+      "\"question_id\" and \"text\", as --submit, LLaVA and VQAv2 write them; \"prompt\" "
+      "distinguishes questions with the same id",
       OPTION_TEXT, AT(answers) },
     { "--thinking", "keep|strip",
-      "scores answers with their thinking (<think>, <answer>, boxes), or always without it "
-      "(default: as the rule's suite does)",
+      "keep scores answers with their thinking; strip removes the thinking (<think>) and takes the "
+      "text of <answer> or a box (default: as the rule's suite does)",
       .take = take_thinking },
     { .name = "--here", .help = "runs in this process instead of a job" },
     JOB_OPTIONS,

@@ -21,8 +21,9 @@ const struct setting prune_settings[] = {
       .choices = scores,
       .stale = STALE_SEEN,
       .help = "Visual token pruning: score that ranks the tokens (contribution: CAPA; attention: "
-              "FastV; diversity: DivPrune; cls: the encoder's attention, from its class token if "
-              "it has one; divergence: IRA), or off.",
+              "FastV; norope: attention without rotary positions; uniform: evenly spaced tokens; "
+              "diversity: DivPrune; cls: the encoder's attention, from its class token if it has "
+              "one; divergence: IRA), or off.",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,

@@ -162,8 +162,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_chair = {
     .name = "chair",
     .help = "CHAIRs: share of captions that name an object not in the picture.",
-    .rule = "objects are found in the answer by a fixed table of plurals and synonyms, the longest "
-            "name first; 1 if the picture lacks one of them",
+    .rule = "1 if the answer names an object that the picture lacks; a fixed table of plurals and "
+            "synonyms finds the objects in the answer, the longest name first",
     .smaller = true,
     .none = true,
     .score = score,

@@ -233,8 +233,8 @@ const struct metric metric_mcq_vlmevalkit = {
 const struct metric metric_mmmu_vlmevalkit = {
     .name = "mmmu-vlmevalkit",
     .help = "Multiple choice and open questions as VLMEvalKit scores MMMU, without a judge.",
-    .rule = "as mcq-vlmevalkit; an open question has the choices \"the answer\" and \"Other "
-            "Answers\", and so has one whose choice A its table reads as missing",
+    .rule = "as mcq-vlmevalkit. An open question has two choices, the reference and \"Other "
+            "Answers\"; so has a question whose choice A VLMEvalKit's table reads as missing (NA)",
     .suite = SUITE_VLMEVALKIT,
     .loses = true,
     .score = score_table,
@@ -275,7 +275,8 @@ const struct metric metric_ai2d_lmms_eval = {
 const struct metric metric_scienceqa_llava = {
     .name = "scienceqa-llava",
     .help = "Multiple choice as LLaVA scores ScienceQA.",
-    .rule = "the answer is the letter, begins with \"X. \", or has \"The answer is X\" once",
+    .rule = "the answer is the letter, begins with \"X. \", or contains \"The answer is X\" "
+            "exactly once",
     .suite = SUITE_LLAVA,
     .letter = read_scienceqa_llava,
     .score = choices_score,

@@ -172,8 +172,9 @@ static int read_mmbench(const struct metric_case *c)
 const struct metric metric_mmstar_lmms_eval = {
     .name = "mmstar-lmms-eval",
     .help = "Multiple choice as lmms-eval scores MMStar.",
-    .rule = "the letter A to D at the highest-ranked position: start, end, after \"the answer "
-            "is\", (X), X., X:, X), X and a blank, anywhere; of equal ranks, the last",
+    .rule = "the letter A to D that the first successful search finds: at the start of the answer; "
+            "at its end; after \"the answer is\" or a similar phrase; (X); X.; X:; X); X and a "
+            "space; anywhere. If a search finds several letters, the last counts",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_mmstar,
     .score = choices_score,

@@ -223,10 +223,12 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_mmmu_lmms_eval = {
     .name = "mmmu-lmms-eval",
     .help = "Multiple choice and open questions as MMMU's program scores them.",
-    .rule = "the last of the letters (X), else \"X \", else \"X.\", else the last choice whose "
-            "text is in an answer of more than five words; no letter counts as wrong (MMMU draws "
-            "one); open: a phrase after is, so, thus, answer ... contains a reference, or a number "
-            "in it equals one to two decimals",
+    .rule =
+        "multiple choice: the last letter written as (X); else as X and a space; else as X.; "
+        "else, in an answer of more than five words, the last choice whose text it contains; "
+        "otherwise wrong (MMMU draws a letter at random). Open questions: the text after \"is\", "
+        "\"so\", \"thus\", \"answer\" or a similar word contains a reference, or a number that "
+        "equals it when both are rounded to two decimals",
     .suite = SUITE_LMMS_EVAL,
     .score = score,
     .summary = choices_summary,

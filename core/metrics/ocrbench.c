@@ -56,8 +56,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_ocrbench_lmms_eval = {
     .name = "ocrbench-lmms-eval",
     .help = "Texts read from pictures as lmms-eval scores OCRBench.",
-    .rule = "one of the references is part of the answer, both in lower case and half-width; "
-            "handwritten formulas with their case and without blanks",
+    .rule = "the answer contains one of the references, ignoring case and character width "
+            "(full-width, half-width); handwritten formulas: ignoring spaces, but not case",
     .suite = SUITE_LMMS_EVAL,
     .clean = clean_lmms_eval,
     .score = score,
@@ -66,8 +66,8 @@ const struct metric metric_ocrbench_lmms_eval = {
 const struct metric metric_ocrbench_vlmevalkit = {
     .name = "ocrbench-vlmevalkit",
     .help = "Texts read from pictures as VLMEvalKit scores OCRBench.",
-    .rule = "one of the references is part of the answer, both in lower case; handwritten formulas "
-            "with their case and without blanks",
+    .rule = "the answer contains one of the references, ignoring case; handwritten formulas: "
+            "ignoring spaces, but not case",
     .suite = SUITE_VLMEVALKIT,
     .clean = clean_vlmevalkit,
     .score = score,

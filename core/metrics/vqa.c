@@ -218,8 +218,8 @@ const struct metric metric_vqa_evalai = {
     .name = "vqa-evalai",
     .help = "Short answers as LLaVA and lmms-eval score TextVQA.",
     .rule =
-        "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
-        "clean-up (lower case, no commas and question marks, 's as a word, digits, no articles)",
+        "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's clean-up: "
+        "lower case; 's split off; number words as digits; punctuation and articles dropped",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
     .clean = vqa_clean_evalai,

@@ -156,8 +156,8 @@ static int summary_lmms_eval(const struct metric_tally *t, struct metric_number 
 const struct metric metric_yesno = {
     .name = "yesno",
     .help = "Share of right answers to yes/no questions, with precision, recall and F1 of yes.",
-    .rule = "the first yes or no in the answer, ignoring case; an answer with neither is wrong and "
-            "counts as not yes",
+    .rule = "the first yes or no in the answer, ignoring case; an answer without either is wrong "
+            "and does not count as yes",
     .verdict = read_first,
     .score = score,
     .summary = summary_own,
@@ -177,8 +177,8 @@ const struct metric metric_pope_llava = {
 const struct metric metric_pope_lmms_eval = {
     .name = "pope-lmms-eval",
     .help = "Yes/no questions as lmms-eval scores POPE.",
-    .rule = "the whole answer is yes or no, ignoring case; others are wrong and do not count for "
-            "recall; the share of yes is that of the references",
+    .rule = "the whole answer is yes or no, ignoring case; other answers are wrong and do not "
+            "count for recall. The share of yes is counted over the references",
     .suite = SUITE_LMMS_EVAL,
     .verdict = read_whole,
     .score = score,
@@ -189,8 +189,8 @@ const struct metric metric_mme_lmms_eval = {
     .name = "mme-lmms-eval",
     .help = "Yes/no questions as MME's script and lmms-eval score MME.",
     .rule =
-        "the answer without full stops is yes, no, y or n, otherwise the yes or no in its first "
-        "four characters",
+        "the whole answer without full stops if it is yes, no, y or n; else the yes or no in its "
+        "first four characters",
     .suite = SUITE_LMMS_EVAL,
     .verdict = read_prefix,
     .score = score,
@@ -200,7 +200,8 @@ const struct metric metric_mme_lmms_eval = {
 const struct metric metric_yesno_vlmevalkit = {
     .name = "yesno-vlmevalkit",
     .help = "Yes/no questions as VLMEvalKit scores POPE and MME, without a judge.",
-    .rule = "the answer contains the word yes or no, but not both; others are wrong",
+    .rule = "the answer contains the word yes or the word no, but not both; other answers are "
+            "wrong",
     .suite = SUITE_VLMEVALKIT,
     .verdict = read_words,
     .score = score,

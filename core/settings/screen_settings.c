@@ -52,7 +52,7 @@ const struct setting screen_settings[] = {
       .type = SETTING_FLAG,
       .def = "on",
       .stale = STALE_NOTHING,
-      .help = "Renders Markdown in answers: headings, bold, lists, code, tables. Copies are always "
+      .help = "Renders Markdown in answers: headings, bold, lists, code, tables. Copied text is "
               "raw.",
       .also = "bold tables formatting" },
     { .key = "screen.live",

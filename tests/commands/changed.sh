@@ -9,7 +9,7 @@ lines "${compared[@]}"
 count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")
 table=$(jq -r 'select(.name=="compare.changed").rows[] | [.[0],.[2],.[3],.[4],.[5],.[6],.[7]] | @tsv' "$work/events")
 same "the table has all questions besides" "$(wc -l <"$work/all.csv")" 25
-[ "$count" -ge 3 ] || fail "only $count changed sides"
+[ "$count" -ge 3 ] || fail "only $count flips"
 mapfile -t shows < <(seq -f '/changed %g' "$count")
 lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
 same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"

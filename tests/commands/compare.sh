@@ -56,7 +56,7 @@ lines "/load $llava" '/compare off | prune.keep=0' '/compare off' '/compare off 
 check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "true $(printf 'false %.0s' {1..12})true true"
 check_has "settings that do not fit" 'select(.event=="error").message' 'one value per layer'
-check "nothing is set" 'select(.event=="text").text' 'every setting has its default; /settings lists them'
+check "nothing is set" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
 lines '/compare --data x.json off | now'
 check_has "options first" 'select(.event=="error").message' 'write --data after the settings'
 

@@ -73,6 +73,12 @@ static void test_allowed(void **state)
     check_allowed(
         (struct setting){ .type = SETTING_INTEGER, .min = 1, .max = 64, .unit = "tokens" },
         "1..64 tokens");
+    check_allowed(
+        (struct setting){
+            .type = SETTING_INTEGER, .min = 1, .max = 1e15, .unit = "steps", .choices = words },
+        "1 or more steps | auto");
+    check_allowed((struct setting){ .type = SETTING_REALS, .max = 1 },
+                  "0..1, or several separated by commas");
 }
 
 int main(void)

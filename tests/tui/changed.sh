@@ -14,13 +14,13 @@ keys Escape; sleep 0.2
 
 # The panel shows the first when the comparison ends; JSON events of the same comparison list them all.
 line "/compare off | $pruned --data $work/world/yesno.json"
-wait_for '─ changed sides ─'
+wait_for '─ flips ─'
 events() { # COMMAND FIELD
     "$VLMSH" demo/model --json --db "$work/db" -c "/compare off | $pruned --data $work/world/yesno.json" -c "$1" |
         jq -r "select(.event==\"changed\") | $2"
 }
 count=$(events /changed .count)
-[ "$count" -ge 3 ] || fail "only $count changed sides: the test needs three"
+[ "$count" -ge 3 ] || fail "only $count flips: the test needs three"
 for n in 1 2 3; do
     wait_for "question $n of $count"
     wait_for "$(events "/changed $n" .id)"
@@ -41,7 +41,7 @@ wait_for 'reference'
 # The picture is drawn: half blocks to the left of the question.
 shown '▀.*000' || shown '▄.*000' || fail 'no picture beside the question'
 keys Escape
-wait_gone '─ changed sides ─'
+wait_gone '─ flips ─'
 keys M-s
 wait_for 'that B answers worse'
 keys Escape; sleep 0.2
@@ -67,7 +67,7 @@ shell_at 80 24
 line "'$VLMSH' demo/model --db '$work/small'"
 wait_for 'Type a question'
 line "/compare off | $pruned --data $work/world/yesno.json"
-wait_for '─ changed sides ─'
+wait_for '─ flips ─'
 shown 'prune.keep=0.25  *│' || fail "the settings of side B are cut off"
 tmux capture-pane -p | grep -A1 'prune.keep=0.25  *│' | grep -q ' \(yes\|no\)  *│$' || fail "the answer of side B is not visible"
 line '/quit'

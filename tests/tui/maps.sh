@@ -65,7 +65,7 @@ row=$(tmux capture-pane -p | grep -n 'a green diamond, a green letter' | head -1
 click 30 "$row"
 wait_for 'attention layer 2 token 6'
 click 105 8
-wait_for 'coloured: the words that attend here'
+wait_for 'coloured words attend here'
 sleep 1
 words() { tmux capture-pane -e -p | grep diamond | head -1 | grep -o '^[^▀]*' | grep -o '48;5;' | wc -l; } # papers
 [ "$(words)" -gt 4 ] || fail 'no words are coloured'

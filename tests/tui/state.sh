@@ -82,10 +82,10 @@ keys F10
 wait_for "^session '.*' is saved; to continue: vlmsh --db "
 mkdir "$work/other"
 start "$work/other" "$here/$model"
-wait_for '· the line in the input was typed in'
+wait_for '· the input line has an unsent text, typed in'
 # The path decides where it wraps.
 notice=$(tmux capture-pane -p | sed 's/^│\([^│]*\).*/\1/' | tr -d ' \n')
-[[ $notice == *"typedin${here// /}withmodelmodelandnotsent"* ]] ||
+[[ $notice == *"typedin${here// /}withmodelmodel;Ctrl-C"* ]] ||
     fail 'the folder or the model of the unsent line is not named'
 wait_for 'vlmsh> not sent'
 keys C-c

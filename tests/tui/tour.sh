@@ -5,7 +5,7 @@ set -eu
 
 shell_at 140 50 screen-256color "TMPDIR=$work"
 line "'$VLMSH' --db '$work/db'"
-wait_for 'demo model: it knows'
+wait_for 'demo model, trained on'
 shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
 wait_for 'step 1 of 13'
@@ -47,7 +47,7 @@ keys Enter
 wait_for 'step 13 of 13'
 wait_for 'norms. applied'
 keys Enter
-wait_for 'the tour is over'
+wait_for 'end of the tour'
 wait_for '^│  \* loss'
 keys Up
 wait_for '> /plot'
@@ -73,7 +73,7 @@ done
 keys Enter
 wait_for ' /help training '
 keys q
-wait_for 'the tour is over'
+wait_for 'end of the tour'
 shown 'picture.*error\|^! ' && fail 'a step of the tour fails'
 keys F10
 wait_for 'shell>'
@@ -84,6 +84,6 @@ cp "$VLMSH" "$work/alone/vlmsh"
 line "'$work/alone/vlmsh' --db '$work/db2'"
 wait_for 'random weights'
 wait_for 'Ctrl-P finds'
-shown 'demo model: it knows' && fail 'the random model is called the demo model'
+shown 'demo model, trained on' && fail 'the random model is called the demo model'
 keys F10
 wait_for 'shell>'
