@@ -24,7 +24,7 @@
     X(image)   /* core/talk/conversation.c */                                                     \
     X(compute) /* core/model/model.c */                                                            \
     X(kv)      /* core/model/kv.c */                                                               \
-    X(weights) /* core/model/small.c */                                                            \
+    X(weights) /* core/model/converted.c */                                                            \
     X(adapter) /* core/adapter/adapters.c */                                                       \
     X(train)   /* core/train/settings.c */
 #define SETTINGS_LAST(X)                                                                           \

@@ -13,9 +13,9 @@
 #include "core/adapter/gguf_tensors.h"
 #include "core/base/text.h"
 #include "core/files/gguf.h"
+#include "core/model/converted.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
-#include "core/model/small.h"
 #include "core/model/unread.h"
 
 struct export
@@ -190,7 +190,7 @@ static struct gguf_tensor *add_named(struct export *e, const char *plain, const 
 {
     const struct tensor *from = w->tensor;
     const enum dtype dtype =
-        from->rank < 2 ? DTYPE_F32 : small_dtype(e->kind, w->part, plain, tensor_row(from));
+        from->rank < 2 ? DTYPE_F32 : converted_dtype(e->kind, w->part, plain, tensor_row(from));
     char *name = gguf_text_name(e->architecture, plain);
     if (!name) BUG("'%s' has no name in GGUF files", plain);
     return gguf_tensors_add(&e->tensors, name, dtype, rank, shape);

@@ -11,7 +11,7 @@
 #include "core/base/cancel.h"
 #include "core/files/content.h"
 #include "core/model/companions.h"
-#include "core/model/small.h"
+#include "core/model/converted.h"
 #include "core/model/unread.h"
 
 // Progress of file readers that have no engine.
@@ -260,13 +260,13 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                                                                       : m->checkpoint->identity });
     engine_recheck_settings(e);
     struct err untrimmed;
-    if (small_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);
+    if (converted_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);
     return 0;
 }
 
 int engine_load_as_set(struct engine *e, const char *name, struct err *err)
 {
-    char *whole = small_name(name, e->settings);
+    char *whole = converted_name(name, e->settings);
     const int status = engine_load(e, whole, err);
     free(whole);
     return status;

@@ -8,8 +8,8 @@
 #include "core/base/cancel.h"
 #include "core/base/event.h"
 #include "core/files/safetensors.h"
+#include "core/model/converted.h"
 #include "core/model/families/pooling.h"
-#include "core/model/small.h"
 #include "core/model/unread.h"
 #include "core/template/message.h"
 
@@ -149,7 +149,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     struct model *m = xcalloc(1, sizeof *m);
     const struct gguf_kind *kind;
     char *whole = unread_split(name, &m->ignore);
-    m->name = small_split(whole, &kind);
+    m->name = converted_split(whole, &kind);
     free(whole);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
@@ -161,7 +161,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     // read. A process that holds only some layers reads their weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
     if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
-    if ((kind && small_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
+    if ((kind && converted_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;
     unread_metadata(m);

@@ -53,7 +53,7 @@ struct model {
     struct model_listener listener;
 };
 
-// Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/small.h); a trailing
+// Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/converted.h); a trailing
 // "::ignore-weights" skips tensors that the family does not know (core/model/unread.h). NULL with a
 // message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,

@@ -13,8 +13,8 @@
 #include "core/eval/loss.h"
 #include "core/files/safetensors.h"
 #include "core/graph/dry.h"
+#include "core/model/converted.h"
 #include "core/model/families/family.h"
-#include "core/model/small.h"
 #include "core/new/outline.h"
 #include "core/ranks/ranks.h"
 #include "core/template/message.h"
@@ -284,7 +284,7 @@ int forecast_shape(struct forecast *f, const char *shape, const struct settings 
                    const struct backend *where, struct err *err)
 {
     struct model *outline = outline_shape(shape, err);
-    const uint64_t mapped = outline ? small_bytes(outline, s) : 0;
+    const uint64_t mapped = outline ? converted_bytes(outline, s) : 0;
     if (!outline || of_rows(f, outline, s, rows, where, err) < 0) return -1;
     f->parts.of[MEMORY_MAPPED] = mapped;
     return 0;

@@ -1,5 +1,5 @@
 # tests/commands/weights.sh -- folders with smaller weights (weights.dtype): the numbers equal those of the
-# GGUF file; cache lifetime, sessions and jobs, a full disk (core/model/small.c, core/files/weight_cache.c).
+# GGUF file; cache lifetime, sessions and jobs, a full disk (core/model/converted.c, core/files/weight_cache.c).
 . tests/commands/common.bash
 export XDG_CACHE_HOME=$work/cache
 kept=$work/cache/vlmsh/weights

@@ -1,6 +1,6 @@
 // tests/fuzz/weight_cache.c -- any bytes as the beginning of a file of weights.cache, whose weights
 // are 0: it is refused, or has all weights of the model in memory. The file is in memory, and the
-// hash by which small_use finds damage is left out: it would refuse all inputs but one.
+// hash by which converted_use finds damage is left out: it would refuse all inputs but one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/files/gguf.h"
-#include "core/model/small.h"
+#include "core/model/converted.h"
 
 enum { WEIGHTS = 1 << 20 }; // more than the file has
 
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (file < 0 || write(file, bytes, size) != (ssize_t)size || ftruncate(file, WEIGHTS) < 0)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    struct gguf *f = small_open(m, kind, path);
+    struct gguf *f = converted_open(m, kind, path);
     if (f) read_weights(m, f);
     gguf_close(f);
     close(file);

@@ -1,8 +1,9 @@
-// core/model/small.c -- smaller weights of a folder: written once, then mapped instead of its own.
+// core/model/converted.c -- a folder's weights in another dtype: converted once, then mapped
+// instead of the folder's own.
 //
 // The file holds the converted matrices under the folder's names and in its layout, so that
 // families, adapters and methods see the same model.
-#include "core/model/small.h"
+#include "core/model/converted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,8 @@ enum {
 
 static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
 
-enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, const char *name,
-                       int64_t width)
+enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
+                           const char *name, int64_t width)
 {
     const enum dtype wanted = part == PART_DECODER ? kind->matrix : kind->outer;
     if (dtype_in_blocks(wanted) && strstr(name, "mlp.gate.weight")) return DTYPE_F32;
@@ -57,7 +58,7 @@ enum dtype small_dtype(const struct gguf_kind *kind, enum model_part_kind part, 
 
 // --- names ---------------------------------------------------------------------------------------
 
-char *small_split(const char *name, const struct gguf_kind **kind)
+char *converted_split(const char *name, const struct gguf_kind **kind)
 {
     const char *last = NULL;
     for (const char *at = name; (at = strstr(at, SEPARATOR)); at++) last = at;
@@ -65,21 +66,21 @@ char *small_split(const char *name, const struct gguf_kind **kind)
     return *kind ? xstrndup(name, (size_t)(last - name)) : xstrdup(name);
 }
 
-char *small_name(const char *name, const struct settings *s)
+char *converted_name(const char *name, const struct settings *s)
 {
     const struct gguf_kind *kind;
     bool ignore;
-    char *whole = unread_split(name, &ignore), *small = NULL;
-    free(small_split(whole, &kind));
+    char *whole = unread_split(name, &ignore), *converted = NULL;
+    free(converted_split(whole, &kind));
     if (!kind && !checkpoint_is_gguf(name) && !settings_is(s, "weights.dtype", "auto"))
-        small = checkpoint_with_encoder(whole, settings_text(s, "weights.dtype"));
-    if (small && ignore) {
+        converted = checkpoint_with_encoder(whole, settings_text(s, "weights.dtype"));
+    if (converted && ignore) {
         free(whole);
-        whole = small;
-        small = unread_join(whole);
+        whole = converted;
+        converted = unread_join(whole);
     }
     free(whole);
-    return small ? small : xstrdup(name);
+    return converted ? converted : xstrdup(name);
 }
 
 // --- which weights -------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ static bool may_change(const struct model *m, const struct safetensor *t)
 static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *kind,
                                const struct safetensor *t)
 {
-    return small_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
+    return converted_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
 }
 
 // A tensor's dtype under this kind; the stored dtype if it does not change.
@@ -107,7 +108,7 @@ static int dtype_of(const struct model *m, const struct gguf_kind *kind, const s
     return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;
 }
 
-uint64_t small_bytes(const struct model *m, const struct settings *s)
+uint64_t converted_bytes(const struct model *m, const struct settings *s)
 {
     const struct gguf_kind *kind = gguf_kind_find(settings_text(s, "weights.dtype"));
     const struct checkpoint *c = m->checkpoint;
@@ -234,7 +235,7 @@ static int not_kept(const struct gguf_kind *kind, struct err *err)
 
 // --- using ---------------------------------------------------------------------------------------
 
-struct gguf *small_open(const struct model *m, const struct gguf_kind *kind, const char *path)
+struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path)
 {
     struct err err;
     struct gguf *f = access(path, F_OK) == 0 ? gguf_open(path, &err) : NULL;
@@ -248,7 +249,7 @@ static struct gguf *open_file(const struct model *m, const struct gguf_kind *kin
                               const char *written, const struct load_progress *progress,
                               bool *damaged)
 {
-    struct gguf *f = small_open(m, kind, path);
+    struct gguf *f = converted_open(m, kind, path);
     char is[HASH_HEX];
     if (f && *written && content_hash(path, progress, is, NULL) == 0) {
         *damaged = strcmp(is, written) != 0;
@@ -309,8 +310,8 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
     return f;
 }
 
-int small_use(struct model *m, const struct gguf_kind *kind, const struct load_progress *progress,
-              struct err *err)
+int converted_use(struct model *m, const struct gguf_kind *kind,
+                  const struct load_progress *progress, struct err *err)
 {
     struct checkpoint *c = m->checkpoint;
     const int own = c->shard_count;
@@ -332,7 +333,7 @@ int small_use(struct model *m, const struct gguf_kind *kind, const struct load_p
     return checkpoint_fetch(c, own, progress, err);
 }
 
-int small_trim(const struct settings *s, struct err *err)
+int converted_trim(const struct settings *s, struct err *err)
 {
     return weight_cache_trim(settings_real(s, "weights.cache") * 1e9, err);
 }

@@ -1,0 +1,38 @@
+// core/model/converted.h -- runs a folder's language model with converted weights,
+// "FOLDER::q8_0".
+//
+//   char *name = converted_name(folder, settings);         // weights.dtype
+//   if (converted_use(m, kind, &progress, &err) < 0) ...   // before the weights are bound
+//
+// Converted weights are written once and cached (core/files/weight_cache.h); everything else comes
+// from the folder.
+#ifndef CORE_MODEL_CONVERTED_H
+#define CORE_MODEL_CONVERTED_H
+
+#include "core/files/gguf_write.h"
+#include "core/model/model.h"
+#include "core/settings/settings.h"
+
+// A matrix's dtype: the kind's, or one with smaller blocks or none if its rows do not fit. With a
+// block dtype, an expert router stays f32.
+enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
+                           const char *name, int64_t width);
+
+// Adds the dtype that the settings choose to a folder's name. The name of a GGUF file stays, as the
+// file has its own dtypes. The caller frees the result.
+char *converted_name(const char *name, const struct settings *s);
+// Splits such a name; *kind NULL: the folder's own weights. The caller frees the folder.
+char *converted_split(const char *name, const struct gguf_kind **kind);
+
+// Replaces weights of m->checkpoint before any are read. The checkpoint is open, and m configured.
+int converted_use(struct model *m, const struct gguf_kind *kind,
+                  const struct load_progress *progress, struct err *err);
+// Opens a cached file; NULL if it is missing, has other weights, or lacks some. Does not check the
+// hash of its content; converted_use does.
+struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path);
+// Bytes of the checkpoint's weights with weights.dtype, written or not.
+uint64_t converted_bytes(const struct model *m, const struct settings *s);
+// Removes cached files beyond weights.cache. 0 or -1.
+int converted_trim(const struct settings *s, struct err *err);
+
+#endif
