@@ -41,8 +41,8 @@ void engine_info(const struct engine *e, struct event_info *info)
     }
     if (info->side) {
         struct picture_shape usual = { 0 };
-        m->family->picture_usual(m, &usual.width, &usual.height);
-        info->visual_tokens = m->family->picture_tokens(m, usual);
+        m->family->pictures->usual(m, &usual.width, &usual.height);
+        info->visual_tokens = m->family->pictures->tokens(m, usual);
     }
 }
 
@@ -57,8 +57,8 @@ static void add_vision(struct table_builder *t, const struct model *m)
         return;
     }
     struct picture_shape usual = { 0 };
-    m->family->picture_usual(m, &usual.width, &usual.height);
-    const int64_t tokens = m->family->picture_tokens(m, usual);
+    m->family->pictures->usual(m, &usual.width, &usual.height);
+    const int64_t tokens = m->family->pictures->tokens(m, usual);
     if (usual.width == c->image_size && usual.height == c->image_size)
         table_add(t, "%" PRId64 " pixels a side, patches of %" PRId64 ", %" PRId64 " visual tokens",
                   c->image_size, c->patch, tokens);

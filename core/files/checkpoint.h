@@ -53,7 +53,7 @@ struct checkpoint {
     char *identity;             // "FINGERPRINT FILES", for records with one text
     char earlier[HASH_HEX];     // fingerprint of earlier versions; "": not computed
     struct identifying *identifying; // unfinished hashes, or NULL
-    char *form; // "q8_0 packing 1" of smaller weights in use; NULL: the stored ones
+    char *form; // "q8_0 packing 1" of converted weights in use; NULL: the stored ones
     // If set, the checkpoint has no tensors: called for each requested tensor, which then counts as
     // present in that shape (core/new/shape_tensors.c).
     void (*asked)(void *self, const char *name, int rank, const int64_t *shape);

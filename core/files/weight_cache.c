@@ -25,7 +25,7 @@ char *weight_cache_path(const char *fingerprint, const char *kind, struct err *e
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
     if (!folder) {
-        err_set(err, "no folder is set for smaller weights: set XDG_CACHE_HOME or HOME");
+        err_set(err, "no folder is set for converted weights: set XDG_CACHE_HOME or HOME");
         return NULL;
     }
     char *path = xasprintf("%s/%s-%s.gguf", folder, fingerprint, kind);
@@ -132,11 +132,12 @@ static int trim(const char *folder, double most, struct err *err)
     }
     free(list);
     if (own || all <= most) return 0;
-    return err_set(err,
-                   "'%s' holds %.3g GB of smaller weights, more than weights.cache, and nothing is "
-                   "removed: it is a link or another user's folder; remove files there, or set "
-                   "XDG_CACHE_HOME to a folder of your own",
-                   folder, all / 1e9);
+    return err_set(
+        err,
+        "'%s' holds %.3g GB of converted weights, more than weights.cache, and nothing is "
+        "removed: it is a link or another user's folder; remove files there, or set "
+        "XDG_CACHE_HOME to a folder of your own",
+        folder, all / 1e9);
 }
 
 int weight_cache_trim(double bytes, struct err *err)

@@ -64,7 +64,7 @@ static int open_template(struct model *m, struct err *why)
 
 static int check_placeholder(const struct model *m, struct err *err)
 {
-    if (!m->family->picture_tokens || m->placeholder < m->decoder.config.vocab) return 0;
+    if (!m->family->pictures || m->placeholder < m->decoder.config.vocab) return 0;
     return err_set(err,
                    "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
                    m->placeholder, (long long)m->decoder.config.vocab);
@@ -196,7 +196,7 @@ void model_free(struct model *m)
 
 bool model_has_vision(const struct model *m)
 {
-    return m->family->picture_tokens != NULL;
+    return m->family->pictures != NULL;
 }
 
 // Does the encoder read pictures of any size, so that smaller ones have fewer tokens?
@@ -208,22 +208,22 @@ static bool any_size(const struct model *m)
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                         size_t shown, struct picture_limit limit)
 {
-    const struct family *f = m->family;
-    const bool several = shown > 1 && f->several_differ;
-    const bool downsampled = limit.share > 0 && limit.share < 1 && f->picture_tokens;
+    const struct picture_kind *k = m->family->pictures;
+    const bool several = shown > 1 && m->family->several_differ;
+    const bool downsampled = limit.share > 0 && limit.share < 1 && k;
     p->shape = (struct picture_shape){
         .width = width, .height = height, .most_tokens = limit.most, .several = several
     };
-    p->tokens = f->picture_tokens ? f->picture_tokens(m, p->shape) : 0;
+    p->tokens = k ? k->tokens(m, p->shape) : 0;
     p->newline = p->newline_step = 0;
     const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
     if (downsampled && any_size(m) && fits) { // a smaller limit, but never an impossible one
         const int64_t most = llrint(limit.share * (double)p->tokens);
         p->shape.most_tokens = most < 1 ? 1 : most;
-        p->tokens = f->picture_tokens(m, p->shape);
+        p->tokens = k->tokens(m, p->shape);
         if (p->tokens > p->shape.most_tokens) p->shape.most_tokens = p->tokens;
     }
-    if (f->picture_newlines) f->picture_newlines(m, p);
+    if (k && k->newlines) k->newlines(m, p);
     if (!downsampled || any_size(m)) return;
     p->shape.share = limit.share;
     pooling_size(m, p);

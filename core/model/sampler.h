@@ -11,7 +11,7 @@
 
 struct settings;
 
-// Why a model computes NaN or Inf. vlmsh's own files (smaller weights, checkpoints, calibrations)
+// Why a model computes NaN or Inf. vlmsh's own files (converted weights, checkpoints, calibrations)
 // are not to blame: their hashes are checked on reading.
 #define DAMAGED                                                                                \
     "its weights, or those of an applied adapter, are damaged, or its config.json belongs to " \

@@ -1,7 +1,7 @@
 // core/model/visual.c -- turns pictures into visual tokens, and splices these into text embeddings.
 //
-//   picture -> input of the encoder (family->picture_read) -> features [S',Dv'] -> projector
-//           -> sequence order -> visual tokens [S,D] (family->picture_pack)
+//   picture -> input of the encoder (family->pictures->read) -> features [S',Dv'] -> projector
+//           -> sequence order -> visual tokens [S,D] (family->pictures->pack)
 //   ids -> embeddings, visual tokens scattered into their rows -> h[0] [n,D]
 #include "core/model/visual.h"
 
@@ -34,7 +34,7 @@ static int64_t projected_rows(const struct model *m, const struct vision_picture
 static struct tensor *pack(struct graph *g, const struct model *m, const struct picture *picture,
                            struct tensor *x)
 {
-    if (m->family->picture_pack) x = m->family->picture_pack(g, m, picture, x);
+    if (m->family->pictures->pack) x = m->family->pictures->pack(g, m, picture, x);
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
@@ -80,7 +80,7 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
     model_pass(m, true);
     struct vision_picture *read = xcalloc(count + 1, sizeof *read);
     for (size_t i = 0; i < count && graph_ok(g); i++) {
-        read[i] = f->picture_read(g, m, pictures[i]);
+        read[i] = f->pictures->read(g, m, pictures[i]);
         read[i].number = number[i];
         read[i].pixels = picture_site(g, SITE_PIXELS, number[i], read[i].pixels);
         const int64_t rows = read[i].tiles * vision_tile_rows(&m->vision.config, &read[i]);

@@ -193,7 +193,7 @@ static int configure(struct model *m, const struct checkpoint *c, struct err *er
 {
     m->family = family_find(c->config, err);
     if (!m->family) return -1;
-    if (!m->family->picture_read) return err_set(err, "the model is text-only");
+    if (!m->family->pictures) return err_set(err, "the model is text-only");
     return m->family->configure(m, c, err);
 }
 
@@ -257,7 +257,7 @@ static int encode(struct encoder *e, const struct picture *picture, size_t shown
     model_size_picture(m, &one, one.image.width, one.image.height, shown,
                        preprocess_limit(settings));
     hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
-    const struct vision_picture p = m->family->picture_read(&g, m, &one);
+    const struct vision_picture p = m->family->pictures->read(&g, m, &one);
     if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);
     arena_release(&step);
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);

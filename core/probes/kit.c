@@ -376,7 +376,8 @@ struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *
     const struct family *f = env->model->family;
     struct picture_tile *tiles = xcalloc(TILES, sizeof *tiles);
     *count = 0;
-    if (f->picture_tiles) *count = pooling_tiles(env->model, p->shape, tiles, TILES);
+    if (f->pictures && f->pictures->tiles)
+        *count = pooling_tiles(env->model, p->shape, tiles, TILES);
     if (*count > TILES) *count = TILES;
     if (*count) return tiles;
     tiles[0] = (struct picture_tile){ .rows = 1, .cols = p->tokens, .pitch = p->tokens };

@@ -56,7 +56,7 @@ struct picture {
     size_t size;
     struct image image; // decoded, with alpha
     struct picture_shape shape;
-    int64_t tokens; // number of visual tokens in this model (family->picture_tokens)
+    int64_t tokens; // number of visual tokens in this model (family->pictures->tokens)
     // Tokens newline, newline + newline_step ... end a row of the picture; step 0: none.
     int64_t newline, newline_step;
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.

@@ -120,7 +120,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
     int64_t width, height;
-    m->family->picture_usual(m, &width, &height);
+    m->family->pictures->usual(m, &width, &height);
     p->image = (struct image){ .width = width, .height = height, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(width * height), 3);
     model_size_picture(m, p, width, height, 1, preprocess_limit(d->job.settings));
@@ -156,7 +156,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     f->samples = count;
     f->rows = count * labels.sequence.n;
     if (model_has_vision(m) && !m->vision.config.image_size)
-        m->family->picture_usual(m, &f->picture_width, &f->picture_height);
+        m->family->pictures->usual(m, &f->picture_width, &f->picture_height);
     d->t.graph.tape = &d->t.tape;
     int status = loss_batch(&d->t.graph, m, items, (size_t)count, 1, losses);
     if (status < 0) err_set(err, "%s", d->t.graph.err.text);

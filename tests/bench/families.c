@@ -369,7 +369,7 @@ static double encode(struct side *s, const struct picture *picture, double *flop
 {
     struct graph g = graph_of(s);
     const struct model *m = s->model;
-    struct vision_picture read = m->family->picture_read(&g, m, picture);
+    struct vision_picture read = m->family->pictures->read(&g, m, picture);
     must(read.pixels ? 0 : -1, &g.err);
     *flops = picture_flops(m, &read);
     const double start = omp_get_wtime();
@@ -391,7 +391,7 @@ static void picture(const char *llama, const char *folder, const char *sides, co
     side_open(&a, llama);
     side_open(&b, folder);
     snprintf(what, sizeof what, "picture of %s, %lld visual tokens", sides,
-             (long long)b.model->family->picture_tokens(b.model, p.shape));
+             (long long)b.model->family->pictures->tokens(b.model, p.shape));
     // One measurement is enough for large pictures.
     const int rounds = p.shape.width * p.shape.height > 1000000 ? 1 : ROUNDS;
     double rate[ROUNDS], seconds[ROUNDS], flops = 0;

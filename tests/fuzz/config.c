@@ -29,8 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (family) {
         struct model m = { .name = (char *)"fuzz", .checkpoint = &c, .family = family };
         m.arena.backend = backend_cpu();
-        if (family->configure(&m, &c, &err) == 0 && family->picture_tokens)
-            family->picture_tokens(&m, (struct picture_shape){ .width = 640, .height = 480 });
+        if (family->configure(&m, &c, &err) == 0 && family->pictures)
+            family->pictures->tokens(&m, (struct picture_shape){ .width = 640, .height = 480 });
         ids_release(&m.eos);
         arena_release(&m.arena);
     }

@@ -44,7 +44,8 @@ static int read_grids(struct model *m, const struct checkpoint *c, const char *g
 
 static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    if (seeing_pictures(m, c, err) < 0) return err_in(err, "%s", checkpoint_preprocessor_file(c));
+    if (llava_read_pictures(m, c, err) < 0)
+        return err_in(err, "%s", checkpoint_preprocessor_file(c));
     struct picture_config *p = &m->picture;
     if (p->fit == FIT_SHORTEST_CROP && p->shortest != m->vision.config.image_size)
         return err_set(err, "%s: tiles of %lld pixels a side (\"size\") are not the encoder's %lld",
@@ -81,7 +82,7 @@ int anyres_configure(struct model *m, const struct checkpoint *c, const char *gr
 int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const char *const prefixes[] = { "", "model.", NULL };
-    if (seeing_bind(m, c, err) < 0) return -1;
+    if (llava_bind(m, c, err) < 0) return -1;
     struct binder b = { .checkpoint = c,
                         .arena = &m->arena,
                         .weights = &m->weights,
@@ -181,17 +182,17 @@ static struct packing packing_of(const struct model *m, struct picture_shape s)
     return packing_on(m, &grids, s);
 }
 
-int64_t anyres_tokens(const struct model *m, struct picture_shape shape)
+static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
 {
     return packing_of(m, shape).tokens;
 }
 
-void anyres_usual(const struct model *m, int64_t *width, int64_t *height)
+static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = 640, *height = 480;
 }
 
-void anyres_newlines(const struct model *m, struct picture *p)
+static void picture_newlines(const struct model *m, struct picture *p)
 {
     const struct packing k = packing_of(m, p->shape);
     const int64_t square = k.side * k.side;
@@ -214,8 +215,8 @@ static void map_area(const struct packing *p, struct picture_shape s, int64_t ti
     t->bottom = t->top + (double)p->rows * feature * down;
 }
 
-int anyres_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
-                 int most)
+static int picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most)
 {
     const struct packing p = packing_of(m, shape);
     const double w = (double)shape.width, h = (double)shape.height, side = w > h ? w : h;
@@ -337,8 +338,8 @@ static struct tensor *put_lines(struct graph *g, struct tensor *into, struct ten
 }
 
 // Features of all tiles of a picture [T*side*side, D] to its visual tokens [tokens, D].
-struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct picture *picture,
-                           struct tensor *x)
+static struct tensor *picture_pack(struct graph *g, const struct model *m,
+                                   const struct picture *picture, struct tensor *x)
 {
     const struct packing packing = packing_of(m, picture->shape), *const p = &packing;
     const int64_t square = p->side * p->side, map = p->out_rows * p->out_cols;
@@ -365,8 +366,8 @@ struct tensor *anyres_pack(struct graph *g, const struct model *m, const struct 
     return h;
 }
 
-struct vision_picture anyres_read(struct graph *g, const struct model *m,
-                                  const struct picture *picture)
+static struct vision_picture picture_read(struct graph *g, const struct model *m,
+                                          const struct picture *picture)
 {
     const struct packing p = packing_of(m, picture->shape);
     struct vision_picture read =
@@ -374,3 +375,10 @@ struct vision_picture anyres_read(struct graph *g, const struct model *m,
     read.tiles = p.tiles;
     return read;
 }
+
+const struct picture_kind anyres_pictures = { .tokens = picture_tokens,
+                                              .newlines = picture_newlines,
+                                              .usual = picture_usual,
+                                              .tiles = picture_tiles,
+                                              .read = picture_read,
+                                              .pack = picture_pack };

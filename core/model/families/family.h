@@ -26,6 +26,27 @@ struct picture_tile {
     double left, top, right, bottom; // in pixels of the picture; may extend into its padding
 };
 
+// How the encoder reads pictures, and the visual tokens that result; families share kinds.
+struct picture_kind {
+    // Returns the number of visual tokens of a picture of that shape: its only source.
+    int64_t (*tokens)(const struct model *m, struct picture_shape shape);
+    // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
+    // none.
+    void (*newlines)(const struct model *m, struct picture *p);
+    // Sets the pixel size of a typical picture, for forecasts.
+    void (*usual)(const struct model *m, int64_t *width, int64_t *height);
+    // Locates the visual tokens: writes at most `most` tiles and returns their number. NULL:
+    // unknown; tokens are shown as one row.
+    int (*tiles)(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
+                 int most);
+    // Returns the encoder's input; the caller sets its number. Fails through g (pixels NULL).
+    struct vision_picture (*read)(struct graph *g, const struct model *m,
+                                  const struct picture *picture);
+    // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: unchanged.
+    struct tensor *(*pack)(struct graph *g, const struct model *m, const struct picture *picture,
+                           struct tensor *x);
+};
+
 struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
@@ -50,28 +71,13 @@ struct family {
     bool templates_write_marks; // its folders' chat templates already contain these texts
     // Pictures are encoded differently if the prompt shows several (picture_shape.several).
     bool several_differ;
-    // The only source of the number of visual tokens of a picture of that shape. NULL: text only.
-    int64_t (*picture_tokens)(const struct model *m, struct picture_shape shape);
-    // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
-    // none.
-    void (*picture_newlines)(const struct model *m, struct picture *p);
+    // How pictures become visual tokens; NULL: text only.
+    const struct picture_kind *pictures;
     // Keys of preprocessor_config.json that it reads, NULL-terminated; the encoder's list
     // (vision.h), if any, replaces it. NULL: text only.
     const char *const *picture_keys;
     const char *const *picture_processors; // prefixes of "image_processor_type", likewise
-    // A usual picture, for forecasts: pixels of its sides. NULL: text only.
-    void (*picture_usual)(const struct model *m, int64_t *width, int64_t *height);
-    // Locates its visual tokens: writes at most `most` tiles and returns their number. NULL:
-    // unknown; tokens are shown as one row.
-    int (*picture_tiles)(const struct model *m, struct picture_shape shape,
-                         struct picture_tile *tiles, int most);
-    // A picture as the encoder reads it; its number is set later. Fails through g (pixels NULL).
-    struct vision_picture (*picture_read)(struct graph *g, const struct model *m,
-                                          const struct picture *picture);
-    // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: unchanged.
-    struct tensor *(*picture_pack)(struct graph *g, const struct model *m,
-                                   const struct picture *picture, struct tensor *x);
-    const struct phase_layers *phases; // ended by layers 0; NULL: none known
+    const struct phase_layers *phases;     // ended by layers 0; NULL: none known
     // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };

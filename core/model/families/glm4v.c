@@ -107,11 +107,8 @@ const struct family family_glm4v = {
     .picture_before = "<|begin_of_image|>",
     .picture_after = "<|end_of_image|>",
     .templates_write_marks = true,
-    .picture_tokens = native_picture_tokens,
+    .pictures = &native_pictures,
     .picture_processors = (const char *const[]){ "Glm4v", NULL },
     .picture_keys = native_picture_keys,
-    .picture_usual = native_picture_usual,
-    .picture_tiles = native_picture_tiles,
-    .picture_read = native_picture_read,
     .positions = native_positions,
 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/model/bind.h"
-#include "core/model/families/seeing.h"
+#include "core/model/families/llava.h"
 #include "core/picture/tile_grid.h"
 #include "core/template/message.h"
 
@@ -137,21 +137,21 @@ static struct tile_grid grid_of(const struct model *m, struct picture_shape shap
     return tile_grid_by_aspect(&m->picture, shape.width, shape.height, most);
 }
 
-int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape)
+static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
 {
     const struct vision_picture p = tiles_of(m, NULL, tile_count(&m->picture, grid_of(m, shape)));
     return vision_features(&m->vision.config, &p);
 }
 
 // 4 x 3 tiles, if the limit allows as many.
-void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = 4 * m->vision.config.image_size;
     *height = 3 * m->vision.config.image_size;
 }
 
-int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
-                           struct picture_tile *tiles, int most)
+static int picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
     const struct tile_grid grid = grid_of(m, shape);
@@ -175,8 +175,8 @@ int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
 }
 
 // The tiles as the encoder reads them: [T, 3, image_size, image_size].
-struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
-                                            const struct picture *picture)
+static struct vision_picture picture_read(struct graph *g, const struct model *m,
+                                          const struct picture *picture)
 {
     const struct picture_config *p = &m->picture;
     const struct tile_grid grid = grid_of(m, picture->shape);
@@ -197,6 +197,10 @@ struct vision_picture internvl_picture_read(struct graph *g, const struct model 
     free(tiles);
     return tiles_of(m, pixels, pixels ? pixels->shape[0] : 0);
 }
+
+const struct picture_kind internvl_pictures = {
+    .tokens = picture_tokens, .usual = picture_usual, .tiles = picture_tiles, .read = picture_read
+};
 
 const struct phase_layers internvl_phases[] = {
     { 28, 3584, 18944, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
@@ -229,16 +233,13 @@ const struct family family_internvl = {
     .model_types = (const char *const[]){ "internvl", NULL },
     .configure = internvl_configure,
     .bind = internvl_bind,
-    .part = seeing_part,
+    .part = llava_part,
     .gguf = "internvl",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<img>",
     .picture_after = "</img>",
-    .picture_tokens = internvl_picture_tokens,
+    .pictures = &internvl_pictures,
     .picture_processors = (const char *const[]){ "GotOcr2", "InternVL", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "min_patches", "max_patches", NULL },
-    .picture_usual = internvl_picture_usual,
-    .picture_tiles = internvl_picture_tiles,
-    .picture_read = internvl_picture_read,
     .phases = internvl_phases,
 };

@@ -17,12 +17,6 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 struct picture_config internvl_picture(const struct vision_config *v);
 
 extern const struct phase_layers internvl_phases[];
-
-int64_t internvl_picture_tokens(const struct model *m, struct picture_shape shape);
-void internvl_picture_usual(const struct model *m, int64_t *width, int64_t *height);
-int internvl_picture_tiles(const struct model *m, struct picture_shape shape,
-                           struct picture_tile *tiles, int most);
-struct vision_picture internvl_picture_read(struct graph *g, const struct model *m,
-                                            const struct picture *picture);
+extern const struct picture_kind internvl_pictures;
 
 #endif

@@ -143,12 +143,9 @@ const struct family family_internvl_chat = {
                        [PART_HEAD] = "language_model." },
     .picture_before = "<img>",
     .picture_after = "</img>",
-    .picture_tokens = internvl_picture_tokens,
+    .pictures = &internvl_pictures,
     // The authors' code does not read preprocessor_config.json.
     .picture_processors = (const char *const[]){ "", NULL },
     .picture_keys = (const char *const[]){ NULL },
-    .picture_usual = internvl_picture_usual,
-    .picture_tiles = internvl_picture_tiles,
-    .picture_read = internvl_picture_read,
     .phases = internvl_phases,
 };

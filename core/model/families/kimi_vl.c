@@ -95,8 +95,5 @@ const struct family family_kimi_vl = {
                        [PART_HEAD] = "language_model." },
     .picture_before = "<|media_start|>image<|media_content|>",
     .picture_after = "<|media_end|>",
-    .picture_tokens = native_picture_tokens,
-    .picture_usual = native_picture_usual,
-    .picture_tiles = native_picture_tiles,
-    .picture_read = native_picture_read,
+    .pictures = &native_pictures,
 };

@@ -6,10 +6,10 @@ static const char grids[] = "[[336,672],[672,336],[672,672],[1008,336],[336,1008
 
 static int configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    static const struct seeing_defaults defaults = { .feature_layer = -2,
-                                                     .strategy = "default",
-                                                     .placeholder = 32000 };
-    if (seeing_config(m, c->config, &defaults, err) < 0) return err_in(err, "config.json");
+    static const struct llava_defaults defaults = { .feature_layer = -2,
+                                                    .strategy = "default",
+                                                    .placeholder = 32000 };
+    if (llava_config(m, c->config, &defaults, err) < 0) return err_in(err, "config.json");
     return anyres_configure(m, c, grids, err);
 }
 
@@ -19,15 +19,10 @@ const struct family family_llava_next = {
     .model_types = (const char *const[]){ "llava_next", NULL },
     .configure = configure,
     .bind = anyres_bind,
-    .part = seeing_part,
+    .part = llava_part,
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
-    .picture_tokens = anyres_tokens,
+    .pictures = &anyres_pictures,
     .picture_processors = (const char *const[]){ "LlavaNext", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
-    .picture_usual = anyres_usual,
-    .picture_newlines = anyres_newlines,
-    .picture_tiles = anyres_tiles,
-    .picture_read = anyres_read,
-    .picture_pack = anyres_pack,
 };

@@ -34,10 +34,10 @@ static int read_most(struct model *m, const cJSON *config, struct err *err)
 
 static int configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    static const struct seeing_defaults defaults = {
+    static const struct llava_defaults defaults = {
         .feature_layer = -1, .strategy = "full", .placeholder = 151646, .vision_needed = true
     };
-    if (seeing_config(m, c->config, &defaults, err) < 0 || read_most(m, c->config, err) < 0)
+    if (llava_config(m, c->config, &defaults, err) < 0 || read_most(m, c->config, err) < 0)
         return err_in(err, "config.json");
     return anyres_configure(m, c, grids, err);
 }
@@ -48,15 +48,10 @@ const struct family family_llava_onevision = {
     .model_types = (const char *const[]){ "llava_onevision", NULL },
     .configure = configure,
     .bind = anyres_bind,
-    .part = seeing_part,
+    .part = llava_part,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .several_differ = true,
-    .picture_tokens = anyres_tokens,
+    .pictures = &anyres_pictures,
     .picture_processors = (const char *const[]){ "LlavaOne", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
-    .picture_usual = anyres_usual,
-    .picture_newlines = anyres_newlines,
-    .picture_tiles = anyres_tiles,
-    .picture_read = anyres_read,
-    .picture_pack = anyres_pack,
 };

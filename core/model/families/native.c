@@ -100,14 +100,14 @@ static void token_grid(const struct model *m, struct picture_shape shape, int64_
     *cols = width / m->picture.multiple;
 }
 
-int64_t native_picture_tokens(const struct model *m, struct picture_shape shape)
+static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
 {
     int64_t rows, cols;
     token_grid(m, shape, &rows, &cols);
     return rows * cols;
 }
 
-void native_picture_usual(const struct model *m, int64_t *width, int64_t *height)
+static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     const struct picture_shape usual = { .width = 1024, .height = 768 };
     struct err err;
@@ -115,7 +115,7 @@ void native_picture_usual(const struct model *m, int64_t *width, int64_t *height
     preprocess_padded(&m->picture, usual.width, usual.height, width, height, &err);
 }
 
-int native_picture_tiles(const struct model *m, struct picture_shape shape,
+static int picture_tiles(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most)
 {
     int64_t rows, cols, width, height;
@@ -164,7 +164,7 @@ void native_positions(const struct model *m, const struct picture *pictures, str
 // --- the pass ------------------------------------------------------------------------------------
 
 // The picture as patches [S', 3*times*p*p].
-struct vision_picture native_picture_read(struct graph *g, const struct model *m,
+static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
 {
     const struct vision_config *v = &m->vision.config;
@@ -187,3 +187,7 @@ struct vision_picture native_picture_read(struct graph *g, const struct model *m
     image_release(&sized);
     return p;
 }
+
+const struct picture_kind native_pictures = {
+    .tokens = picture_tokens, .usual = picture_usual, .tiles = picture_tiles, .read = picture_read
+};

@@ -12,13 +12,8 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
 // Checks that the encoder's output is as wide as the decoder.
 int native_check_width(const struct model *m, int64_t out, struct err *err);
-// Functions of struct family.
-int64_t native_picture_tokens(const struct model *m, struct picture_shape shape);
-void native_picture_usual(const struct model *m, int64_t *width, int64_t *height);
-int native_picture_tiles(const struct model *m, struct picture_shape shape,
-                         struct picture_tile *tiles, int most);
-struct vision_picture native_picture_read(struct graph *g, const struct model *m,
-                                          const struct picture *picture);
+extern const struct picture_kind native_pictures;
+// family->positions.
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);
 
 #endif

@@ -36,11 +36,11 @@ static int64_t tile_tokens(const struct picture_tile *t)
 static struct pooled *pooled_list(const struct model *m, struct picture_shape shape, int *count,
                                   int64_t *tokens)
 {
-    const struct family *f = m->family;
-    *count = f->picture_tiles ? f->picture_tiles(m, shape, NULL, 0) : 0;
+    const struct picture_kind *k = m->family->pictures;
+    *count = k->tiles ? k->tiles(m, shape, NULL, 0) : 0;
     struct picture_tile *tiles = xcalloc((size_t)*count + 1, sizeof *tiles);
     struct pooled *list = xcalloc((size_t)*count + 1, sizeof *list);
-    if (*count) f->picture_tiles(m, shape, tiles, *count);
+    if (*count) k->tiles(m, shape, tiles, *count);
     int64_t fewer = 0;
     for (int i = 0; i < *count; i++) {
         struct pooled *p = &list[i];
@@ -50,7 +50,7 @@ static struct pooled *pooled_list(const struct model *m, struct picture_shape sh
         p->now.first = p->was.first - fewer;
         fewer += tile_tokens(&p->was) - tile_tokens(&p->now);
     }
-    *tokens = f->picture_tokens(m, shape) - fewer;
+    *tokens = k->tokens(m, shape) - fewer;
     free(tiles);
     return list;
 }
@@ -78,7 +78,7 @@ int pooling_tiles(const struct model *m, struct picture_shape shape, struct pict
 {
     int count;
     int64_t tokens;
-    if (!(shape.share > 0)) return m->family->picture_tiles(m, shape, tiles, most);
+    if (!(shape.share > 0)) return m->family->pictures->tiles(m, shape, tiles, most);
     struct pooled *list = pooled_list(m, shape, &count, &tokens);
     for (int i = 0; i < count && i < most; i++) tiles[i] = list[i].now;
     free(list);

@@ -114,12 +114,9 @@ const struct family family_qwen2_5_vl = {
     .picture_before = "<|vision_start|>",
     .picture_after = "<|vision_end|>",
     .templates_write_marks = true,
-    .picture_tokens = native_picture_tokens,
+    .pictures = &native_pictures,
     .picture_processors = (const char *const[]){ "Qwen2VL", "Qwen2_5_VL", NULL },
     .picture_keys = native_picture_keys,
-    .picture_usual = native_picture_usual,
-    .picture_tiles = native_picture_tiles,
-    .picture_read = native_picture_read,
     .phases = phases,
     .positions = native_positions,
 };

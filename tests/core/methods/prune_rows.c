@@ -170,8 +170,8 @@ static void check_tokens(const char *model, const struct model *m, const struct 
     const int64_t k = c->merge > 1 ? c->merge : 1, rows = p->rows / k, cols = p->cols / k;
     double *sum = received(&m->vision, p, x);
     // Of tiles that are packed, the first is the whole picture, whose tokens come first.
-    const int64_t tiles = m->family->picture_pack ? 1 : p->tiles;
-    if (!m->family->picture_pack) assert_int_equal(picture->tokens, tiles * rows * cols);
+    const int64_t tiles = m->family->pictures->pack ? 1 : p->tiles;
+    if (!m->family->pictures->pack) assert_int_equal(picture->tokens, tiles * rows * cols);
     for (int64_t i = 0; i < tiles * rows * cols; i++) {
         const double want =
             token_sum(c, p, sum, i / (rows * cols), i % (rows * cols) / cols, i % cols);
@@ -208,7 +208,7 @@ static void focus_equals_loops(void **state)
         struct graph graph = { .backend = test_device(),
                                .arena = &arena,
                                .settings = engine_settings(g.engine) };
-        const struct vision_picture p = m->family->picture_read(&graph, m, picture);
+        const struct vision_picture p = m->family->pictures->read(&graph, m, picture);
         assert_true(graph_ok(&graph));
         check_tokens(models[i], m, picture, &p, x->data);
         arena_release(&arena);

@@ -71,8 +71,8 @@ enum { MAP_TILES = 64 };
 static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
 {
     const struct model *m = engine_model(g->engine);
-    return m->family->picture_tiles(m, engine_conversation(g->engine)->pictures[0].shape, tiles,
-                                    MAP_TILES);
+    return m->family->pictures->tiles(m, engine_conversation(g->engine)->pictures[0].shape, tiles,
+                                      MAP_TILES);
 }
 
 // Which visual token of picture 0 a cell of a map is.

@@ -24,7 +24,8 @@ static int tiles_of(const struct model *m, struct picture_shape shape, struct pi
     return 2;
 }
 
-static const struct family family = { .name = "tiled", .picture_tiles = tiles_of };
+static const struct picture_kind pictures = { .tiles = tiles_of };
+static const struct family family = { .name = "tiled", .pictures = &pictures };
 
 struct fixture {
     struct model model;

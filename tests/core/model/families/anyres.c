@@ -102,7 +102,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
                     struct picture_tile tiles[2];
                     model_size_picture(m, &p, w, h, shown, (struct picture_limit){ 0 });
                     assert_int_equal(p.shape.several, shown > 1 && k == 0);
-                    const int count = m->family->picture_tiles(m, p.shape, tiles, 2);
+                    const int count = m->family->pictures->tiles(m, p.shape, tiles, 2);
                     int64_t cells = 0, lines = 0;
                     for (int t = 0; t < count; t++) {
                         const struct picture_tile *a = &tiles[t];
@@ -127,7 +127,7 @@ static int64_t published_tokens(const char *family, const struct vision_kind *ki
     cJSON *json = cJSON_Parse(grids);
     must(tile_grids_read(&m.grids, json, image, &err), &err);
     cJSON_Delete(json);
-    return m.family->picture_tokens(&m, shape);
+    return m.family->pictures->tokens(&m, shape);
 }
 
 // By the processors of transformers, for the shapes of LLaVA-OneVision and LLaVA-Next.
@@ -176,20 +176,20 @@ static void areas_are_those_of_the_picture(void **state)
     struct model *m = load(ONEVISION);
     struct picture_tile t[2];
     const struct family *f = m->family;
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 18 }, t, 2),
-                     2);
+    assert_int_equal(
+        f->pictures->tiles(m, (struct picture_shape){ .width = 36, .height = 18 }, t, 2), 2);
     check_area(&t[0], 0, 0, 36, 18);
     check_area(&t[1], 0, 0, 36, 18);
     assert_int_equal(t[1].rows * 100 + t[1].cols, 306);
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 15 }, t, 2),
-                     2);
+    assert_int_equal(
+        f->pictures->tiles(m, (struct picture_shape){ .width = 36, .height = 15 }, t, 2), 2);
     check_area(&t[0], 0, 0, 36, 15);
     check_area(&t[1], 0, -1, 36, 17);
     assert_int_equal(t[1].rows * 100 + t[1].cols, 306);
     // One of several is padded to a square.
     assert_int_equal(
-        f->picture_tiles(m, (struct picture_shape){ .width = 36, .height = 15, .several = true }, t,
-                         2),
+        f->pictures->tiles(m, (struct picture_shape){ .width = 36, .height = 15, .several = true },
+                           t, 2),
         1);
     check_area(&t[0], 0, -10.5, 36, 25.5);
     model_free(m);

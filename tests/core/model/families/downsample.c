@@ -111,7 +111,7 @@ static void check_average(const char *model, const char *chat, const char *share
     struct safetensors *whole = answer(&g, chat_named(&g, chat), 1, taps);
     const struct picture *p = &engine_conversation(g.engine)->pictures[0];
     const int64_t before = p->tokens, width = m->decoder.config.hidden;
-    const int count = m->family->picture_tiles(m, p->shape, was, TILES);
+    const int count = m->family->pictures->tiles(m, p->shape, was, TILES);
     set(&g, "image.downsample", share);
     struct safetensors *fewer = answer(&g, chat_named(&g, chat), 1, taps);
     p = &engine_conversation(g.engine)->pictures[0];

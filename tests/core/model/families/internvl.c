@@ -420,10 +420,10 @@ static void each_tile_has_its_place(void **state)
     struct model *m = model_load(HF, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
     const struct family *f = m->family;
-    assert_int_equal(f->picture_tokens(m, (struct picture_shape){ .width = 400, .height = 100 }),
+    assert_int_equal(f->pictures->tokens(m, (struct picture_shape){ .width = 400, .height = 100 }),
                      (4 + 1) * 4);
     assert_int_equal(
-        f->picture_tiles(m, (struct picture_shape){ .width = 400, .height = 100 }, t, 8), 5);
+        f->pictures->tiles(m, (struct picture_shape){ .width = 400, .height = 100 }, t, 8), 5);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(t[i].first, i * 4);
         assert_int_equal(t[i].rows * 10 + t[i].cols, 22);
@@ -432,12 +432,12 @@ static void each_tile_has_its_place(void **state)
     }
     assert_true(t[4].left == 0 && t[4].right == 400 && t[4].bottom == 100 && t[4].first == 16);
     assert_int_equal(
-        f->picture_tiles(m, (struct picture_shape){ .width = 300, .height = 200 }, t, 1), 5);
+        f->pictures->tiles(m, (struct picture_shape){ .width = 300, .height = 200 }, t, 1), 5);
     assert_true(t[0].right == 150 && t[0].bottom == 100); // 2 x 2
-    assert_int_equal(f->picture_tokens(m, (struct picture_shape){ .width = 20, .height = 20 }),
+    assert_int_equal(f->pictures->tokens(m, (struct picture_shape){ .width = 20, .height = 20 }),
                      4); // one tile, no thumbnail
-    assert_int_equal(f->picture_tiles(m, (struct picture_shape){ .width = 20, .height = 20 }, t, 8),
-                     1);
+    assert_int_equal(
+        f->pictures->tiles(m, (struct picture_shape){ .width = 20, .height = 20 }, t, 8), 1);
     model_free(m);
 }
 

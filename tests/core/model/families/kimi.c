@@ -47,7 +47,7 @@ static void check_patches(const struct golden *g, const struct safetensor *t,
     }
     const struct picture_shape shape = { .width = from->width, .height = from->height };
     const int64_t side = v->patch * v->merge;
-    assert_int_equal(m->family->picture_tokens(m, shape), to.width / side * (to.height / side));
+    assert_int_equal(m->family->pictures->tokens(m, shape), to.width / side * (to.height / side));
     free(rows);
     image_release(&to);
 }
@@ -85,7 +85,8 @@ static void tokens_reach_into_the_border(void **state)
     const struct model *m = engine_model(g.engine);
     // 30 x 20 pixels of patches of 7: nothing is resized, 42 x 28 with the border.
     assert_int_equal(
-        m->family->picture_tiles(m, (struct picture_shape){ .width = 30, .height = 20 }, &t, 1), 1);
+        m->family->pictures->tiles(m, (struct picture_shape){ .width = 30, .height = 20 }, &t, 1),
+        1);
     assert_int_equal(t.rows, 2);
     assert_int_equal(t.cols, 3);
     assert_true(fabs(t.right - 42) < 1e-9 && fabs(t.bottom - 28) < 1e-9);

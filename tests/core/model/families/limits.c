@@ -113,7 +113,7 @@ static int64_t cells_of(const struct model *m, int64_t width, int64_t height, in
 {
     struct picture_tile tiles[64];
     const struct picture_shape shape = { .width = width, .height = height, .most_tokens = most };
-    const int count = m->family->picture_tiles(m, shape, tiles, 64);
+    const int count = m->family->pictures->tiles(m, shape, tiles, 64);
     int64_t cells = 0;
     for (int i = 0; i < count; i++) cells += tiles[i].rows * tiles[i].cols;
     return cells;
@@ -131,7 +131,7 @@ static void check_size(const char *folder, const struct model *m, int64_t width,
             fail_msg("%s: %lld x %lld pixels cost %lld tokens of at most %lld", folder,
                      (long long)width, (long long)height, (long long)tokens, (long long)most);
         const int64_t cells = cells_of(m, width, height, most);
-        if (m->family->picture_newlines)
+        if (m->family->pictures->newlines)
             assert_true(cells <= tokens);
         else
             assert_int_equal(cells, tokens);
