@@ -4,7 +4,7 @@
 //   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
 // The score is 10 times the mean over the references and n. As in the authors' program, counts are
 // not divided by the length; the paper divides them, which matters only because of the min. Words
-// are those of core/metrics/words.h, or separated by white space (VLMEvalKit); there is no stemmer.
+// are those of core/metrics/ptb.h, or separated by white space (VLMEvalKit); there is no stemmer.
 // An n-gram that no reference has counts as if one sample had it. The corpus is the references of
 // all samples of the request.
 #include <math.h>
@@ -13,8 +13,8 @@
 
 #include "core/base/names.h"
 #include "core/metrics/metric.h"
+#include "core/metrics/ptb.h"
 #include "core/metrics/python.h"
-#include "core/metrics/words.h"
 
 enum { GRAMS = 4 };
 
@@ -151,10 +151,11 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_cider = {
     .name = "cider",
     .help = "CIDEr-D of captions against the references, 0 to 10.",
-    .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; case and "
-            "punctuation dropped, no stemming); idf counts the references of all samples",
+    .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; words as "
+            "Stanford's PTBTokenizer splits them, in lower case, without punctuation and "
+            "stemming); idf counts the references of all samples",
     .graded = true,
-    .clean = words_split,
+    .clean = ptb_words,
     .corpus_new = corpus_new,
     .corpus_add = corpus_add,
     .corpus_free = corpus_free,

@@ -5,7 +5,7 @@
 
 #include <utf8proc.h>
 
-enum { CAPITAL_I_WITH_DOT = 0x130, DOT_ABOVE = 0x307 };
+enum { CAPITAL_I_WITH_DOT = 0x130, DOT_ABOVE = 0x307, CAPITAL_SIGMA = 0x3A3, FINAL_SIGMA = 0x3C2 };
 
 int32_t python_char(const char *p, size_t *length)
 {
@@ -59,6 +59,45 @@ void python_put_char(struct buf *b, int32_t c)
     buf_add(b, bytes, (size_t)utf8proc_encode_char(c, bytes));
 }
 
+static bool is_cased(int32_t c)
+{
+    return c > 0 && (utf8proc_category(c) == UTF8PROC_CATEGORY_LT || utf8proc_islower(c) ||
+                     utf8proc_isupper(c));
+}
+
+// Marks, and signs inside words (Unicode's Case_Ignorable), do not separate a sigma from a letter.
+static bool is_case_ignorable(int32_t c)
+{
+    static const int32_t signs[] = { '\'',   '.',    ':',    0xB7,   0x387,  0x55F,
+                                     0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+                                     0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A };
+    const utf8proc_category_t k = c > 0 ? utf8proc_category(c) : UTF8PROC_CATEGORY_CN;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (c == signs[i]) return true;
+    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
+           k == UTF8PROC_CATEGORY_LM || k == UTF8PROC_CATEGORY_SK;
+}
+
+// True if the sigma at p ends a word: a letter with case precedes it and none follows.
+static bool ends_word(const char *text, const char *p)
+{
+    size_t length;
+    const char *before = p, *after = p;
+    int32_t c = 0;
+    do {
+        if (before == text) return false;
+        before = python_before(text, before);
+        c = python_char(before, &length);
+    } while (is_case_ignorable(c));
+    if (!is_cased(c)) return false;
+    python_char(after, &length);
+    do {
+        after += length;
+        c = *after ? python_char(after, &length) : 0;
+    } while (is_case_ignorable(c));
+    return !is_cased(c);
+}
+
 char *python_lower(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
@@ -70,6 +109,8 @@ char *python_lower(struct scratch *s, const char *text)
         } else if (c == CAPITAL_I_WITH_DOT) { // the only character that becomes two
             buf_putc(&b, 'i');
             python_put_char(&b, DOT_ABOVE);
+        } else if (c == CAPITAL_SIGMA && ends_word(text, p)) {
+            python_put_char(&b, FINAL_SIGMA);
         } else {
             python_put_char(&b, utf8proc_tolower(c));
         }

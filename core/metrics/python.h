@@ -1,9 +1,8 @@
 // core/metrics/python.h -- texts as Python's str treats them, for rules that are defined by Python
 // programs.
 //
-// All functions read UTF-8; a byte that is not UTF-8 counts as a character of its own. Differences:
-// lower() maps a capital sigma at the end of a word to the common small sigma. Results are never
-// NULL, and live as long as the scratch.
+// All functions read UTF-8; a byte that is not UTF-8 counts as a character of its own. Results are
+// never NULL, and live as long as the scratch.
 #ifndef CORE_METRICS_PYTHON_H
 #define CORE_METRICS_PYTHON_H
 

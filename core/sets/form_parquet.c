@@ -121,16 +121,12 @@ static int make_record(struct set_record *r, cJSON *row, int64_t number, struct 
     char index[24];
     snprintf(index, sizeof index, "%" PRId64, number);
     // MME's question id is a picture file, which groups the questions of that picture.
-    const char *question_id = set_text_of(row, "question_id", ""), *id = set_text_of(row, "id", "");
-    const bool numbered = json_get(row, "index") != NULL;
+    const char *question_id = set_text_of(row, "question_id", "");
     const bool picture = text_ends(question_id, ".png") || text_ends(question_id, ".jpg") ||
                          text_ends(question_id, ".jpeg");
-    const bool same = picture && (!json_get(row, "id") || !strcmp(id, question_id));
     if (picture && !json_get(row, "image_path"))
         cJSON_AddStringToObject(row, "image_path", question_id);
-    if (picture) cJSON_DeleteItemFromObjectCaseSensitive(row, "question_id");
-    if (same && !numbered) cJSON_AddStringToObject(row, "index", index);
-    add_subject(row, id);
+    add_subject(row, set_text_of(row, "id", ""));
     if (set_record_of(r, row, names, err) < 0) return -1;
     set_put_answers(r, json_get(r->json, "answer"), "answer"); // VQAv2's [{"answer": "red", ...}]
     letter_answer(r);

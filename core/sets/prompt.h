@@ -20,6 +20,9 @@ set_prompt prompt_chair;
 // Which choices a prompt leaves out: none; those whose text a suite's table reads as missing (None,
 // NA, an empty cell); or the first such choice and all behind it (LLaVA's MMBench).
 enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
+// What "<image 2>" in a question means: nothing; that picture 2 is shown before the text (without a
+// mark: all are); or that picture 2 is shown in place of the mark, at each of its marks.
+enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_mmbench_llava; // the same, until a choice is missing

@@ -73,32 +73,36 @@ static void add_text(struct message *m, const char *text, size_t length)
     free(part);
 }
 
-// Writes pictures before the text, or at their marks in the text (MMMU).
-static void write_message(struct message *m, const char *text, size_t pictures)
+// Returns the first mark of one of the pictures from p on, or NULL.
+static const char *find_mark(const char *p, size_t pictures, int *number, size_t *length)
 {
-    bool *placed = xcalloc(pictures + 1, sizeof *placed);
-    size_t length;
-    for (const char *p = text; (p = strstr(p, "<image ")); p++) {
-        const int n = picture_mark(p, &length);
-        if (n >= 0 && (size_t)n < pictures) placed[n] = true;
+    for (; (p = strstr(p, "<image ")); p++) {
+        *number = picture_mark(p, length);
+        if (*number >= 0 && (size_t)*number < pictures) return p;
     }
-    for (size_t i = 0; i < pictures; i++)
-        if (!placed[i]) message_add_picture(m, (int)i);
-    const char *from = text;
-    for (const char *p = text; (p = strstr(p, "<image "));) {
-        const int n = picture_mark(p, &length);
-        // A picture is shown once; further marks stay text.
-        if (n < 0 || (size_t)n >= pictures || !placed[n]) {
-            p++;
-            continue;
-        }
-        placed[n] = false;
+    return NULL;
+}
+
+// Writes all pictures before the text, unless the text marks some and the suite heeds the marks.
+static void write_message(struct message *m, const char *text, size_t pictures,
+                          enum set_marks marks)
+{
+    bool *marked = xcalloc(pictures + 1, sizeof *marked);
+    bool any = false;
+    int n;
+    size_t length;
+    for (const char *p = text; (p = find_mark(p, pictures, &n, &length)); p++)
+        any = marked[n] = marks != MARKS_ARE_TEXT;
+    for (size_t i = 0; i < pictures && !(any && marks == MARKS_ARE_PICTURES); i++)
+        if (marked[i] || !any) message_add_picture(m, (int)i);
+    const char *from = text, *p = from;
+    while (any && marks == MARKS_ARE_PICTURES && (p = find_mark(p, pictures, &n, &length))) {
         add_text(m, from, (size_t)(p - from));
         message_add_picture(m, n);
         from = p = p + length;
     }
     add_text(m, from, strlen(from));
-    free(placed);
+    free(marked);
 }
 
 static void take_question(struct sample *s, const struct opened *o, struct set_record *r)
@@ -110,7 +114,7 @@ static void take_question(struct sample *s, const struct opened *o, struct set_r
     d->messages[0].role = ROLE_USER;
     d->messages[0].from_data = true;
     d->count = 1;
-    write_message(&d->messages[0], text.data ? text.data : "", r->picture_count);
+    write_message(&d->messages[0], text.data ? text.data : "", r->picture_count, o->way->marks);
     d->paths = r->pictures;
     d->path_count = r->picture_count;
     s->blind = !o->set->plain && !r->picture_count;

@@ -36,6 +36,7 @@ struct set_way {
     const struct set_total *total; // of the set, beside the metric's; NULL: none
     const char *source;            // the suite's file with prompt or rule
     enum prompt_lost lost;         // choices that the prompt leaves out
+    enum set_marks marks;          // "<image 1>" in a question
 };
 
 enum { SET_WAYS = 3 };

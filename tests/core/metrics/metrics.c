@@ -13,6 +13,8 @@
 
 #include "core/base/scratch.h"
 #include "core/metrics/choices.h"
+#include "core/metrics/ptb.h"
+#include "core/metrics/python.h"
 #include "core/metrics/suite.h"
 #include "core/metrics/words.h"
 #include "tests/core/metrics/chair_sentences.h"
@@ -444,6 +446,87 @@ static void test_chair(void **state)
     assert_true(score("chair", &without, NULL) == -1);
 }
 
+// Words as PTBTokenizer 3.4.1 and pycocoevalcap split them.
+static void test_ptb(void **state)
+{
+    static const char *const cases[][2] = {
+        { "A man's T-shirt (red) says \"don't\"...",
+          "a man 's t-shirt -lrb- red -rrb- says do n't" },
+        { "AT&T costs $5.50 & 50% of 1 1/2 in the U.S.",
+          "at&t costs $ 5.50 & 50 % of 1 1/2 in the u.s." },
+        { "It's the dogs' black-and-white ball, isn't it?",
+          "it 's the dogs black-and-white ball is n't it" },
+        { "I cannot, 'tis gonna rain; the '90s rock 'n' roll",
+          "i can not 't is gon na rain the '90s rock 'n' roll" },
+        { "Plan B. A dog.", "plan b a dog" },
+        { "Mr. O'Neil, etc. at 3:30 p.m. -- no. 5", "mr. o'neil etc. at 3:30 p.m. no. 5" },
+        { "[x] {y} <br> a/b #tag @user :-) \xE2"
+          "\x80"
+          "\x9C"
+          "smart\xE2"
+          "\x80"
+          "\x9D"
+          " caf\xC3"
+          "\xA9"
+          " \xE2"
+          "\x82"
+          "\xAC"
+          "5 \xC2"
+          "\xBD"
+          "",
+          "-lsb- x -rsb- -lcb- y -rcb- <br> a/b #tag @user :--rrb- smart caf\xC3"
+          "\xA9"
+          " $ 5 1/2" },
+        { "soft\xC2"
+          "\xAD"
+          "hyphen 5'10\" www.a.com a@b.org img.jpg \xE7"
+          "\x8C"
+          "\xAB"
+          "",
+          "softhyphen 5 10 www.a.com a@b.org img.jpg \xE7"
+          "\x8C"
+          "\xAB"
+          "" },
+        { "a 555-1234 (555) 123-4567 +4 .5 12/25/2014 C++",
+          "a 555-1234 -lrb-555-rrb- 123-4567 +4 .5 12/25/2014 c++" },
+        { "y'all can't. !!! ?! -lrb- ___ ** \xE2"
+          "\x80"
+          "\xA6"
+          "",
+          "y' all ca n't !!! ?! -lrb- ___ **" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scratch s = { 0 };
+        assert_string_equal(ptb_words(&s, cases[i][0]), cases[i][1]);
+        scratch_release(&s);
+    }
+}
+
+// Python's lower(): a capital sigma ends a word, or does not.
+static void test_lower(void **state)
+{
+#define SIGMA "\xCE\xA3"
+#define SMALL "\xCF\x83"
+#define FINAL "\xCF\x82"
+    static const char *const cases[][2] = {
+        { SIGMA, SMALL },
+        { "A" SIGMA, "a" FINAL },
+        { "A" SIGMA "B", "a" SMALL "b" },
+        { "A" SIGMA ".", "a" FINAL "." },
+        { "A." SIGMA, "a." FINAL },
+        { "1" SIGMA, "1" SMALL },
+        { "A" SIGMA "'b", "a" SMALL "'b" },
+        { "A" SIGMA " B", "a" FINAL " b" },
+        { "A" SIGMA SIGMA, "a" SMALL FINAL },
+        { "\xC4\xB0", "i\xCC\x87" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scratch s = { 0 };
+        assert_string_equal(python_lower(&s, cases[i][0]), cases[i][1]);
+        scratch_release(&s);
+    }
+}
+
 static void test_cider(void **state)
 {
     static const char *const references[3][3] = {
@@ -613,15 +696,26 @@ static void direction_is_the_metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_unicode),  cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
-        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_loglik),
-        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),           cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),
+        cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_unicode),
+        cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_letter_question),
+        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),
+        cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_ptb),
+        cmocka_unit_test(test_lower),
+        cmocka_unit_test(test_cider),
+        cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(direction_is_the_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

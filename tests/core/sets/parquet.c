@@ -140,14 +140,16 @@ static void test_questions(void **state)
               (struct expected){ "0", "adversarial", "Is there a red circle in the image?" SHORT,
                                  "yes", "", -1, 1 });
     check_one("mme", NULL, "mme", 4, 3,
-              (struct expected){ "3", "code_reasoning", "Is this 3?" SHORT, "No", "", -1, 1 });
-    check_one("mmmu", NULL, "mmmu", 2, 0,
-              (struct expected){ "validation_Art_Theory_1", "Art_Theory",
-                                 " beside : which?\nA. left\nB. it's right\n" LETTER, "B",
-                                 "left|it's right", 1, 2 });
+              (struct expected){ "code_reasoning/0001.png", "code_reasoning", "Is this 3?" SHORT,
+                                 "No", "", -1, 1 });
     check_one(
-        "mmmu", NULL, "mmmu", 2, 1,
-        (struct expected){ "validation_Math_2", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
+        "mmmu", NULL, "mmmu", 2, 0,
+        (struct expected){ "validation_Art_Theory_1", "Art_Theory",
+                           "<image 2> beside <image 1>: which?\nA. left\nB. it's right\n" LETTER,
+                           "B", "left|it's right", 1, 2 });
+    check_one("mmmu", NULL, "mmmu", 2, 1,
+              (struct expected){ "validation_Math_2", "Math", "<image 1> How much?\n" SHORT, "3.5",
+                                 "", -1, 1 });
     check_one("scienceqa", NULL, "scienceqa", 5, 3,
               (struct expected){ "3", "natural science",
                                  "Think.\nWhich is 3?\nA. one\nB. two\nC. three" LETTER, "B",

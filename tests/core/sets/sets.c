@@ -252,25 +252,59 @@ static void test_nan(void **state)
     }
 }
 
-// Pictures appear where the text marks them.
+// lmms-eval keeps marks as words and shows each marked picture once; VLMEvalKit puts pictures in
+// place of their marks.
 static void test_mmmu(void **state)
 {
-    struct dataset d;
-    struct sample s;
     check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2, 0,
-              (struct expected){ "0", "Art", " beside : which?\nA. left\nB. right\n" LETTER, "B",
-                                 "left|right", 1, 2 });
+              (struct expected){ "0", "Art",
+                                 "<image 2> beside <image 1>: which?\nA. left\nB. right\n" LETTER,
+                                 "B", "left|right", 1, 2 });
     check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2, 1,
-              (struct expected){ "1", "Math", " How much?\n" SHORT, "3.5", "", -1, 1 });
-    open_set(&d, "mmmu", NULL, "MMMU_DEV_VAL.tsv");
-    assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
+              (struct expected){ "1", "Math", "<image 1> How much?\n" SHORT, "3.5", "", -1, 1 });
+}
+
+// `pictures`: their numbers, in order. The text is what remains beside them.
+static void check_marks(enum set_marks marks, const char *question, const char *pictures,
+                        const char *text)
+{
+    struct dataset d = { 0 };
+    struct sample s;
+    struct err err;
+    char *path = xasprintf("%s/marks.tsv", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "index\tquestion\tanswer\timage_path\n0\t%s\tx\t['a.png', 'b.png', 'c.png']\n",
+            question);
+    fclose(f);
+    const struct eval_set set = { .name = "marks" };
+    const struct set_way way = {
+        .suite = "lmms-eval", .ask = prompt_question, .metric = "exact", .marks = marks
+    };
+    assert_int_equal(eval_set_open(&d, &set, &way, path, folder, &err), 0);
+    if (dataset_read(&d, 0, &s, &err) < 0) fail_msg("%s", err.text);
     const struct message *m = &s.dialogue.messages[0];
-    assert_int_equal(m->content_count, 4);
-    assert_int_equal(m->content[0].picture, 1);
-    assert_string_equal(m->content[1].text, " beside ");
-    assert_int_equal(m->content[2].picture, 0);
+    struct buf shown = { 0 };
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].picture >= 0) buf_printf(&shown, "%d", m->content[i].picture + 1);
+    assert_string_equal(shown.data, pictures);
+    char *rest = message_text(m);
+    assert_string_equal(rest, text);
+    free(rest);
+    buf_release(&shown);
     sample_release(&s);
     dataset_close(&d);
+    free(path);
+}
+
+static void test_marks(void **state)
+{
+    static const char twice[] = "<image 3> and <image 1>, <image 3>?", plain[] = "Which <image 7>?";
+    check_marks(MARKS_ARE_TEXT, twice, "123", twice);
+    check_marks(MARKS_SELECT, twice, "13", twice);
+    check_marks(MARKS_ARE_PICTURES, twice, "313", " and , ?");
+    check_marks(MARKS_SELECT, plain, "123", plain);
+    check_marks(MARKS_ARE_PICTURES, plain, "123", plain);
 }
 
 static void test_text(void **state)
@@ -730,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_nan),
         cmocka_unit_test(test_mmmu),
+        cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_answers_cut),
         cmocka_unit_test(test_refused),
