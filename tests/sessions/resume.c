@@ -14,8 +14,8 @@ static int64_t one(const struct model *m, struct picture_shape shape)
     return 1;
 }
 
-static const struct picture_kind pictures = { .tokens = one };
-static const struct family seeing = { .pictures = &pictures }, blind;
+static const struct picture_kind one_token = { .tokens = one };
+static const struct family seeing = { .pictures = &one_token }, blind;
 
 static struct checkpoint files = { .folder = "none", .name = "none" };
 

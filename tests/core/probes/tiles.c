@@ -24,8 +24,8 @@ static int tiles_of(const struct model *m, struct picture_shape shape, struct pi
     return 2;
 }
 
-static const struct picture_kind pictures = { .tiles = tiles_of };
-static const struct family family = { .name = "tiled", .pictures = &pictures };
+static const struct picture_kind tiled = { .tiles = tiles_of };
+static const struct family family = { .name = "tiled", .pictures = &tiled };
 
 struct fixture {
     struct model model;
