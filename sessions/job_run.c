@@ -32,11 +32,11 @@ struct runner {
     struct sinks sinks; // the process's sinks and the one that stores the reports
     struct job_sink *keep;
     struct report_writer part; // of a rank that reports for a part of the ranks
-    atomic_flag looking;       // a thread is reading the row
-    double looked;             // when
+    atomic_flag polling;       // a thread is reading the row
+    double polled;             // when
     enum job_stop request;     // as read then
     enum job_stop stop;        // the first request that takes effect
-    struct err lost;           // why reports can no longer be written
+    struct err write_error;    // why reports can no longer be written
     bool ran;                  // run() was called
     atomic_bool remade;    // the folder was removed and made again, and the log does not say so yet
     bool taken;            // another process has taken over the job
@@ -49,7 +49,7 @@ void job_control_pause(struct job_control *control)
 {
     struct job *job = atomic_load(&control->job);
     atomic_store(&control->pause, true);
-    if (job) atomic_store(&job->hurry, true);
+    if (job) atomic_store(&job->stop_requested, true);
 }
 
 static void open_words(struct runner *r)
@@ -82,26 +82,26 @@ static void keep_folder(struct runner *r)
 // Reads the request a few times a second.
 static enum job_stop read_request(struct runner *r)
 {
-    if (clock_seconds() - r->looked < look_s) return r->request;
+    if (clock_seconds() - r->polled < look_s) return r->request;
     const bool read = job_desk_request(r->desk, &r->request, NULL) == 0;
     if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
     if (r->taken) r->request = JOB_CANCEL;
-    r->looked = clock_seconds();
+    r->polled = clock_seconds();
     return r->request;
 }
 
 // Several threads of a pass may call this: one of them reads the request.
-static void look(struct job *j)
+static void poll_requests(struct job *j)
 {
     struct runner *r = j->runner;
-    if (atomic_flag_test_and_set(&r->looking)) return;
+    if (atomic_flag_test_and_set(&r->polling)) return;
     const enum job_stop request = read_request(r);
-    if (request != JOB_GO) atomic_store(&j->hurry, true);
+    if (request != JOB_GO) atomic_store(&j->stop_requested, true);
     if (request == JOB_CANCEL) atomic_store(&j->cancel, true);
-    atomic_flag_clear(&r->looking);
+    atomic_flag_clear(&r->polling);
 }
 
-static enum job_stop ask(struct job *j)
+static enum job_stop stop_reason(struct job *j)
 {
     struct runner *r = j->runner;
     if (atomic_exchange(&r->remade, false))
@@ -112,14 +112,14 @@ static enum job_stop ask(struct job *j)
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a request to pause
     if (r->stop) return r->stop;
     if (atomic_load(&r->setup->control->pause)) {
-        r->looked = 0; // a queue cancels a job with the signal of a pause
+        r->polled = 0; // a queue cancels a job with the signal of a pause
         return r->stop = read_request(r) == JOB_CANCEL ? JOB_CANCEL : JOB_PAUSE;
     }
     const double usual = r->setup->rank ? RANK_PATIENCE_S : PATIENCE_S,
                  patience = r->setup->patience_s > 0 ? r->setup->patience_s : usual;
     struct err why;
     if (job_sink_failing(r->keep, &why) > patience) {
-        r->lost = why;
+        r->write_error = why;
         return r->stop = JOB_PAUSE;
     }
     return r->stop = read_request(r);
@@ -223,20 +223,20 @@ static int take_lock(struct runner *r, struct err *err)
 }
 
 // Ranks other than 0 act only on a cancel of all ranks.
-static enum job_stop ask_beside(struct job *j)
+static enum job_stop stop_reason_beside(struct job *j)
 {
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
 }
 
-static void report_too(struct job *j, int part)
+static void report_part(struct job *j, int part)
 {
     struct runner *r = j->runner;
     r->part = reports_to_file(r->desk->folder, r->desk->id, part);
     r->keep = job_sink_new(&r->part);
     sinks_add(&r->sinks, job_sink(r->keep));
-    j->ask = ask;
-    j->look = look;
-    j->lost = &r->lost;
+    j->stop_reason = stop_reason;
+    j->poll = poll_requests;
+    j->write_error = &r->write_error;
 }
 
 static void make_job(struct runner *r, const char *answering)
@@ -251,9 +251,9 @@ static void make_job(struct runner *r, const char *answering)
         .ranks = r->job.ranks,
         .resumed = r->row.runs > 0,
         .state = r->desk->folder,
-        .ask = beside ? ask_beside : ask,
-        .look = beside ? NULL : look,
-        .report_too = beside ? report_too : NULL,
+        .stop_reason = beside ? stop_reason_beside : stop_reason,
+        .poll = beside ? NULL : poll_requests,
+        .report_part = beside ? report_part : NULL,
         .runner = r,
         .answering = answering ? open(answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
     };
@@ -306,16 +306,17 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
     // A stop while loading is a failure of loading.
     const bool paused = status == JOB_STOPPED || (!r->ran && r->stop == JOB_PAUSE);
-    enum job_state state = r->stop == JOB_CANCEL      ? STATE_CANCELLED
-                           : status == 0              ? STATE_DONE
-                           : paused && !*r->lost.text ? STATE_PAUSED
-                                                      : STATE_FAILED;
+    enum job_state state = r->stop == JOB_CANCEL             ? STATE_CANCELLED
+                           : status == 0                     ? STATE_DONE
+                           : paused && !*r->write_error.text ? STATE_PAUSED
+                                                             : STATE_FAILED;
     if (r->taken) {
         err_set(err, "the job's folder was removed, and another process runs job %lld now",
                 (long long)r->desk->id);
         return STATE_FAILED; // the row belongs to the other process
     }
-    if (*r->lost.text) err_set(err, "the job's output cannot be saved: %s", r->lost.text);
+    if (*r->write_error.text)
+        err_set(err, "the job's output cannot be saved: %s", r->write_error.text);
     if (state == STATE_FAILED && r->job.ranks) err_in(err, "rank 0");
     if (state == STATE_FAILED) job_log(&r->job, "failed: %s", err->text);
     if (job_sink_flush(r->keep, &why) < 0 && state == STATE_DONE) {
@@ -335,7 +336,7 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
             struct err *err)
 {
     struct runner r = {
-        .desk = desk, .setup = setup, .looking = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
+        .desk = desk, .setup = setup, .polling = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
     };
     *state = STATE_FAILED;
     int status = 0;

@@ -271,11 +271,11 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     struct ranks *all = j->ranks;
     g->group = (size_t)ranks_number(all) * g->groups / (size_t)ranks_count(all);
     j->ranks = ranks_part(all, (int)g->group);
-    if (g->group && ranks_number(j->ranks) == 0) j->report_too(j, (int)g->group);
+    if (g->group && ranks_number(j->ranks) == 0) j->report_part(j, (int)g->group);
     const int status = run_cells(g, plan, order, err);
     if (status < 0) return -1; // ends all ranks
-    if (j->lost && *j->lost->text)
-        return err_set(err, "the job's output cannot be saved: %s", j->lost->text);
+    if (j->write_error && *j->write_error->text)
+        return err_set(err, "the job's output cannot be saved: %s", j->write_error->text);
     // If one group was stopped after another had finished, all stop.
     const bool stopped = status == JOB_STOPPED;
     double any[] = { stopped, stopped && job_stopped(j) == JOB_CANCEL };

@@ -163,7 +163,7 @@ bool job_splits_layers(const struct settings *s)
 
 enum job_stop job_stopped(struct job *j)
 {
-    return j->ask ? j->ask(j) : JOB_GO;
+    return j->stop_reason ? j->stop_reason(j) : JOB_GO;
 }
 
 enum job_stop job_agree(struct job *j)
@@ -175,14 +175,14 @@ enum job_stop job_agree(struct job *j)
 
 // --- pausing -------------------------------------------------------------------------------------
 
-static void look(struct job *j)
+static void poll_requests(struct job *j)
 {
-    if (j->look) j->look(j);
+    if (j->poll) j->poll(j);
 }
 
-static void look_within(void *self)
+static void poll_within(void *self)
 {
-    look(self);
+    poll_requests(self);
 }
 
 static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)
@@ -193,7 +193,7 @@ static void report_reading(void *self, const char *what, uint64_t done, uint64_t
 
 void job_watch(struct job *j)
 {
-    const struct cancel_watcher by = { look_within, report_reading, j };
+    const struct cancel_watcher by = { poll_within, report_reading, j };
     cancel_watch(&j->cancel, &by);
 }
 
@@ -212,10 +212,10 @@ static bool answers(const struct job *j)
 void job_yield(struct job *j)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };
-    look(j);
-    while (j->answering >= 0 && !atomic_load(&j->hurry) && answers(j)) {
+    poll_requests(j);
+    while (j->answering >= 0 && !atomic_load(&j->stop_requested) && answers(j)) {
         nanosleep(&moment, NULL); // a signal ends it early
-        look(j);
+        poll_requests(j);
     }
 }
 

@@ -74,19 +74,19 @@ struct job {
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
     // layer. job_stopped gives the reason.
     atomic_bool cancel;
-    atomic_bool hurry; // a stop was requested: job_yield no longer blocks
+    atomic_bool stop_requested; // a stop was requested: job_yield no longer blocks
     // Set by the runner: returns the reason to stop. NULL: never stops.
-    enum job_stop (*ask)(struct job *j);
+    enum job_stop (*stop_reason)(struct job *j);
     // Set by the runner, for ranks that work in parts (ranks_part): the first rank of part 1, 2,
     // ... calls it once; from then on its reports are stored, and it checks for a reason to stop.
     // NULL: no ranks.
-    void (*report_too)(struct job *j, int part);
+    void (*report_part)(struct job *j, int part);
     // Set by the runner: its text says why reports can no longer be stored. NULL: nothing is
     // stored.
-    const struct err *lost;
-    // Set by the runner; called within a step, from any thread: sets `cancel` and `hurry` on
-    // request. NULL: nothing to check.
-    void (*look)(struct job *j);
+    const struct err *write_error;
+    // Set by the runner; called within a step, from any thread: sets `cancel` and `stop_requested`
+    // on request. NULL: nothing to check.
+    void (*poll)(struct job *j);
     void *runner;
     struct pace reading; // of long files, for readers outside the job's code
     int answering;       // file that shells lock while they answer (job_yield); -1 = none
