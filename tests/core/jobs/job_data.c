@@ -133,7 +133,7 @@ static void hears_of_a_cancel(void **state)
     enum { SIZE = 100 << 20 };
     struct err err;
     struct sinks sinks = { 0 };
-    struct watched w = { .job = { .sinks = &sinks, .look = look, .runner = &w } };
+    struct watched w = { .job = { .sinks = &sinks, .poll = look, .runner = &w } };
     sinks_add(&sinks, (struct sink){ see, &w });
     char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
     FILE *f = fopen(path, "w");

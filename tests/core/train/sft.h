@@ -74,7 +74,7 @@ static inline void trial_emit(void *self, const struct event *e)
     t->told[t->told_count++] = (struct told){ xstrdup(e->key), e->count, e->real };
 }
 
-static inline enum job_stop trial_ask(struct job *j)
+static inline enum job_stop trial_stop_reason(struct job *j)
 {
     const struct trial *t = j->runner;
     if (t->pause_said && t->log.data && strstr(t->log.data, t->pause_said)) return JOB_PAUSE;
@@ -82,7 +82,7 @@ static inline enum job_stop trial_ask(struct job *j)
     return t->cancel_after && t->steps >= t->cancel_after ? JOB_CANCEL : JOB_GO;
 }
 
-static inline void trial_look(struct job *j)
+static inline void trial_poll(struct job *j)
 {
     struct trial *t = j->runner;
     if (atomic_fetch_add(&t->looks, 1) + 1 == t->cancel_at) atomic_store(&j->cancel, true);
@@ -108,8 +108,8 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
                            .backend = test_device(),
                            .sinks = &t->sinks,
                            .resumed = resume,
-                           .ask = trial_ask,
-                           .look = trial_look,
+                           .stop_reason = trial_stop_reason,
+                           .poll = trial_poll,
                            .runner = t,
                            .answering = -1 };
     if (!t->job.model) fail_msg("%s", err.text);
