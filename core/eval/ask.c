@@ -199,7 +199,7 @@ static int run_samples(struct asking *a, const int64_t *todo, int64_t steps, str
     g->pace = pace_from(0);
     for (int64_t i = 0; i < steps && status == 0 && !a->report.stopped;) {
         const struct ask_question *q = &a->data.list[todo[i]];
-        if (asked_stages(a) || grid_deals(i, ranks, number)) {
+        if (asked_stages(a) || grid_computes(i, ranks, number)) {
             status = run_sample(a, q, err);
         } else if (number == 0) { // another rank answers it
             note_index(a, q->index);

@@ -1,8 +1,8 @@
-// core/eval/evaluate_share.c -- samples dealt to a team (the ranks of a job, or the flights of a
+// core/eval/evaluate_share.c -- samples shared by a team (the ranks of a job, or the flights of a
 // rank), whose members send each other their scores as bytes.
 //
-// A model whose layers are dealt to ranks (core/stages/stages.h) processes twice as many samples at
-// a time as it has stages, so that all stages compute at once:
+// A model whose layers are distributed over ranks (core/stages/stages.h) processes twice as many
+// samples at a time as it has stages, so that all stages compute at once:
 //
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in its own thread
 //   then:    the scores of all flights are counted and reported in the order of the samples
@@ -92,7 +92,7 @@ static void unpack(struct evaluating *v, struct buf *kept)
 
 bool evaluate_is_mine(const struct evaluating *v, int64_t number)
 {
-    return grid_deals(number, v->team, v->number);
+    return grid_computes(number, v->team, v->number);
 }
 
 // Has each of the team done its share of the round? A run resumed within a round finishes that

@@ -302,10 +302,10 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
 int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err)
 {
     size_t *order = order_cells(g);
-    const bool dealt = g->job && g->job->ranks && g->count > 1 && !plan->together;
+    const bool in_groups = g->job && g->job->ranks && g->count > 1 && !plan->together;
     if (!g->groups) g->groups = 1;
     g->together = plan->together;
-    const int status = dealt ? run_groups(g, plan, order, err) : run_cells(g, plan, order, err);
+    const int status = in_groups ? run_groups(g, plan, order, err) : run_cells(g, plan, order, err);
     free(order);
     return status;
 }
@@ -326,7 +326,7 @@ void grid_release(struct grid *g)
 
 // --- rounds --------------------------------------------------------------------------------------
 
-bool grid_deals(int64_t sample, int team, int number)
+bool grid_computes(int64_t sample, int team, int number)
 {
     return sample / GRID_IN_A_ROW % team == number;
 }

@@ -136,7 +136,7 @@ const atomic_bool *grid_cancel(const struct grid *g);
 // Consecutive samples of one rank: they may show the same picture.
 enum { GRID_IN_A_ROW = 4 };
 // Does rank `number` of `ranks` compute this sample?
-bool grid_deals(int64_t sample, int team, int number);
+bool grid_computes(int64_t sample, int team, int number);
 // Does a round end after this many samples?
 bool grid_ends_round(int64_t samples, int team);
 // Makes *kept the bytes of all ranks, rank 0's first.

@@ -92,7 +92,7 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
 }
 
 // Assigns layers to GPUs by the mean size of a layer's matrices. With one GPU all are 0 already.
-static void deal_layers(struct decoder *d, const struct binder *b)
+static void place_layers(struct decoder *d, const struct binder *b)
 {
     const struct decoder_config *c = &d->config;
     const int gpus = backend_gpus(b->arena->backend);
@@ -138,7 +138,7 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
-    deal_layers(d, b);
+    place_layers(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
         b->shapes_only = !decoder_has(d, l);

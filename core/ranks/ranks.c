@@ -172,6 +172,41 @@ void ranks_did(struct ranks *r, int64_t samples)
     if (r) atomic_fetch_add(&r->whole->done, samples);
 }
 
+// --- assigning work ------------------------------------------------------------------------------
+
+struct item {
+    int64_t cost;
+    size_t number;
+};
+
+static int most_expensive(const void *a, const void *b)
+{
+    const struct item *x = a, *y = b;
+    if (x->cost != y->cost) return x->cost > y->cost ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+int ranks_assign(const int64_t *cost, size_t count, int ranks, int *owner)
+{
+    struct item *items = xcalloc(count + 1, sizeof *items);
+    int64_t *load = xcalloc((size_t)ranks, sizeof *load);
+    int most = 0;
+    for (size_t i = 0; i < count; i++) items[i] = (struct item){ cost[i], i };
+    qsort(items, count, sizeof *items, most_expensive);
+    for (size_t i = 0; i < count; i++) {
+        int to = 0;
+        for (int k = 1; k < ranks; k++)
+            if (load[k] < load[to]) to = k;
+        owner[items[i].number] = to;
+        load[to] += items[i].cost;
+    }
+    for (int k = 1; k < ranks; k++)
+        if (load[k] > load[most]) most = k;
+    free(items);
+    free(load);
+    return most;
+}
+
 // --- waiting -------------------------------------------------------------------------------------
 
 static void wait_for(struct ranks *r, handle *request)

@@ -59,6 +59,10 @@ _Noreturn void ranks_abort(const struct ranks *r, int status);
 int ranks_number(const struct ranks *r); // 0 for NULL
 int ranks_count(const struct ranks *r);  // 1 for NULL
 void ranks_did(struct ranks *r, int64_t samples);
+// Assigns items to `ranks` ranks, the most expensive first, each to the rank with the least total
+// cost so far: owner[count]. Equal inputs give equal assignments, in every rank. Returns the rank
+// with the highest total.
+int ranks_assign(const int64_t *cost, size_t count, int ranks, int *owner);
 
 // Only rank `to` gets the sum, and the others keep their numbers; -1: all get it.
 void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to);

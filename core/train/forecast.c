@@ -135,7 +135,7 @@ static int64_t samples_of_rank(struct sft *t)
     t->plan.batch = settings_integer(t->job->settings, "train.batch");
     const int64_t all = settings_integer(t->job->settings, "train.accumulate") * t->plan.batch,
                   share = (all + sft_ranks(t) - 1) / sft_ranks(t);
-    return share < t->plan.batch && !sft_deals_whole(t, all) ? share : t->plan.batch;
+    return share < t->plan.batch && !sft_assigns_batches(t, all) ? share : t->plan.batch;
 }
 
 static int run_rows(struct dry *d, const struct load *load, struct forecast *f, struct err *err)

@@ -45,7 +45,7 @@ void lanes_release(struct lanes *l)
 }
 
 // The first sample of lane k.
-static size_t deal(size_t count, int k)
+static size_t first_of(size_t count, int k)
 {
     return count * (size_t)k / LANES;
 }
@@ -59,7 +59,7 @@ static void gather(const struct lanes *l, struct graph *g, size_t count, bool be
 #pragma omp parallel for schedule(dynamic, 1) firstprivate(failed) if (beside)
     for (size_t i = 0; i < l->params->count; i++)
         for (int k = 0; k < LANES && !failed; k++) {
-            if (deal(count, k) == deal(count, k + 1)) continue;
+            if (first_of(count, k) == first_of(count, k + 1)) continue;
             const struct param *one = &l->params->list[i];
             failed = grad_gather(one->where, one->grad, k + 1) < 0;
             if (!failed) continue;
@@ -75,7 +75,7 @@ int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
     const bool beside = l->backend == backend_cpu(); // other devices order their work themselves
 #pragma omp parallel for schedule(dynamic, 1) if (beside)
     for (int k = 0; k < LANES; k++) {
-        const size_t from = deal(count, k), n = deal(count, k + 1) - from;
+        const size_t from = first_of(count, k), n = first_of(count, k + 1) - from;
         graphs[k] = *g;
         graphs[k].arena = &l->list[k].arena;
         if (g->tape) graphs[k].tape = &l->list[k].tape;

@@ -180,28 +180,16 @@ static int rank_count(const struct params *p)
     return p->forecast_ranks ? p->forecast_ranks : ranks_count(p->ranks);
 }
 
-// Deals the parameters to ranks, the largest first, each to the rank with the least so far: the
-// same in every rank. Returns the rank with the most.
-static int deal_owners(struct params *p)
+// Assigns the parameters to ranks. Returns the rank with the most numbers.
+static int assign_owners(struct params *p)
 {
-    const int n = rank_count(p);
-    int64_t *load = xcalloc((size_t)n, sizeof *load);
-    int most = 0;
-    for (size_t i = 0; i < p->count; i++) p->list[i].owner = -1;
-    for (size_t dealt = 0; dealt < p->count; dealt++) {
-        struct param *next = NULL; // the largest without an owner
-        int to = 0;
-        for (size_t i = 0; i < p->count; i++)
-            if (p->list[i].owner < 0 && (!next || p->list[i].count > next->count))
-                next = &p->list[i];
-        for (int k = 1; k < n; k++)
-            if (load[k] < load[to]) to = k;
-        next->owner = to;
-        load[to] += next->count;
-    }
-    for (int k = 1; k < n; k++)
-        if (load[k] > load[most]) most = k;
-    free(load);
+    int64_t *cost = xcalloc(p->count + 1, sizeof *cost);
+    int *owner = xcalloc(p->count + 1, sizeof *owner);
+    for (size_t i = 0; i < p->count; i++) cost[i] = p->list[i].count;
+    const int most = ranks_assign(cost, p->count, rank_count(p), owner);
+    for (size_t i = 0; i < p->count; i++) p->list[i].owner = owner[i];
+    free(cost);
+    free(owner);
     return most;
 }
 
@@ -210,7 +198,7 @@ static int add_moments(struct params *p, const struct settings *s, struct err *e
     const int64_t bytes = p->counted[MODEL_PARTS].trained * 2 * (int64_t)sizeof(float);
     p->shared_out = rank_count(p) > 1 && !settings_is(s, "train.shard", "off") &&
                     (settings_is(s, "train.shard", "on") || bytes >= SHARED_FROM);
-    const int heaviest = p->shared_out ? deal_owners(p) : 0;
+    const int heaviest = p->shared_out ? assign_owners(p) : 0;
     p->rank = p->forecast_ranks ? heaviest : ranks_number(p->ranks);
     for (size_t i = 0; i < p->count; i++) {
         struct param *one = &p->list[i];

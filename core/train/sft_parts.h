@@ -5,7 +5,7 @@
 //   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
 //   sft_data.c  the samples, and the identity of a run that is resumed
 //   sft_score.c validation by a metric
-//   sft_deal.c  the samples of a step or a validation that this rank computes; sums over ranks
+//   sft_ranks.c the samples of a step that each rank computes; sums over ranks
 //   sft_pass.c  losses and gradients of batches, gradient statistics, validation
 //
 // Room core/train/: training: steps, the order of samples, checkpoints, optimizers; and sweeps.
@@ -169,20 +169,18 @@ void sft_report_norms(struct sft *t, int64_t step);
 // Mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
 
-// sft_deal.c. Samples from..to of a step that this rank computes together.
+// sft_ranks.c. Samples from..to of a step that a rank computes together.
 struct sft_work {
     int64_t from, to;
 };
-// The work of this rank in a step of `count` samples with these rows. If the number of ranks
+// The work of a rank in a step of `count` samples with these rows; rank -1: of all ranks, in the
+// order of the samples. Returns its number of parts, at most `count`. If the number of ranks
 // divides the number of micro-batches, each rank gets whole micro-batches of about equal total cost
-// (rows); otherwise sft_deal cuts the samples into runs of about equal cost. The caller frees
-// *work.
-int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work);
-// The work of all ranks, in the order of the samples, for a forecast. work: [count].
-int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count,
-                     struct sft_work *work);
-// Are a step's micro-batches dealt whole?
-bool sft_deals_whole(const struct sft *t, int64_t count);
+// (rows); otherwise the samples are cut into runs of about equal cost.
+int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
+                   struct sft_work *work);
+// Does each rank get whole micro-batches?
+bool sft_assigns_batches(const struct sft *t, int64_t count);
 // Number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
 // Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each

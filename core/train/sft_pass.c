@@ -145,8 +145,9 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     if (settings_flag(settings, "train.exact_sum")) {
         status = run_exact(t, &s, err);
     } else {
-        struct sft_work *work;
-        const int64_t parts = sft_deal(t, state->rows + first, count, &work);
+        struct sft_work *work = xcalloc((size_t)count + 1, sizeof *work);
+        const int64_t parts =
+            sft_assign(t, state->rows + first, count, ranks_number(t->job->ranks), work);
         status = params_clear(&t->params, err);
         for (int64_t i = 0; i < parts && status == 0; i++) status = run_part(t, &s, &work[i], err);
         free(work);
@@ -232,7 +233,7 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
                     (uint64_t)settings_integer(s, "train.seed"), e);
         for (int64_t i = 0; i < n; i++) rows[i] = t->train.length[order[i]];
         for (int64_t i = 0; i < n; i += step) {
-            const int64_t parts = sft_deal_all(t, rows + i, n - i < step ? n - i : step, work);
+            const int64_t parts = sft_assign(t, rows + i, n - i < step ? n - i : step, -1, work);
             for (int64_t k = 0; k < parts; k++) {
                 const int64_t *first = order + i + work[k].from, size = work[k].to - work[k].from,
                               there = most_rows(t, first, size);

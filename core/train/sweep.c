@@ -180,7 +180,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
 }
 
 // As many groups as ranks or values, whichever is less, unless sweep.ranks sets their size.
-static int deal_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
+static int group_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
 {
     s->grid.groups = s->grid.count < (size_t)ranks ? s->grid.count : (size_t)ranks;
     if (settings_is(settings, "sweep.ranks", "auto")) return 0;
@@ -211,7 +211,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     int status = out_check(s.out, s.resume, err);
     if (status == 0) status = grid_set_check(&s.set, err);
     if (status == 0)
-        status = deal_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
+        status = group_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
         status = sft_held_check(s.grid.cells[i].settings, err);
         if (status == 0 && model) status = params_check(model, s.grid.cells[i].settings, err);
@@ -463,7 +463,7 @@ static int run(struct job *j, struct err *err)
 
     if (first && !out.begun) status = record(&s, &out, NULL, err);
     ranks_meet(j->ranks); // rank 0 has created the folder
-    if (status == 0) status = deal_ranks(&s, ranks_count(j->ranks), j->settings, err);
+    if (status == 0) status = group_ranks(&s, ranks_count(j->ranks), j->settings, err);
     if (status == 0) status = grid_run(&s.grid, &plan, err);
     if (status == 0 && first && j->ranks) status = read_all(&s, err);
     if (status || !first) goto out;

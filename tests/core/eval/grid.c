@@ -274,7 +274,7 @@ static void samples_are_dealt_in_rounds(void **state)
     char whose[25] = "";
     for (int64_t i = 0; i < 24; i++)
         for (int k = 0; k < 3; k++)
-            if (grid_deals(i, 3, k)) whose[i] = (char)('0' + k);
+            if (grid_computes(i, 3, k)) whose[i] = (char)('0' + k);
     assert_string_equal(whose, "000011112222000011112222");
     assert_true(grid_ends_round(12, 3));
     assert_false(grid_ends_round(13, 3));

@@ -1,7 +1,7 @@
-// core/train/sft_deal.c -- the work of a step, dealt to the ranks of a job, and the sums over them.
+// core/train/sft_ranks.c -- the work of a step for each rank of a job, and the sums over the ranks.
 //
-// Every rank computes the deal of all ranks from the same row counts, without messages. Easy to get
-// wrong: a rank without work takes part in every sum.
+// Every rank computes the assignment of all ranks from the same row counts, without messages. Easy
+// to get wrong: a rank without work takes part in every sum.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,51 +13,12 @@
 enum { PIECE = 1 << 20 };    // numbers of a sum
 enum { IN_PLACE = 1 << 14 }; // numbers from which a gradient is summed in place
 
-// --- dealing -------------------------------------------------------------------------------------
-
-// A micro-batch and its rows.
-struct unit {
-    int64_t number, rows;
-};
-
-static int by_rows(const void *a, const void *b)
-{
-    const struct unit *x = a, *y = b;
-    if (x->rows != y->rows) return x->rows > y->rows ? -1 : 1;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct sft_work *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
-}
-
-// Deals the largest first, each to the rank with the least so far.
-static int64_t deal_whole(const struct sft *t, struct unit *units, int64_t n, int64_t count,
-                          struct sft_work *work)
-{
-    const int ranks = ranks_count(t->job->ranks);
-    int64_t *load = xcalloc((size_t)ranks, sizeof *load), mine = 0;
-    qsort(units, (size_t)n, sizeof *units, by_rows);
-    for (int64_t i = 0; i < n; i++) {
-        int to = 0;
-        for (int k = 1; k < ranks; k++)
-            if (load[k] < load[to]) to = k;
-        load[to] += units[i].rows;
-        if (to != ranks_number(t->job->ranks)) continue;
-        const int64_t from = units[i].number * t->plan.batch, end = from + t->plan.batch;
-        work[mine++] = (struct sft_work){ from, end < count ? end : count };
-    }
-    free(load);
-    qsort(work, (size_t)mine, sizeof *work, by_number);
-    return mine;
-}
+// --- the work of a rank --------------------------------------------------------------------------
 
 // Assigns a sample to the rank whose share of all rows contains its midpoint. `rank`: its samples;
 // -1: all.
-static int64_t deal_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
-                            struct sft_work *work)
+static int64_t assign_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
+                              struct sft_work *work)
 {
     const int64_t ranks = sft_ranks(t);
     int64_t all = 0, before = 0, n = 0, last_owner = -1;
@@ -81,32 +42,26 @@ int sft_ranks(const struct sft *t)
     return j->ranks ? ranks_count(j->ranks) : (int)settings_integer(j->settings, "job.ranks");
 }
 
-bool sft_deals_whole(const struct sft *t, int64_t count)
+bool sft_assigns_batches(const struct sft *t, int64_t count)
 {
     return settings_flag(t->job->settings, "train.exact_sum") ||
            (count + t->plan.batch - 1) / t->plan.batch % sft_ranks(t) == 0;
 }
 
-int64_t sft_deal(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work **work)
+int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
+                   struct sft_work *work)
 {
-    const int64_t n = (count + t->plan.batch - 1) / t->plan.batch;
-    struct unit *units = xcalloc((size_t)n + 1, sizeof *units);
-    for (int64_t i = 0; i < n; i++) units[i].number = i;
-    for (int64_t i = 0; i < count; i++) units[i / t->plan.batch].rows += rows[i];
-    *work = xcalloc((size_t)count + 1, sizeof **work);
-    const int64_t mine = sft_deals_whole(t, count)
-                             ? deal_whole(t, units, n, count, *work)
-                             : deal_samples(t, rows, count, ranks_number(t->job->ranks), *work);
-    free(units);
-    return mine;
-}
-
-int64_t sft_deal_all(const struct sft *t, const int32_t *rows, int64_t count, struct sft_work *work)
-{
-    if (!sft_deals_whole(t, count)) return deal_samples(t, rows, count, -1, work);
-    int64_t n = 0;
-    for (int64_t i = 0; i < count; i += t->plan.batch)
-        work[n++] = (struct sft_work){ i, i + t->plan.batch < count ? i + t->plan.batch : count };
+    if (!sft_assigns_batches(t, count)) return assign_samples(t, rows, count, rank, work);
+    const int64_t batch = t->plan.batch, batches = (count + batch - 1) / batch;
+    int64_t *cost = xcalloc((size_t)batches + 1, sizeof *cost), n = 0;
+    int *owner = xcalloc((size_t)batches + 1, sizeof *owner);
+    for (int64_t i = 0; i < count; i++) cost[i / batch] += rows[i];
+    if (rank >= 0) ranks_assign(cost, (size_t)batches, ranks_count(t->job->ranks), owner);
+    for (int64_t i = 0; i < batches; i++)
+        if (rank < 0 || owner[i] == rank)
+            work[n++] = (struct sft_work){ i * batch, i + 1 < batches ? (i + 1) * batch : count };
+    free(cost);
+    free(owner);
     return n;
 }
 
