@@ -68,8 +68,8 @@ void adapter_report(const struct shell *shell)
     enum { NAMED = 5 };
     struct adapter *a = shell->engine ? engine_adapters(shell->engine)->active : NULL;
     struct buf b = { 0 };
-    if (!a || a->told) return;
-    a->told = true;
+    if (!a || a->reported) return;
+    a->reported = true;
     if (a->unused)
         sinks_notice(shell->sinks,
                      "%" PRId64 " of its tensors belong to parts that inference does not use",
@@ -92,7 +92,7 @@ static void notice_loaded(const struct shell *shell, struct adapter *a)
     sinks_notice(shell->sinks, "adapter '%s' applied: %s, %" PRId64 " parameters", a->name, kinds,
                  adapter_parameters(a));
     free(kinds);
-    a->told = false;
+    a->reported = false;
     adapter_report(shell);
     const char *scale = settings_text(engine_settings(shell->engine), "adapter.scale");
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)

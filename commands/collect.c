@@ -22,7 +22,7 @@ enum { WORDS_MAX = 64 };
 struct shown {
     char *name;
     struct csv table;
-    const char *twice; // a name that several columns have; NULL: none
+    const char *duplicate; // a name that several columns have; NULL: none
 };
 
 struct collecting {
@@ -67,7 +67,7 @@ static void take_table(void *self, const struct event *e)
     for (int k = 0; k < t->column_count; k++) {
         const bool known = csv_column(&s->table, t->columns[k]) >= 0;
         const int column = csv_need_column(&s->table, t->columns[k]);
-        if (known) s->twice = s->table.columns[column];
+        if (known) s->duplicate = s->table.columns[column];
     }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
@@ -138,7 +138,7 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 // --- the file ------------------------------------------------------------------------------------
 
 // How a row of the file relates to the measurement.
-enum kinship {
+enum row_match {
     OTHER_VALUES,
     OTHER_STATE, // these values, of another model or state
     UNKNOWN,     // these values, without provenance
@@ -151,7 +151,7 @@ static const char *cell(const struct csv *t, size_t row, const char *name)
     return column < 0 ? "" : csv_cell(t, row, column);
 }
 
-static enum kinship kinship(const struct collecting *c, const struct csv *t, size_t row)
+static enum row_match match_row(const struct collecting *c, const struct csv *t, size_t row)
 {
     for (int i = 0; i < c->pair_count; i++) {
         const int column = c->pairs[i].cell ? -1 : csv_column(t, c->pairs[i].name);
@@ -196,9 +196,9 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     if (!shown) return -1;
     const struct csv *from = &shown->table;
     // Each column of the file gets one value of a row.
-    if (shown->twice)
+    if (shown->duplicate)
         return err_set(err, "table '%s' has several columns '%s': name single cells instead",
-                       shown->name, shown->twice);
+                       shown->name, shown->duplicate);
     for (int i = 0; i < c->pair_count; i++)
         if (csv_column(from, c->pairs[i].name) >= 0)
             return err_set(err, "table '%s' already has a column '%s': rename '%s=...'",
@@ -222,7 +222,7 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     size_t others = 0;
     int status = open_file(c, &t, err);
     for (size_t r = t.row_count; status == 0 && r-- > 0;) {
-        const enum kinship k = kinship(c, &t, r);
+        const enum row_match k = match_row(c, &t, r);
         const bool stays = k == OTHER_STATE && !c->again;
         others += stays;
         if (k != OTHER_VALUES && !stays) csv_drop_row(&t, r);
@@ -255,7 +255,7 @@ static int is_kept(struct grid *g, size_t cell, struct err *err)
     int found = 0;
     if (c->again) return 0;
     if (open_file(c, &t, err) < 0) return -1;
-    for (size_t r = 0; r < t.row_count && !found; r++) found = kinship(c, &t, r) == SAME;
+    for (size_t r = 0; r < t.row_count && !found; r++) found = match_row(c, &t, r) == SAME;
     csv_release(&t);
     if (found)
         sinks_notice(c->shell->sinks,

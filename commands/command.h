@@ -44,8 +44,8 @@ struct shell {
     struct variable *variables;
     size_t variable_count;
     // Opens a model when a line needs one and none is loaded; NULL: no model is available.
-    int (*want_model)(void *self, struct err *err);
-    void *want_self;
+    int (*load_default)(void *self, struct err *err);
+    void *load_default_self;
     const struct shell_screen *screen; // NULL for other front ends
     const struct shell_keys *keys;     // NULL: none
     int64_t *jobs;                     // jobs started here whose end has not been reported yet

@@ -61,17 +61,17 @@ static char *outcome(const struct shell *shell, const struct job_row *row, struc
 
 char *job_text_end(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
-    const bool rests = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED;
+    const bool resumable = row->state == STATE_PAUSED || row->state == STATE_INTERRUPTED;
     if (row->state == STATE_FAILED)
         return xasprintf("job %" PRId64 " (%s) failed: %s", row->id, row->kind, row->message);
-    if (rests)
+    if (resumable)
         return xasprintf("job %" PRId64 " (%s) is %s%s%s (/job %" PRId64 " resume continues it)",
                          row->id, row->kind, job_state_name(row->state), *row->message ? ": " : "",
                          row->message, row->id);
-    char *came = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
+    char *result = row->state == STATE_DONE ? outcome(shell, row, sinks) : NULL;
     char *text = xasprintf("job %" PRId64 " (%s) is %s%s%s", row->id, row->kind,
-                           job_state_name(row->state), came ? ": " : "", came ? came : "");
-    free(came);
+                           job_state_name(row->state), result ? ": " : "", result ? result : "");
+    free(result);
     return text;
 }
 

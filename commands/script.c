@@ -213,7 +213,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
 }
 
 // These words alone are meant for the program, not for the model.
-static bool wants_out(const char *line)
+static bool is_quit_word(const char *line)
 {
     static const char *const words[] = { "exit", "quit", "bye", ":q", ":q!", ":wq", NULL };
     size_t n = strlen(line);
@@ -224,7 +224,7 @@ static bool wants_out(const char *line)
 }
 
 // "help", "?" and "help train" mean /help; "help me with this picture" does not.
-static bool wants_help(const char *line)
+static bool is_help_request(const char *line)
 {
     const size_t n = strcspn(line, " \t\n");
     const bool help = (n == 4 && !strncasecmp(line, "help", n)) || (n == 1 && *line == '?');
@@ -251,13 +251,13 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
 {
     const char *p = skip_blanks(line);
     if (!*p || *p == '#') return 0;
-    if (shell->interactive && wants_help(p)) {
+    if (shell->interactive && is_help_request(p)) {
         char *command = xasprintf("/help %s", skip_blanks(p + strcspn(p, " \t\n")));
         const int status = run_command(shell, command, err);
         free(command);
         return status;
     }
-    if (shell->interactive && wants_out(p))
+    if (shell->interactive && is_quit_word(p))
         return err_set(err,
                        "'%s' was not sent to the model: to quit, type /quit, or press Ctrl-D, "
                        "or Ctrl-C twice",

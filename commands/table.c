@@ -147,7 +147,8 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
 {
     const bool missing = (needs & NEEDS_MODEL && !engine_model(shell->engine)) ||
                          (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine));
-    if (missing && shell->want_model && shell->want_model(shell->want_self, err) < 0) return -1;
+    if (missing && shell->load_default && shell->load_default(shell->load_default_self, err) < 0)
+        return -1;
     if (needs & NEEDS_MODEL && !engine_model(shell->engine))
         return err_set(err, "no model is loaded: use '/load MODEL' (a folder, or org/name from the "
                             "local hub cache)");

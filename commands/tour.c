@@ -113,7 +113,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     struct buf b = { 0 };
     for (int i = 0; i < tour_count(sees); i++) {
         char *line = tour_line(sees, i);
-        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, tour_step(sees, i)->says, line);
+        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, tour_step(sees, i)->text, line);
         free(line);
     }
     sinks_text(shell->sinks, "%s", b.data);

@@ -6,7 +6,7 @@
 
 struct tour_step {
     const char *line; // what runs; PICTURE is the demo picture, FOLDER a temporary folder
-    const char *says; // what it shows, in a sentence
+    const char *text; // explains it in a sentence
 };
 
 // sees: of a model that sees pictures; others have steps of their own. NULL past the end.

@@ -444,7 +444,7 @@ struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
         draw_dots(d, dots, c, place);
     if (!own) return place;
     const uint64_t key = painter_key(key_of(&sized), c, place);
-    if (!painter_has(c->painter, key)) painter_ask(c->painter, key, copy(&sized), c, place);
+    if (!painter_has(c->painter, key)) painter_request(c->painter, key, copy(&sized), c, place);
     canvas_picture(c, place, key, sized.width, sized.height);
     return place;
 }

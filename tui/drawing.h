@@ -40,7 +40,7 @@ struct drawing {
 void drawing_ramp(struct drawing *d, const char *ramp);
 // The largest size within width x height pixels, each `aspect` times as high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
-void drawing_free(struct drawing *d); // for painter_ask
+void drawing_free(struct drawing *d); // for painter_request
 // RGBA pixels [height, width, 4]: the drawing, centred at the top, transparent around it.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 

@@ -1,8 +1,8 @@
 // tui/graphics.h -- finds a terminal's ways to show pictures and its colours, and encodes pictures.
 //
 //   struct graphics g = { 0 };
-//   graphics_ask(&g, &question);                        // written to the terminal once
-//   graphics_answer(&g, reply, length);                 // for each reply
+//   graphics_query(&g, &question);                        // written to the terminal once
+//   graphics_take_reply(&g, reply, length);                 // for each reply
 //   const struct graphics_way *way = graphics_way(graphics_choose(&g, "auto"));
 //   if (way->encode) way->encode(&picture, g.tmux, &out);
 //
@@ -53,14 +53,14 @@ struct graphics {
 };
 // Appends the query for the terminal; nothing if the terminal would display it. Reads TERM, TMUX
 // ...
-void graphics_ask(struct graphics *g, struct buf *out);
+void graphics_query(struct graphics *g, struct buf *out);
 // Appends only kitty's query, to repeat it: tmux may drop it.
-void graphics_ask_kitty(const struct graphics *g, struct buf *out);
+void graphics_query_kitty(const struct graphics *g, struct buf *out);
 // Reads one reply, a whole escape sequence. False: it answers no query of ours.
-bool graphics_answer(struct graphics *g, const char *reply, size_t length);
+bool graphics_take_reply(struct graphics *g, const char *reply, size_t length);
 // Queries the terminal `fd` and waits at most `seconds` for its replies; appends keys typed
 // meanwhile to `typed`.
-void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed);
+void graphics_query_now(struct graphics *g, int fd, double seconds, struct buf *typed);
 // Finds the way without a query, from the environment.
 void graphics_guess(struct graphics *g);
 // The size of a cell in pixels, from the terminal driver, the terminal's reply, or a common size.

@@ -34,7 +34,7 @@ static bool is(const char *variable, const char *value)
 }
 
 // Terminals that would display the query.
-static bool shows_questions(void)
+static bool shows_queries(void)
 {
     const char *term = getenv("TERM");
     return !term || !*term || is("TERM", "dumb") || is("TERM", "linux") || is("TERM", "vt") ||
@@ -47,17 +47,17 @@ static bool inside_tmux(void)
     return inside && *inside;
 }
 
-void graphics_ask_kitty(const struct graphics *g, struct buf *out)
+void graphics_query_kitty(const struct graphics *g, struct buf *out)
 {
     graphics_wrap(out, g->tmux, kitty_query, sizeof kitty_query - 1);
 }
 
-void graphics_ask(struct graphics *g, struct buf *out)
+void graphics_query(struct graphics *g, struct buf *out)
 {
     g->tmux = inside_tmux();
-    g->complete = shows_questions();
+    g->complete = shows_queries();
     if (g->complete) return;
-    graphics_ask_kitty(g, out);
+    graphics_query_kitty(g, out);
     buf_puts(out, name_query);
     buf_puts(out, size_query);
     buf_puts(out, palette_query);
@@ -70,7 +70,7 @@ void graphics_guess(struct graphics *g)
     const char *kitty = getenv("KITTY_WINDOW_ID");
     g->tmux = inside_tmux();
     g->complete = true;
-    if (g->tmux || shows_questions()) return;
+    if (g->tmux || shows_queries()) return;
     if ((kitty && *kitty) || is("TERM", "xterm-kitty") || is("TERM", "xterm-ghostty"))
         g->found = GRAPHICS_KITTY;
     else if (is("TERM_PROGRAM", "iTerm.app") || is("TERM_PROGRAM", "WezTerm"))
@@ -121,7 +121,7 @@ static void take_attributes(struct graphics *g, const char *text)
     g->complete = true;
 }
 
-bool graphics_answer(struct graphics *g, const char *reply, size_t length)
+bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
 {
     char text[128];
     int width, height;
@@ -179,7 +179,7 @@ static void take_keys(struct graphics *g, struct key_reader *r, bool flush, stru
 {
     struct key key;
     while (key_reader_next(r, flush, &key)) {
-        const bool reply = key.kind == KEY_REPLY && graphics_answer(g, key.bytes, key.length);
+        const bool reply = key.kind == KEY_REPLY && graphics_take_reply(g, key.bytes, key.length);
         if (key.kind == KEY_PASTE)
             buf_printf(typed, "\033[200~%s\033[201~", key.paste);
         else if (!reply)
@@ -188,12 +188,12 @@ static void take_keys(struct graphics *g, struct key_reader *r, bool flush, stru
     }
 }
 
-void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *typed)
+void graphics_query_now(struct graphics *g, int fd, double seconds, struct buf *typed)
 {
     struct buf question = { 0 };
     struct key_reader reader = { 0 };
     struct termios before, quiet;
-    graphics_ask(g, &question);
+    graphics_query(g, &question);
     if (!question.length || tcgetattr(fd, &before) < 0) {
         buf_release(&question);
         return;
@@ -213,7 +213,7 @@ void graphics_ask_now(struct graphics *g, int fd, double seconds, struct buf *ty
         if (!ready && again) {
             again = false;
             buf_clear(&question);
-            graphics_ask_kitty(g, &question);
+            graphics_query_kitty(g, &question);
             waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
             continue;
         }

@@ -213,8 +213,8 @@ static void fill(Keymap map)
 // Without a preceding yank, readline's function would abort.
 static int yank_pop(int count, int key)
 {
-    const bool goes_on = rl_last_func == rl_yank || rl_last_func == yank_pop;
-    if (!goes_on) return rl_ding();
+    const bool continues = rl_last_func == rl_yank || rl_last_func == yank_pop;
+    if (!continues) return rl_ding();
     rl_last_func = rl_yank;
     return rl_yank_pop(count, key);
 }

@@ -88,11 +88,11 @@ static bool fits(const struct node *nodes, int index, struct area area)
     return area.width >= p->min_width && area.height >= p->min_height;
 }
 
-static int place(const struct node *nodes, int index, struct area area, struct panel_place *placed)
+static int place(const struct node *nodes, int index, struct area area, struct placed_panel *placed)
 {
     const struct node *n = &nodes[index];
     if (n->split == LEAF) {
-        *placed = (struct panel_place){ n->panel, area, false };
+        *placed = (struct placed_panel){ n->panel, area, false };
         return 1;
     }
     struct area a = area, b = area;
@@ -111,7 +111,7 @@ static int place(const struct node *nodes, int index, struct area area, struct p
     return count + place(nodes, n->second, b, placed + count);
 }
 
-int layout_place(int layout, int focus, struct area area, struct panel_place placed[PANEL_COUNT])
+int layout_place(int layout, int focus, struct area area, struct placed_panel placed[PANEL_COUNT])
 {
     int count = place(layouts[layout], 0, area, placed);
     for (int i = 0; i < count; i++)
@@ -122,6 +122,6 @@ int layout_place(int layout, int focus, struct area area, struct panel_place pla
         over.x += area.width / 2;
         over.width -= area.width / 2;
     }
-    placed[count] = (struct panel_place){ focus, over, true };
+    placed[count] = (struct placed_panel){ focus, over, true };
     return count + 1;
 }

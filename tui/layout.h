@@ -1,6 +1,6 @@
 // tui/layout.h -- the positions of panels.
 //
-//   struct panel_place placed[PANEL_COUNT];
+//   struct placed_panel placed[PANEL_COUNT];
 //   int n = layout_place(screen_layout_find("workbench"), focus, area, placed);
 //
 // A layout is a tree of splits. If a panel would be smaller than its minimum size, its neighbour
@@ -10,7 +10,7 @@
 
 #include "tui/panel.h"
 
-struct panel_place {
+struct placed_panel {
     int panel; // PANEL_...
     struct area area;
     bool over; // covers the others
@@ -18,6 +18,6 @@ struct panel_place {
 
 extern const char *const layout_names[];               // NULL at the end
 int screen_layout_find(const char *name, int columns); // "auto" depends on the width
-int layout_place(int layout, int focus, struct area area, struct panel_place placed[PANEL_COUNT]);
+int layout_place(int layout, int focus, struct area area, struct placed_panel placed[PANEL_COUNT]);
 
 #endif

@@ -126,7 +126,7 @@ static bool input_left(void)
 }
 
 // With -c and -f vlmsh does not read standard input; reports unread content.
-static void tell_unread(const struct lines *l, const struct step *steps, size_t count)
+static void report_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (steps[i].kind == STEP_FILE && !strcmp(steps[i].text, "-")) return;
@@ -148,7 +148,7 @@ int lines_steps(struct lines *l, const struct step *steps, size_t count)
             free(where);
         }
     }
-    tell_unread(l, steps, count);
+    report_unread(l, steps, count);
     return lines_status(l, status);
 }
 

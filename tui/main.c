@@ -30,10 +30,10 @@
 #include "tui/plain.h"
 #include "tui/screen.h"
 #include "tui/signals.h"
+#include "tui/subcommands.h"
 #include "tui/terminal.h"
 #include "tui/text.h"
 #include "tui/threads.h"
-#include "tui/words.h"
 
 enum front { FRONT_PLAIN, FRONT_JSON, FRONT_SCREEN };
 
@@ -52,9 +52,9 @@ struct program {
     bool interactive;           // a person types
 };
 
-static int run_word(const struct options *o, int argc, char **argv)
+static int run_subcommand(const struct options *o, int argc, char **argv)
 {
-    const struct word *word = word_find(o->word), *help = word_find("help");
+    const struct subcommand *word = subcommand_find(o->subcommand), *help = subcommand_find("help");
     char **rest = argv + o->rest; // behind the word
     struct err err = { 0 };
     int status;
@@ -174,7 +174,7 @@ static void put_quoted(struct buf *b, const char *word)
 }
 
 // Reports what continues to exist after leaving: the session, and running jobs.
-static void say_what_remains(const struct program *p, struct buf *b)
+static void describe_remaining(const struct program *p, struct buf *b)
 {
     struct job_row *rows;
     size_t count, running = 0;
@@ -206,7 +206,7 @@ static int finish(struct program *p, int status)
     changed_forget(&p->shell);
     struct buf remains = { 0 };
     struct err err = { 0 };
-    if (p->interactive && p->shell.store) say_what_remains(p, &remains);
+    if (p->interactive && p->shell.store) describe_remaining(p, &remains);
     const bool saved = store_finish(p->shell.store, &err) == 0;
     if (!saved && p->screen) // which has closed
         text_printf(stderr, "vlmsh: %s\n", err.text);
@@ -283,10 +283,10 @@ static int load_tiny(struct engine *e, struct err *err)
     return status;
 }
 
-static int want_model(void *self, struct err *err)
+static int load_default(void *self, struct err *err)
 {
     struct shell *shell = self;
-    shell->want_model = NULL; // one try
+    shell->load_default = NULL; // one try
     char *demo = find_demo();
     int status = demo ? engine_load(shell->engine, demo, err) : load_tiny(shell->engine, err);
     free(demo);
@@ -305,14 +305,14 @@ static bool is_demo(const char *folder)
 static void notice_model(void *self, const struct event *event)
 {
     struct shell *shell = self;
-    if (event->kind == EVENT_MODEL) shell->want_model = NULL;
+    if (event->kind == EVENT_MODEL) shell->load_default = NULL;
 }
 
-// Sets shell->want_model to load the default model, until any model is loaded.
+// Sets shell->load_default to load the default model, until any model is loaded.
 static void offer_model(struct shell *shell)
 {
-    shell->want_model = want_model;
-    shell->want_self = shell;
+    shell->load_default = load_default;
+    shell->load_default_self = shell;
     sinks_add(shell->sinks, (struct sink){ .emit = notice_model, .self = shell });
 }
 
@@ -441,11 +441,11 @@ int main(int argc, char **argv)
         text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err.text);
         status = STATUS_USAGE;
     } else if (device_check_isa(&err) < 0 ||
-               (!p.options.word && !(backend = device_find(p.options.device, &err)))) {
+               (!p.options.subcommand && !(backend = device_find(p.options.device, &err)))) {
         text_printf(stderr, "vlmsh: %s\n", err.text);
         status = STATUS_USAGE;
-    } else if (p.options.word) {
-        status = run_word(&p.options, argc, argv);
+    } else if (p.options.subcommand) {
+        status = run_subcommand(&p.options, argc, argv);
     } else {
         if (err.text[0]) text_printf(stderr, "vlmsh: %s; computing on the CPU\n", err.text);
         err.text[0] = '\0';

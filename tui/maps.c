@@ -1,8 +1,8 @@
 // tui/maps.c -- the maps of the last answer by kind, layer, head and token.
 //
 // The live maps of an answer are attention maps of one layer. The panel requests other maps from
-// the worker, by the commands of the probes that describe them (core/probes/results.h). The wish is
-// the map selected by the steps so far; the shown map stays until it arrives.
+// the worker, by the commands of the probes that describe them (core/probes/results.h). The
+// requested map is the one selected by the steps so far; the shown map stays until it arrives.
 #include "tui/maps.h"
 
 #include <math.h>
@@ -42,19 +42,19 @@ static bool over_picture(const struct result_kind *k)
 
 // --- available maps ------------------------------------------------------------------------------
 
-// A map without a layer or picture keeps the layer or picture of the last wish.
-static struct map_wish wish_of(const struct view *v, const struct map *m)
+// A map without a layer or picture gets the layer or picture of the last requested map.
+static struct map_id id_of(const struct view *v, const struct map *m)
 {
     const int kind = kind_of(m);
     const struct result_kind *k = kind_at(kind);
-    return (struct map_wish){ .kind = kind,
-                              .picture = over_picture(k) ? m->picture : v->image.wish.picture,
-                              .layer = k->each & EACH_LAYER ? m->layer : v->image.wish.layer,
-                              .head = m->head < 0 ? -1 : m->head,
-                              .token = m->token < 0 ? -1 : m->token };
+    return (struct map_id){ .kind = kind,
+                            .picture = over_picture(k) ? m->picture : v->image.requested.picture,
+                            .layer = k->each & EACH_LAYER ? m->layer : v->image.requested.layer,
+                            .head = m->head < 0 ? -1 : m->head,
+                            .token = m->token < 0 ? -1 : m->token };
 }
 
-static bool fulfils(const struct map *m, const struct map_wish *w)
+static bool has_id(const struct map *m, const struct map_id *w)
 {
     const struct result_kind *k = kind_at(w->kind);
     return (m->quick || results_live(m->name)) && kind_of(m) == w->kind &&
@@ -64,10 +64,10 @@ static bool fulfils(const struct map *m, const struct map_wish *w)
            (!(k->each & EACH_TOKEN) || m->token == w->token);
 }
 
-static int find(const struct image_view *i, const struct map_wish *w)
+static int find(const struct image_view *i, const struct map_id *w)
 {
     for (size_t k = i->map_count; k-- > 0;)
-        if (fulfils(&i->maps[k], w)) return (int)k;
+        if (has_id(&i->maps[k], w)) return (int)k;
     return -1;
 }
 
@@ -80,10 +80,10 @@ static int token_count(const struct view *v)
     return 0;
 }
 
-// --- wishes --------------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
-// Requests the map of the wish's token, or of every token.
-static void ask(struct view *v, const struct map_wish *w, bool each)
+// Requests the map of the token w->token, or the maps of all tokens.
+static void ask(struct view *v, const struct map_id *w, bool each)
 {
     const char *command;
     const struct result_kind *k = result_map_kind(w->kind, &command);
@@ -99,12 +99,12 @@ static void ask(struct view *v, const struct map_wish *w, bool each)
     v->quiet = buf_take(&b);
 }
 
-static void show_wish(struct view *v, struct map_wish w)
+static void show_or_request(struct view *v, struct map_id w)
 {
     struct image_view *i = &v->image;
     const int at = find(i, &w);
-    i->wish = w;
-    i->wishing = at < 0;
+    i->requested = w;
+    i->requesting = at < 0;
     if (at >= 0) {
         i->map = at;
         return;
@@ -131,7 +131,7 @@ static int near_layer(const struct view *v, const struct result_kind *k, int lay
     return -1;
 }
 
-static void move(const struct view *v, struct map_wish *w, enum axis axis, int direction)
+static void move(const struct view *v, struct map_id *w, enum axis axis, int direction)
 {
     const int heads = v->snapshot ? (int)v->snapshot->heads : 0;
     const struct result_kind *k = kind_at(w->kind);
@@ -150,10 +150,10 @@ void maps_step(struct view *v, enum axis axis, int direction)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
+    struct map_id w = v->image.requesting ? v->image.requested : id_of(v, now);
     if (w.token < 0 && axis == AXIS_TOKEN) w.token = direction < 0 ? token_count(v) : -1;
     move(v, &w, axis, direction);
-    show_wish(v, w);
+    show_or_request(v, w);
 }
 
 bool maps_steps(const struct map *m)
@@ -165,18 +165,18 @@ void maps_go(struct view *v, int token)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
+    struct map_id w = v->image.requesting ? v->image.requested : id_of(v, now);
     if (!(kind_at(w.kind)->each & EACH_TOKEN)) w.kind = live_kind();
     if (w.kind < 0) return;
     w.token = clamp(token, token_count(v));
-    show_wish(v, w);
+    show_or_request(v, w);
 }
 
 void maps_kind(struct view *v)
 {
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return;
-    struct map_wish w = v->image.wishing ? v->image.wish : wish_of(v, now);
+    struct map_id w = v->image.requesting ? v->image.requested : id_of(v, now);
     const struct result_kind *k = kind_at(w.kind);
     int layer = -1;
     for (int n = 0; layer < 0 && kind_at(n); n++) {
@@ -188,7 +188,7 @@ void maps_kind(struct view *v)
     w.layer = layer < 0 ? w.layer : layer;
     if ((k->each & EACH_TOKEN) && w.token < 0) w.token = clamp(1 << 20, token_count(v));
     if (!(k->each & EACH_HEAD)) w.head = -1;
-    show_wish(v, w);
+    show_or_request(v, w);
 }
 
 // A fast model emits live maps of some tokens only: at the end, shows that of the last token.
@@ -221,35 +221,35 @@ static double mean_in(const struct map *m, const double box[4])
 }
 
 // Records how much the token of an arrived map attends to the box; of several tiles, the maximum.
-static void count_look(struct image_view *i, const struct map *m)
+static void record_attention(struct image_view *i, const struct map *m)
 {
-    struct map_wish w = i->look;
+    struct map_id w = i->box_map;
     w.token = m->token;
-    if (!i->looking || m->token < 0 || (size_t)m->token >= i->looks_count || !fulfils(m, &w))
+    if (!i->boxed || m->token < 0 || (size_t)m->token >= i->attention_count || !has_id(m, &w))
         return;
     const float mean = (float)mean_in(m, i->box);
-    if (mean > i->looks[m->token]) i->looks[m->token] = mean;
-    if (mean > i->looks_most) i->looks_most = mean;
+    if (mean > i->attention[m->token]) i->attention[m->token] = mean;
+    if (mean > i->attention_max) i->attention_max = mean;
 }
 
 // Records the attention to the box for all available maps.
-static void count_looks(struct view *v)
+static void record_all_attention(struct view *v)
 {
     struct image_view *i = &v->image;
-    i->looks_count = (size_t)token_count(v);
-    i->looks = xreallocarray(i->looks, i->looks_count + 1, sizeof *i->looks);
-    for (size_t t = 0; t < i->looks_count; t++) i->looks[t] = -1;
-    i->looks_most = 0;
-    for (size_t k = 0; k < i->map_count; k++) count_look(i, &i->maps[k]);
+    i->attention_count = (size_t)token_count(v);
+    i->attention = xreallocarray(i->attention, i->attention_count + 1, sizeof *i->attention);
+    for (size_t t = 0; t < i->attention_count; t++) i->attention[t] = -1;
+    i->attention_max = 0;
+    for (size_t k = 0; k < i->map_count; k++) record_attention(i, &i->maps[k]);
 }
 
 // Requests the missing maps in one pass, after the map of a pending step.
-static void ask_looks(struct view *v)
+static void request_missing(struct view *v)
 {
     const struct image_view *i = &v->image;
-    for (size_t t = 0; i->looking && !i->wishing && t < i->looks_count; t++)
-        if (i->looks[t] < 0) {
-            ask(v, &i->look, true);
+    for (size_t t = 0; i->boxed && !i->requesting && t < i->attention_count; t++)
+        if (i->attention[t] < 0) {
+            ask(v, &i->box_map, true);
             return;
         }
 }
@@ -264,11 +264,11 @@ void maps_take(struct view *v, const struct event_heatmap *h)
     if (!i->map_count) return;
     struct map *m = &i->maps[i->map_count - 1];
     m->quick = true;
-    count_look(i, m);
-    if (i->wishing && fulfils(m, &i->wish)) {
+    record_attention(i, m);
+    if (i->requesting && has_id(m, &i->requested)) {
         i->map = (int)i->map_count - 1;
-        i->wishing = false;
-        ask_looks(v);
+        i->requesting = false;
+        request_missing(v);
     } else if (shown < 0) { // the shown map stays
         i->map = i->map_count > 1 ? (int)i->map_count - 2 : -1;
     }
@@ -276,7 +276,7 @@ void maps_take(struct view *v, const struct event_heatmap *h)
 
 void maps_failed(struct view *v, const char *why)
 {
-    v->image.wishing = v->image.looking = false;
+    v->image.requesting = v->image.boxed = false;
     v->image.playing = false;
     view_hint(v, "%s", why);
 }
@@ -289,12 +289,12 @@ static bool is_quick(const struct map *m)
 void maps_forget(struct view *v)
 {
     image_drop_maps(&v->image, is_quick);
-    v->image.wishing = v->image.looking = v->image.playing = false;
+    v->image.requesting = v->image.boxed = v->image.playing = false;
 }
 
 // --- from a part of the picture to the answer ----------------------------------------------------
 
-void maps_look(struct view *v, const double box[4])
+void maps_select_box(struct view *v, const double box[4])
 {
     const struct map *now = view_map(v);
     struct image_view *i = &v->image;
@@ -303,21 +303,22 @@ void maps_look(struct view *v, const double box[4])
                      "shows the words that attend there");
         return;
     }
-    i->look = wish_of(v, now);
+    i->box_map = id_of(v, now);
     memcpy(i->box, box, sizeof i->box);
-    i->looking = true;
-    count_looks(v);
-    ask_looks(v);
+    i->boxed = true;
+    record_all_attention(v);
+    request_missing(v);
     view_hint(v, "coloured words attend here (%s, layer %d); Esc removes the colours",
-              kind_at(i->look.kind)->name, i->look.layer);
+              kind_at(i->box_map.kind)->name, i->box_map.layer);
 }
 
-double maps_looks(const struct view *v, size_t token)
+double maps_box_attention(const struct view *v, size_t token)
 {
     const struct image_view *i = &v->image;
-    if (!i->looking || token >= i->looks_count || i->looks[token] < 0 || i->looks_most <= 0)
+    if (!i->boxed || token >= i->attention_count || i->attention[token] < 0 ||
+        i->attention_max <= 0)
         return -1;
-    return (double)(i->looks[token] / i->looks_most);
+    return (double)(i->attention[token] / i->attention_max);
 }
 
 // --- play ----------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ bool maps_play(struct view *v)
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
     const bool more = i->playing && now && kind_of(now) >= 0 && now->token + 1 < token_count(v);
-    if (more && !i->wishing) maps_step(v, AXIS_TOKEN, 1);
+    if (more && !i->requesting) maps_step(v, AXIS_TOKEN, 1);
     i->playing = more;
     return more;
 }

@@ -3,7 +3,8 @@
 //
 //   maps_step(v, AXIS_LAYER, 1);        // shows that map, or requests it (view->quiet)
 //   maps_take(v, heatmap);              // a requested one
-//   maps_look(v, box);                  // which tokens of the answer look at a part of the picture
+//   maps_select_box(v, box);                  // which tokens of the answer look at a part of the
+//   picture
 #ifndef TUI_MAPS_H
 #define TUI_MAPS_H
 
@@ -22,9 +23,9 @@ bool maps_steps(const struct map *m);      // do the step keys apply to its kind
 void maps_last(struct view *v, int token); // shows its map if live maps ended before it
 void maps_forget(struct view *v); // the answer, or something that it depends on, has changed
 // Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
-void maps_look(struct view *v, const double box[4]);
+void maps_select_box(struct view *v, const double box[4]);
 // How much a token attends to the box, 0..1; below 0: no box, or not known yet.
-double maps_looks(const struct view *v, size_t token);
+double maps_box_attention(const struct view *v, size_t token);
 // One step of playing; false: it has ended.
 bool maps_play(struct view *v);
 

@@ -507,7 +507,7 @@ void markdown_release(struct markdown *m)
 }
 
 // The first shown byte of a source byte, or of the next one shown (both have the same order).
-static size_t place_of(const struct markdown *m, size_t source)
+static size_t shown_at(const struct markdown *m, size_t source)
 {
     size_t low = 0, high = m->text.length;
     while (low < high) {
@@ -520,10 +520,10 @@ static size_t place_of(const struct markdown *m, size_t source)
     return low;
 }
 
-bool markdown_place(const struct markdown *m, size_t begin, size_t end, size_t *first, size_t *last)
+bool markdown_find(const struct markdown *m, size_t begin, size_t end, size_t *first, size_t *last)
 {
-    *first = place_of(m, begin);
-    *last = place_of(m, end);
+    *first = shown_at(m, begin);
+    *last = shown_at(m, end);
     while (*first < *last && m->styles[*first] == STYLE_CHANGED) ++*first;
     while (*last > *first && m->styles[*last - 1] == STYLE_CHANGED) --*last;
     return *last > *first;

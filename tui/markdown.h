@@ -41,7 +41,6 @@ void markdown_render(struct markdown *m, const char *source, const struct remark
                      size_t remark_count, int width, unsigned options);
 void markdown_release(struct markdown *m);
 // Finds the shown bytes *first..*last of the source bytes begin..end; false: none.
-bool markdown_place(const struct markdown *m, size_t begin, size_t end, size_t *first,
-                    size_t *last);
+bool markdown_find(const struct markdown *m, size_t begin, size_t end, size_t *first, size_t *last);
 
 #endif

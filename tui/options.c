@@ -9,8 +9,8 @@
 #include "core/files/checkpoint.h"
 #include "sessions/store.h"
 #include "tui/flow.h"
+#include "tui/subcommands.h"
 #include "tui/text.h"
-#include "tui/words.h"
 
 static int add_step(struct options *o, enum step_kind kind, const char *text)
 {
@@ -88,14 +88,14 @@ static int take_variable(void *self, const char *value, struct err *err)
 static int take_help(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
-    if (!o->word) o->word = "help";
+    if (!o->subcommand) o->subcommand = "help";
     return 0;
 }
 
 static int take_version(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
-    if (!o->word) o->word = "version";
+    if (!o->subcommand) o->subcommand = "version";
     return 0;
 }
 
@@ -104,8 +104,8 @@ static int take_positional(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
     if (o->model) return err_set(err, "give one MODEL only: '%s' or '%s'", o->model, value);
-    if (word_find(value)) {
-        o->word = value;
+    if (subcommand_find(value)) {
+        o->subcommand = value;
         return 1;
     }
     if (!*value) return err_set(err, "MODEL is empty");
@@ -185,7 +185,7 @@ void options_print_help(FILE *out)
         buf_printf(&b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
                    row->argument ? row->argument : "", row->help);
     buf_puts(&b, "\nSubcommands:\n");
-    words_help(&b);
+    subcommands_help(&b);
     buf_puts(&b, "\n"
                  "For a model folder with the name of a subcommand, write ./new. Exit status: 0; 1 "
                  "if a line of a script failed or part of a conversation could not be saved (a "

@@ -4,7 +4,7 @@
 //   if (options_read(&o, argc, argv, &err) < 0) ... exit status 2 ...
 //   options_release(&o);
 //
-// Subcommands (tui/words.h) read the arguments after them themselves.
+// Subcommands (tui/subcommands.h) read the arguments after them themselves.
 #ifndef TUI_OPTIONS_H
 #define TUI_OPTIONS_H
 
@@ -30,8 +30,8 @@ struct options {
     size_t step_count;
     struct variable *variables; // -D, owned
     size_t variable_count;
-    const char *word; // "new", "help", ...: a subcommand; NULL
-    int rest;         // argv index after it
+    const char *subcommand; // "new", "help", ...: a subcommand; NULL
+    int rest;               // argv index after it
 };
 
 int options_read(struct options *o, int argc, char **argv, struct err *err);

@@ -164,8 +164,8 @@ static uint32_t free_name(const struct painter *p)
     return next;
 }
 
-void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
-                 struct area place)
+void painter_request(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
+                     struct area place)
 {
     pthread_mutex_lock(&p->mutex);
     if (p->waiting_count == WAITING) {

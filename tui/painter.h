@@ -1,7 +1,7 @@
 // tui/painter.h -- encodes drawings for the terminal in a separate thread; caches the last ones.
 //
 //   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
-//   if (!painter_has(p, key)) painter_ask(p, key, drawing, &canvas, place);
+//   if (!painter_has(p, key)) painter_request(p, key, drawing, &canvas, place);
 //   if (painter_take(p, key, &bytes, &id)) ...
 //   painter_stop(p);
 #ifndef TUI_PAINTER_H
@@ -18,8 +18,8 @@ void painter_stop(struct painter *p); // NULL is fine
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
 bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
 // Takes the drawing. Drops the oldest waiting requests: during fast steps only the last matters.
-void painter_ask(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
-                 struct area place);
+void painter_request(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
+                     struct area place);
 bool painter_ready(struct painter *p, uint64_t key);
 // A copy of the bytes, and kitty's id of the picture; false: not ready. free() it with buf_release.
 bool painter_take(struct painter *p, uint64_t key, struct buf *bytes, uint32_t *id);

@@ -103,7 +103,7 @@ static bool find_token(const struct entry *e, const struct wrap *w, size_t token
 {
     size_t begin, end;
     const size_t next = token + 1 < e->token_count ? e->tokens[token + 1] : e->text.length;
-    return markdown_place(&e->shown, e->tokens[token], next, &begin, &end) &&
+    return markdown_find(&e->shown, e->tokens[token], next, &begin, &end) &&
            find_bytes(shown_of(e), w, begin, end, x, width);
 }
 
@@ -132,13 +132,13 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
 }
 
 // Colours the words that attend to the box on the picture, by how much.
-static void mark_looks(const struct view *v, struct canvas *c, struct area line,
-                       const struct entry *e, const struct wrap *w)
+static void mark_attention(const struct view *v, struct canvas *c, struct area line,
+                           const struct entry *e, const struct wrap *w)
 {
     const char *ramp = view_setting(v, "screen.map");
-    if (!v->image.looking) return;
+    if (!v->image.boxed) return;
     for (size_t t = 0; t < e->token_count; t++) {
-        const double share = maps_looks(v, t);
+        const double share = maps_box_attention(v, t);
         int x, width;
         if (share < 0 || !find_token(e, w, t, &x, &width)) continue;
         const uint32_t rgb = ramp_colour(ramp, share);
@@ -195,8 +195,8 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     if (k->whole && end + pan > inner.width) chat->wide = (int)index;
     if (k->whole && end + pan > e->widest) e->widest = end + pan;
     if (index == last_answer(&v->chat)) {
-        mark_looks(v, c, inner, e, w);
-        if (!v->image.looking) mark_token(v, c, inner, e, w);
+        mark_attention(v, c, inner, e, w);
+        if (!v->image.boxed) mark_token(v, c, inner, e, w);
     }
     mark_found(v, c, inner, w);
 }

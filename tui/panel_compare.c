@@ -21,7 +21,7 @@ static bool shown_token(const struct compare_view *k, int side, size_t *begin, s
     return true;
 }
 
-static bool parts(const struct compare_view *k)
+static bool differs(const struct compare_view *k)
 {
     return strcmp(k->text[0], k->text[1]) != 0;
 }
@@ -47,7 +47,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
     const int width = area.width - GUTTER, top = top_line(k, side, width, area.height);
     struct wrap w = wrap_begin(text, width);
     size_t begin, end;
-    bool marked = !parts(k);
+    bool marked = !differs(k);
     for (int y = -top; wrap_next(&w) && y < area.height; y++) {
         const struct area line = { area.x + GUTTER, area.y + y, width, 1 };
         const size_t behind = (size_t)(w.line - text) + w.length;
@@ -56,7 +56,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
         if (y < 0) continue;
         if (here) canvas_text(c, area, 0, y, STYLE_CHANGED, c->ascii ? ">" : "\xc2\xbb");
         canvas_text_n(c, line, 0, 0, STYLE_TEXT, w.line, w.length);
-        if (parts(k)) mark_bytes(c, line, text, &w, k->common, strlen(text), STYLE_CHANGED);
+        if (differs(k)) mark_bytes(c, line, text, &w, k->common, strlen(text), STYLE_CHANGED);
         if (shown_token(k, side, &begin, &end))
             mark_bytes(c, line, text, &w, begin, end, STYLE_MATCH);
     }
@@ -114,7 +114,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     draw_side(v, 1, c, (struct area){ area.x + half + 3, area.y, half, height });
     const int x =
         canvas_printf(c, area, 0, height, STYLE_DIM, "token %d (of %zu | %zu)%s", k->token,
-                      k->tokens[0], k->tokens[1], parts(k) ? "" : ", the answers are identical");
+                      k->tokens[0], k->tokens[1], differs(k) ? "" : ", the answers are identical");
     canvas_text(c, area, x + 3, height, STYLE_DIM,
                 focused ? "" : "F12: step through the tokens  Esc: back");
 }
@@ -147,7 +147,7 @@ static unsigned act(struct view *v, const char *action)
             return PANEL_DONE;
         }
     if (!strcmp(action, "parting"))
-        go_to(k, compare_parting(k));
+        go_to(k, compare_first_difference(k));
     else if (!strcmp(action, "smooth"))
         v->image.smooth = !v->image.smooth;
     else

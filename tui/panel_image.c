@@ -199,7 +199,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 2, STYLE_DIM, "or drop one here");
         return;
     }
-    v->image.place = show(v, &v->image, m, m && m->picture < 0 ? NULL : p, c, inner);
+    v->image.map_area = show(v, &v->image, m, m && m->picture < 0 ? NULL : p, c, inner);
     draw_legend(v, c, area, p, m);
 }
 
@@ -255,7 +255,7 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
         view_run_key(v, "/set %s %d", key, (int)next);
 }
 
-static void say_no_map(struct view *v)
+static void hint_no_map(struct view *v)
 {
     const bool hidden = v->image.mode == MAP_NONE && v->image.map_count;
     view_hint(v, hidden ? "the picture is shown alone: o shows its maps" : "no map yet");
@@ -264,7 +264,7 @@ static void say_no_map(struct view *v)
 static void step(struct view *v, enum axis axis, int direction, bool around)
 {
     const struct map *now = view_map(v);
-    if (!now) return say_no_map(v);
+    if (!now) return hint_no_map(v);
     if (!v->answering && maps_steps(now) && v->snapshot) {
         maps_step(v, axis, direction);
         return;
@@ -282,7 +282,7 @@ static void next_kind(struct view *v)
 {
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
-    if (!now) return say_no_map(v);
+    if (!now) return hint_no_map(v);
     if (!v->answering && maps_steps(now)) {
         maps_kind(v);
         return;
@@ -300,7 +300,7 @@ static void next_kind(struct view *v)
 static void play(struct view *v)
 {
     struct image_view *i = &v->image;
-    if (!view_map(v)) return say_no_map(v);
+    if (!view_map(v)) return hint_no_map(v);
     i->playing = !i->playing;
     i->play_at = clock_seconds();
     if (!i->playing || maps_play(v)) return;
@@ -345,8 +345,8 @@ static unsigned act(struct view *v, const char *action)
         i->picture -= i->picture > 0;
     else if (!strcmp(action, "picture-next"))
         i->picture += i->picture + 1 < i->picture_count;
-    else if (!strcmp(action, "back") && i->looking)
-        i->looking = false;
+    else if (!strcmp(action, "back") && i->boxed)
+        i->boxed = false;
     else if (!strcmp(action, "back"))
         return PANEL_DONE | PANEL_BACK;
     else
@@ -360,23 +360,23 @@ static int smaller(int a, int b)
 }
 
 // Selects the box between mouse press and release, in fractions of the picture.
-static void look(struct view *v, int x, int y)
+static void select_box(struct view *v, int x, int y)
 {
     const struct image_view *i = &v->image;
-    const struct area a = i->place;
+    const struct area a = i->map_area;
     const int width = abs(x - i->press_x), height = abs(y - i->press_y);
     const double left = smaller(x, i->press_x) - a.x, top = smaller(y, i->press_y) - a.y;
     const bool point = !width && !height; // a click: the middle of the cell
-    maps_look(v, (double[4]){ (left + (point ? 0.5 : 0)) / a.width,
-                              (top + (point ? 0.5 : 0)) / a.height,
-                              (left + width + (point ? 0.5 : 1)) / a.width,
-                              (top + height + (point ? 0.5 : 1)) / a.height });
+    maps_select_box(v, (double[4]){ (left + (point ? 0.5 : 0)) / a.width,
+                                    (top + (point ? 0.5 : 0)) / a.height,
+                                    (left + width + (point ? 0.5 : 1)) / a.width,
+                                    (top + height + (point ? 0.5 : 1)) / a.height });
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct image_view *i = &v->image;
-    const struct area a = i->place;
+    const struct area a = i->map_area;
     const int column = area.x + x, line = area.y + y;
     const bool on = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
@@ -385,7 +385,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
         i->press_x = column;
         i->press_y = line;
     }
-    if (button == 0 && i->press_x >= 0 && on) look(v, column, line);
+    if (button == 0 && i->press_x >= 0 && on) select_box(v, column, line);
     if (button != 1) i->press_x = -1;
 }
 

@@ -22,14 +22,14 @@ static double due(double at, int tries)
 
 static bool unanswered(const struct placed *p)
 {
-    return p->graphics.tmux && p->asked && p->graphics.found < GRAPHICS_KITTY;
+    return p->graphics.tmux && p->queries && p->graphics.found < GRAPHICS_KITTY;
 }
 
-void placed_ask(struct placed *p, struct buf *out)
+void placed_query(struct placed *p, struct buf *out)
 {
-    graphics_ask(&p->graphics, out);
-    p->asked_at = clock_seconds();
-    p->asked = out->length > 0;
+    graphics_query(&p->graphics, out);
+    p->queried_at = clock_seconds();
+    p->queries = out->length > 0;
 }
 
 // kitty replies "Gi=44;OK", or an error: either way the picture has arrived.
@@ -42,20 +42,20 @@ void placed_reply(struct placed *p, const char *bytes, size_t length)
     if (sscanf(text, "\033_Gi=%4u;", &id) == 1)
         for (int i = 0; i < p->count; i++)
             if (p->list[i].id == id) p->list[i].unsure = false;
-    graphics_answer(&p->graphics, bytes, length);
+    graphics_take_reply(&p->graphics, bytes, length);
 }
 
 bool placed_expects(const struct placed *p)
 {
     for (int i = 0; i < p->count; i++)
         if (p->list[i].unsure) return true;
-    return unanswered(p) && p->asked < TRIES;
+    return unanswered(p) && p->queries < TRIES;
 }
 
 double placed_wait(const struct placed *p, double now)
 {
     double next = -1;
-    if (unanswered(p) && p->asked < TRIES) next = due(p->asked_at, p->asked);
+    if (unanswered(p) && p->queries < TRIES) next = due(p->queried_at, p->queries);
     for (int i = 0; i < p->count; i++) {
         const struct placed_picture *k = &p->list[i];
         if (!k->unsure || k->tries >= TRIES) continue;
@@ -140,10 +140,10 @@ void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], c
     const int old_count = p->count;
     const double time = clock_seconds();
     int count = 0;
-    if (unanswered(p) && p->asked < TRIES && time >= due(p->asked_at, p->asked)) {
-        graphics_ask_kitty(&p->graphics, out);
-        p->asked_at = time;
-        p->asked++;
+    if (unanswered(p) && p->queries < TRIES && time >= due(p->queried_at, p->queries)) {
+        graphics_query_kitty(&p->graphics, out);
+        p->queried_at = time;
+        p->queries++;
     }
     memcpy(old, p->list, sizeof old);
     for (int i = 0; i < c->drawn_count; i++) {

@@ -1,7 +1,7 @@
 // tui/placed.h -- the pictures on the terminal: draws, resends and removes them.
 //
 //   struct placed p = { 0 };
-//   placed_ask(&p, &out);                               // what the terminal can draw
+//   placed_query(&p, &out);                               // what the terminal can draw
 //   placed_reply(&p, bytes, length);
 //   shown = placed_shows(&p, &canvas, i, columns, lines);
 //   if (placed_blanks(&p, &canvas, i, touched[i])) ...
@@ -31,11 +31,11 @@ struct placed {
     enum graphics_kind way; // used for the pictures of the list
     struct placed_picture list[CANVAS_PICTURES];
     int count;
-    int asked; // number of queries sent
-    double asked_at;
+    int queries; // number of queries sent
+    double queried_at;
 };
 
-void placed_ask(struct placed *p, struct buf *out);
+void placed_query(struct placed *p, struct buf *out);
 void placed_reply(struct placed *p, const char *bytes, size_t length);
 // Whether picture `number` of the canvas is visible: its cells are uncovered, and it is ready, or
 // its predecessor is still shown there.

@@ -169,7 +169,7 @@ static bool draws_pictures(struct plain *p)
     struct buf typed = { 0 };
     if (!p->out.escapes) return false;
     if (!p->asked && p->interactive && isatty(STDIN_FILENO))
-        graphics_ask_now(&p->graphics, STDIN_FILENO, patience, &typed);
+        graphics_query_now(&p->graphics, STDIN_FILENO, patience, &typed);
     else if (!p->asked)
         graphics_guess(&p->graphics);
     p->asked = true;

@@ -229,11 +229,11 @@ size_t prompt_offers(const struct prompt *p, char *const **list)
 // --- drawing -------------------------------------------------------------------------------------
 
 // Position of each character: x, y relative to the area.
-struct place {
+struct position {
     int x, y;
 };
 
-static void step(struct place *at, int32_t code, int width, int columns)
+static void step(struct position *at, int32_t code, int width, int columns)
 {
     if (code == '\n') {
         at->x = 0;
@@ -249,9 +249,9 @@ static void step(struct place *at, int32_t code, int width, int columns)
     at->x += cells;
 }
 
-static struct place measure(const char *text, size_t length, int columns)
+static struct position measure(const char *text, size_t length, int columns)
 {
-    struct place at = { 0, 0 };
+    struct position at = { 0, 0 };
     while (length) {
         int32_t code;
         int width;
@@ -260,7 +260,7 @@ static struct place measure(const char *text, size_t length, int columns)
         text += n;
         length -= n;
     }
-    if (at.x >= columns) at = (struct place){ 0, at.y + 1 };
+    if (at.x >= columns) at = (struct position){ 0, at.y + 1 };
     return at;
 }
 
@@ -288,15 +288,15 @@ void prompt_draw(const struct prompt *p, struct canvas *c, struct area area, con
 {
     size_t label_length, point;
     char *text = whole_text(label, &label_length, &point);
-    const struct place cursor = measure(text, point, area.width);
+    const struct position cursor = measure(text, point, area.width);
     const int top = cursor.y >= area.height ? cursor.y - area.height + 1 : 0;
-    struct place at = { 0, -top };
+    struct position at = { 0, -top };
     size_t done = 0, length = strlen(text);
     while (done < length) {
         int32_t code;
         int width;
         const size_t n = character_next(text + done, length - done, &code, &width);
-        struct place behind = at;
+        struct position behind = at;
         step(&behind, code, width, area.width);
         const int x = behind.y > at.y ? 0 : at.x;
         const enum style style = done < label_length ? STYLE_PROMPT : STYLE_TEXT;

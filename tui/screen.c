@@ -91,13 +91,14 @@ static void take_draft(struct screen *s, const struct draft *d)
 }
 
 // Explains once, with the first map, how to get more colours.
-static void tell_colours(struct screen *s)
+static void explain_colours(struct screen *s)
 {
     const char *term = getenv("TERM");
     const int colours = s->canvas.colours;
     const bool own = graphics_way(s->canvas.graphics)->encode != NULL;
-    if (s->told_colours || !s->view->image.map_count || !colours || own || s->canvas.ascii) return;
-    s->told_colours = true;
+    if (s->colours_explained || !s->view->image.map_count || !colours || own || s->canvas.ascii)
+        return;
+    s->colours_explained = true;
     if (colours >= 256)
         view_add(s->view, ENTRY_NOTICE,
                  "the map has 256 colours here; if your terminal has more, restart with "
@@ -122,7 +123,7 @@ static void take_news(struct screen *s)
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
             s->view->tour = 1;
         else if (n->kind == NEWS_OPEN)
-            list_open_picker(s->view, n->text, &s->look);
+            list_open_picker(s->view, n->text, &s->lookup);
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
         else if (n->kind == NEWS_DRAFT)
@@ -138,7 +139,7 @@ static void take_news(struct screen *s)
             s->layout = -1; // the setting applies again
         show_layout(s, "compare", &s->view->compare.fresh);
         show_layout(s, "changed", &s->view->changed.fresh);
-        if (n->kind == NEWS_IDLE) tell_colours(s);
+        if (n->kind == NEWS_IDLE) explain_colours(s);
         s->dirty = true;
         news_free(n);
     }
@@ -287,15 +288,16 @@ static void on_line(void *self, const char *text)
 static void open_all(struct screen *s, struct err *err)
 {
     char *path = places_file("XDG_STATE_HOME", ".local/state", "history");
-    s->look = (struct shell){ .interactive = true,
-                              .variables = s->shell->variables,
-                              .variable_count = s->shell->variable_count };
-    if (s->shell->store) s->look.store = store_open(store_path(s->shell->store), NULL);
-    s->owner = s->look.store ? draft_owner_begin(s->look.store) : (struct draft_owner){ .fd = -1 };
+    s->lookup = (struct shell){ .interactive = true,
+                                .variables = s->shell->variables,
+                                .variable_count = s->shell->variable_count };
+    if (s->shell->store) s->lookup.store = store_open(store_path(s->shell->store), NULL);
+    s->owner =
+        s->lookup.store ? draft_owner_begin(s->lookup.store) : (struct draft_owner){ .fd = -1 };
     s->typed.history = history_open(path);
     free(path);
     terminal_locale();
-    s->prompt = prompt_new(&s->look, on_line, s); // before curses: both read terminfo
+    s->prompt = prompt_new(&s->lookup, on_line, s); // before curses: both read terminfo
     s->terminal = terminal_open(err);
 }
 
@@ -307,9 +309,9 @@ static void close_all(struct screen *s)
     s->prompt = NULL;
     typed_release(&s->typed);
     history_close(s->typed.history);
-    if (s->look.store) store_shell_note(s->look.store, &s->owner, NULL, NULL);
+    if (s->lookup.store) store_shell_note(s->lookup.store, &s->owner, NULL, NULL);
     draft_owner_end(&s->owner);
-    store_close(s->look.store);
+    store_close(s->lookup.store);
 }
 
 // Returns false if a thread hangs. While waiting, serves news whose senders block (captures).

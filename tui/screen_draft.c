@@ -81,7 +81,7 @@ void screen_draft_last(struct screen *s)
 {
     char *text = draft_of(s);
     struct draft d = draft_made(s, text);
-    if (s->look.store) store_draft_keep(s->look.store, &s->owner, session_of(s), &d, NULL);
+    if (s->lookup.store) store_draft_keep(s->lookup.store, &s->owner, session_of(s), &d, NULL);
     draft_release(&d);
     free(text);
 }

@@ -44,7 +44,7 @@ struct area screen_panels_area(const struct screen *s, const struct canvas *c)
 
 // --- parts ---------------------------------------------------------------------------------------
 
-static void draw_panel(struct screen *s, struct canvas *c, const struct panel_place *p, bool alone)
+static void draw_panel(struct screen *s, struct canvas *c, const struct placed_panel *p, bool alone)
 {
     const struct panel *panel = panel_at(p->panel);
     const bool focused = p->panel == s->focus && !screen_covered(s);
@@ -66,7 +66,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct panel_pl
 // Draws the picture attached to the next message if no panel shows it: small, over the oldest lines
 // of the conversation, until another entry is added.
 static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area panels,
-                           const struct panel_place *placed, int count)
+                           const struct placed_panel *placed, int count)
 {
     enum { WIDTH = 28, HEIGHT = 12 };
     const struct image_view *i = &s->view->image;
@@ -134,7 +134,7 @@ static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
 
 void screen_draw(struct screen *s, struct canvas *c)
 {
-    struct panel_place placed[PANEL_COUNT];
+    struct placed_panel placed[PANEL_COUNT];
     const int height = input_height(s, c), bottom = c->lines - height - 1;
     const struct area panels = screen_panels_area(s, c);
     canvas_clear(c);

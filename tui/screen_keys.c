@@ -44,7 +44,7 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
     const char *set = arguments_of(line, "set"), *toggle = arguments_of(line, "toggle");
     const char *text = set ? set : toggle;
     bool read = false;
-    if (!text || words_parse(&words, text, &s->look, NULL) < 0) {
+    if (!text || words_parse(&words, text, &s->lookup, NULL) < 0) {
         words_release(&words);
         return false;
     }
@@ -78,7 +78,7 @@ static void run_line(struct screen *s, const char *line)
     const char *what = arguments_of(line, "open");
     s->view->chat.scroll = 0;
     if (what && (!*what || !strpbrk(what, " \t"))) {
-        list_open_picker(s->view, what, &s->look);
+        list_open_picker(s->view, what, &s->lookup);
         return;
     }
     if (arguments_of(line, "quit")) { // the running line may never end
@@ -183,7 +183,7 @@ static void edit(struct screen *s)
     s->focus = PANEL_NONE;
 }
 
-static int place_panels(const struct screen *s, int focus, struct panel_place *placed)
+static int place_panels(const struct screen *s, int focus, struct placed_panel *placed)
 {
     return layout_place(screen_layout(s, s->canvas.columns), focus,
                         screen_panels_area(s, &s->canvas), placed);
@@ -191,7 +191,7 @@ static int place_panels(const struct screen *s, int focus, struct panel_place *p
 
 static void move_focus(struct screen *s, int by)
 {
-    struct panel_place placed[PANEL_COUNT];
+    struct placed_panel placed[PANEL_COUNT];
     const int count = place_panels(s, PANEL_NONE, placed);
     int at = -1; // the input line
     for (int i = 0; i < count; i++)
@@ -280,7 +280,7 @@ static void run_action(struct screen *s, const char *action)
 // Does the focused panel cover all others, the conversation too?
 static bool covers_all(const struct screen *s)
 {
-    struct panel_place placed[PANEL_COUNT];
+    struct placed_panel placed[PANEL_COUNT];
     const int count = place_panels(s, s->focus, placed);
     return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
@@ -293,7 +293,7 @@ static void run_command(struct screen *s, const char *command)
         return;
     }
     if (s->view->list.kind != LIST_NONE) {
-        list_act(s->view, command, &s->look);
+        list_act(s->view, command, &s->lookup);
         return;
     }
     if (s->view->pager.open) {
@@ -390,11 +390,11 @@ static bool click_hint(struct screen *s, const struct key *click)
 
 static void take_mouse(struct screen *s, const struct key *key)
 {
-    struct panel_place placed[PANEL_COUNT];
+    struct placed_panel placed[PANEL_COUNT];
     if (click_hint(s, key)) return;
     if (s->view->list.kind != LIST_NONE) {
         list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,
-                   key->y, key->button, &s->look);
+                   key->y, key->button, &s->lookup);
         return;
     }
     if (s->view->pager.open) {

@@ -25,7 +25,7 @@ struct screen {
     struct typed typed;
     struct keys *keys;
     struct shell *shell; // the worker's: only its constant parts are used here
-    struct shell look;   // a copy for completion and pickers, with a separate store
+    struct shell lookup; // a copy for completion and pickers, with a separate store
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
@@ -36,7 +36,7 @@ struct screen {
     int status;              // exit status
     atomic_int text_columns; // of the conversation, in the last frame
     bool stopping;           // the running command was asked to stop
-    bool told_colours;       // the notice on terminals with more colours was shown
+    bool colours_explained;  // the notice on terminals with more colours was shown
     double interrupted;      // time of the last Ctrl-C, if a second one leaves; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes

@@ -22,12 +22,12 @@ void screen_tour_offer(struct screen *s)
         return;
     }
     char *line = tour_line(sees(v), v->tour - 1);
-    char *says = xasprintf("tour, step %d of %d: %s", v->tour, tour_count(sees(v)), step->says);
-    view_add(v, ENTRY_NOTICE, says);
+    char *text = xasprintf("tour, step %d of %d: %s", v->tour, tour_count(sees(v)), step->text);
+    view_add(v, ENTRY_NOTICE, text);
     prompt_set(s->prompt, line);
     view_hint(v, "Enter runs this step of the tour, Esc ends it");
     s->focus = PANEL_NONE;
-    free(says);
+    free(text);
     free(line);
 }
 

@@ -122,28 +122,28 @@ void previews_free(void *previews)
     free(p);
 }
 
-void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q)
+void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q)
 {
     const struct engine_talk c = engine_talk(shell->engine);
-    for (size_t i = 0; i < told->count; i++)
-        if (told->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path)) {
+    for (size_t i = 0; i < posted->count; i++)
+        if (posted->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path)) {
             struct preview *gone = xcalloc(1, sizeof *gone); // without a path
             gone->index = (int)i;
-            told->sha256[i][0] = '\0';
+            posted->sha256[i][0] = '\0';
             news_post(q, NEWS_PICTURE, NULL, gone, preview_free);
         }
-    told->sha256 = xreallocarray(told->sha256, c.picture_count + 1, sizeof *told->sha256);
-    if (told->count > c.picture_count) told->count = c.picture_count;
+    posted->sha256 = xreallocarray(posted->sha256, c.picture_count + 1, sizeof *posted->sha256);
+    if (posted->count > c.picture_count) posted->count = c.picture_count;
     for (size_t i = 0; i < c.picture_count; i++) {
         const struct picture *p = &c.pictures[i];
         if (!p->path || !p->image.pixels) continue; // taken back
-        if (i < told->count && !strcmp(told->sha256[i], p->sha256)) continue;
-        memcpy(told->sha256[i], p->sha256, sizeof p->sha256);
+        if (i < posted->count && !strcmp(posted->sha256[i], p->sha256)) continue;
+        memcpy(posted->sha256[i], p->sha256, sizeof p->sha256);
         news_post(q, NEWS_PICTURE, NULL, preview_picture((int)i, p), preview_free);
     }
-    for (size_t i = told->count; i < c.picture_count; i++)
-        if (!c.pictures[i].path) told->sha256[i][0] = '\0';
-    told->count = c.picture_count;
+    for (size_t i = posted->count; i < c.picture_count; i++)
+        if (!c.pictures[i].path) posted->sha256[i][0] = '\0';
+    posted->count = c.picture_count;
 }
 
 struct preview *preview_file(const char *path, int side)

@@ -46,11 +46,11 @@ void previews_free(void *previews);
 struct preview *preview_file(const char *path, int side);
 
 // Which pictures have been posted.
-struct told_pictures {
+struct posted_pictures {
     char (*sha256)[65];
     size_t count;
 };
 
-void post_pictures(struct told_pictures *told, const struct shell *shell, struct news_queue *q);
+void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q);
 
 #endif

@@ -148,11 +148,11 @@ void status_draw(const struct view *v, struct canvas *c, struct area area, const
     canvas_hints(c, area);
 }
 
-char *status_prompt(const struct view *v, bool goes_on)
+char *status_prompt(const struct view *v, bool continues)
 {
     const struct snapshot *s = v->snapshot;
     struct buf b = { 0 };
-    if (goes_on) return xstrdup("... ");
+    if (continues) return xstrdup("... ");
     if (s && s->waiting) buf_printf(&b, "[%zu picture%s] ", s->waiting, s->waiting > 1 ? "s" : "");
     buf_puts(&b, "vlmsh> ");
     return buf_take(&b);

@@ -7,6 +7,6 @@
 // ways: hints of keys with two blanks between them, the most useful first (keys_hints).
 void status_draw(const struct view *v, struct canvas *c, struct area area, const char *ways);
 // The input line's label: "[1 picture] vlmsh tiny> ".
-char *status_prompt(const struct view *v, bool goes_on);
+char *status_prompt(const struct view *v, bool continues);
 
 #endif

@@ -83,7 +83,7 @@ bool terminal_possible(void)
 
 // --- colours -------------------------------------------------------------------------------------
 
-static bool says(const char *variable, const char *value)
+static bool is_value(const char *variable, const char *value)
 {
     const char *text = getenv(variable);
     return text && !strcmp(text, value);
@@ -103,7 +103,7 @@ static void find_colours(struct terminal *t)
     const bool inks = t->info.strings[TERMINFO_INK] && t->info.strings[TERMINFO_PAPER];
     // GNU screen before 5.0 reads the components of an RGB colour as attributes, such as blinking.
     const bool trusted = !is_set("STY");
-    const bool told = says("COLORTERM", "truecolor") || says("COLORTERM", "24bit");
+    const bool declared = is_value("COLORTERM", "truecolor") || is_value("COLORTERM", "24bit");
     t->colours = inks && !is_set("NO_COLOR") && t->info.colours > 0 ? t->info.colours : 0;
     if (t->colours >= 8 && t->colours < PALETTE && (g->colours == PALETTE || g->true_colour)) {
         free(t->info.strings[TERMINFO_INK]);
@@ -112,8 +112,8 @@ static void find_colours(struct terminal *t)
         t->info.strings[TERMINFO_PAPER] = xstrdup("\033[48;5;%p1%dm");
         t->colours = t->info.colours = PALETTE;
     }
-    t->true_colour =
-        trusted && (t->colours > PALETTE || (t->colours == PALETTE && (told || g->true_colour)));
+    t->true_colour = trusted && (t->colours > PALETTE ||
+                                 (t->colours == PALETTE && (declared || g->true_colour)));
 }
 
 void terminal_reply(struct terminal *t, const char *bytes, size_t length)
@@ -219,7 +219,7 @@ struct terminal *terminal_open(struct err *err)
     terminal_enter(t);
     terminal_resize(t);
     struct buf question = { 0 };
-    placed_ask(&t->placed, &question);
+    placed_query(&t->placed, &question);
     send(&question);
     return t;
 }
@@ -425,7 +425,7 @@ static bool same_cell(const struct cell *a, const struct cell *b)
 // --- the whole screen ----------------------------------------------------------------------------
 
 // Makes all cells differ, blanks too: the theme's paper may differ from the terminal's.
-static void begin_anew(struct terminal *t, struct written *w)
+static void clear_all(struct terminal *t, struct written *w)
 {
     t->fresh = false;
     forget_pictures(t);
@@ -480,7 +480,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
          blank[CANVAS_PICTURES] = { false };
     if (t->theme != theme) terminal_redraw(t);
     t->theme = theme;
-    if (t->fresh) begin_anew(t, &w);
+    if (t->fresh) clear_all(t, &w);
     for (int i = 0; c->painter && i < c->drawn_count; i++) {
         shown[i] = placed_shows(&t->placed, c, i, t->shown.columns, t->shown.lines);
         touched[i] = shown[i] && is_touched(t, c, i);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool goes_on(const char *line, size_t length)
+static bool continues(const char *line, size_t length)
 {
     size_t n = 0;
     while (n < length && line[length - 1 - n] == '\\') n++;
@@ -24,7 +24,7 @@ static bool is_split(const struct typed *t, const char *text)
     const char *first = text + strspn(text, " \t\n"), *end = strchr(text, '\n');
     if (line_reader_open(&t->reader)) return true;
     return (*first == '/' && !is_code(text)) || strncmp(first, "\"\"\"", 3) == 0 ||
-           (end && goes_on(text, (size_t)(end - text)));
+           (end && continues(text, (size_t)(end - text)));
 }
 
 void typed_submit(struct typed *t, const char *submitted)

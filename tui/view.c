@@ -125,15 +125,15 @@ const char *view_setting(const struct view *v, const char *key)
 }
 
 // Shows a line in the conversation; of a panel's key, on the status line.
-static void tell(struct view *v, enum entry_kind kind, const char *text)
+static void show_message(struct view *v, enum entry_kind kind, const char *text)
 {
     if (!v->by_key) {
         view_add(v, kind, text);
         return;
     }
-    char *before = v->told && v->hint ? xasprintf("%s; ", v->hint) : xstrdup("");
+    char *before = v->reported && v->hint ? xasprintf("%s; ", v->hint) : xstrdup("");
     view_hint(v, "%s%s", before, text);
-    v->told = true;
+    v->reported = true;
     free(before);
 }
 
@@ -221,14 +221,14 @@ static void remove_entry(struct chat_view *c, size_t i)
 }
 
 // Removes a question or answer with the measures below it.
-static void remove_said(struct chat_view *c, size_t i)
+static void remove_message(struct chat_view *c, size_t i)
 {
     if (i + 1 < c->count && c->entries[i + 1].kind == ENTRY_MEASURES) remove_entry(c, i + 1);
     remove_entry(c, i);
 }
 
 // The last entry before `i` that is part of the conversation; -1: none.
-static int said_before(const struct chat_view *c, int i)
+static int message_before(const struct chat_view *c, int i)
 {
     while (--i >= 0 && c->entries[i].kind != ENTRY_RULE) {
         const struct entry *e = &c->entries[i];
@@ -246,8 +246,9 @@ static void take_answer(struct view *v, const struct event *e)
     if (!prefill) mark_cut(v, a);
     if (a->again) { // replaces the previous answer
         struct chat_view *c = &v->chat;
-        const int former = said_before(c, c->answering < 0 ? (int)c->count - 1 : c->answering);
-        if (former >= 0 && c->entries[former].kind == ENTRY_ANSWER) remove_said(c, (size_t)former);
+        const int former = message_before(c, c->answering < 0 ? (int)c->count - 1 : c->answering);
+        if (former >= 0 && c->entries[former].kind == ENTRY_ANSWER)
+            remove_message(c, (size_t)former);
     }
     v->chat.answering = -1;
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
@@ -305,11 +306,11 @@ static void take_undo(struct view *v, const struct event *e)
     image_drop_maps(&v->image, NULL); // they belong to the last answer
     if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
     for (int64_t left = e->count; left > 0; left--) {
-        if ((at = said_before(c, at)) < 0) break;
+        if ((at = message_before(c, at)) < 0) break;
         if (asked && !joins)
             c->entries[at].undone = true;
         else
-            remove_said(c, (size_t)at);
+            remove_message(c, (size_t)at);
     }
 }
 
@@ -338,13 +339,13 @@ static void take_text(struct view *v, const struct event *e)
     else if (e->ok)
         view_add(v, ENTRY_TABLE, e->text);
     else
-        tell(v, ENTRY_TEXT, e->text);
+        show_message(v, ENTRY_TEXT, e->text);
 }
 
 static void take_notice(struct view *v, const struct event *e)
 {
     if (e->kind == EVENT_ERROR) v->chat.answering = -1;
-    tell(v, e->kind == EVENT_ERROR ? ENTRY_ERROR : ENTRY_NOTICE, e->text);
+    show_message(v, e->kind == EVENT_ERROR ? ENTRY_ERROR : ENTRY_NOTICE, e->text);
 }
 
 static void take_result(struct view *v, const struct event *e)
@@ -395,8 +396,8 @@ static void take_heatmap(struct view *v, const struct event *e)
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
     if (compared || results_live(e->heatmap->name)) return;
-    v->image.map = -1; // a command's map: shown instead of the wished one
-    v->image.wishing = false;
+    v->image.map = -1; // a command's map replaces the requested one
+    v->image.requesting = false;
 }
 
 // --- settings, progress --------------------------------------------------------------------------
@@ -411,7 +412,7 @@ static void take_setting(struct view *v, const struct event *e)
     if (e->ok && v->answering && v->keys_waiting)
         view_hint(v, "%s", line);
     else
-        tell(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
+        show_message(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);
     if (!row) return;
     // Skips a value that later keys have already changed.
@@ -493,7 +494,7 @@ static void take_busy(struct view *v, const struct news *n)
     free(v->line);
     v->line = xstrdup(n->text ? n->text : "");
     v->by_key = n->kind == NEWS_BUSY_KEY;
-    v->told = false;
+    v->reported = false;
     if (v->by_key && v->keys_waiting) v->keys_waiting--;
     if (!*v->line || v->by_key) return;
     v->expect_message = is_question(v->line);

@@ -67,7 +67,7 @@ enum { MAPS_MAX = 4096 };
 enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
 
 // Identifies a map of the last answer.
-struct map_wish {
+struct map_id {
     int kind, picture, layer, head, token; // head, token -1: mean, all
 };
 
@@ -80,16 +80,16 @@ struct image_view {
     int map; // index of the shown map; -1: the newest
     enum map_mode mode;
     bool smooth;
-    struct area place; // cells of the map as drawn last
-    struct map_wish wish;
-    bool wishing; // the wished map is being computed
+    struct area map_area; // cells of the map as drawn last
+    struct map_id requested;
+    bool requesting; // that map is being computed
     // Attention of tokens to a box on the picture, in maps like `look`.
-    bool looking;
-    struct map_wish look;
+    bool boxed; // a box is selected
+    struct map_id box_map;
     double box[4];
-    float *looks; // by token, in the map's unit; below 0: not known yet
-    size_t looks_count;
-    float looks_most;     // maximum of `looks`
+    float *attention; // by token, in the map's unit; below 0: not known yet
+    size_t attention_count;
+    float attention_max;  // maximum of `attention`
     int press_x, press_y; // cell where the mouse button was pressed; -1: none
     bool playing;
     double play_at; // time of the next token
@@ -220,7 +220,7 @@ struct view {
     bool busy, answering;
     bool attached;             // a picture was attached, and no entry was added since
     bool by_key;               // a panel's key submitted the running line
-    bool told;                 // it has put a message on the status line
+    bool reported;             // it has put a message on the status line
     int keys_waiting;          // number of queued lines of panels' keys
     char *line;                // the running line
     int waiting;               // number of queued lines
@@ -279,7 +279,7 @@ void map_draw(const struct view *v, const struct image_view *maps, const struct 
               struct canvas *c, struct area area);
 void compare_take(struct compare_view *k, const struct event_columns *c);
 void compare_release(struct compare_view *k);
-int compare_parting(const struct compare_view *k); // index of the first token that differs
+int compare_first_difference(const struct compare_view *k); // index of the first token that differs
 const struct map *compare_map(const struct view *v, int side); // of the token shown; NULL: none
 void changed_take(struct changed_view *k, const struct event_changed *e, struct previews *pictures);
 void changed_release(struct changed_view *k);

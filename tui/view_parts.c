@@ -32,7 +32,7 @@ void image_view_release(struct image_view *i)
 {
     image_clear(i);
     free(i->maps);
-    free(i->looks);
+    free(i->attention);
     free(i->pictures);
 }
 
@@ -140,7 +140,7 @@ void compare_release(struct compare_view *k)
     *k = (struct compare_view){ 0 };
 }
 
-int compare_parting(const struct compare_view *k)
+int compare_first_difference(const struct compare_view *k)
 {
     size_t at = 0;
     while (at + 1 < k->tokens[0] && k->starts[0][at + 1] <= k->common) at++;
@@ -164,7 +164,7 @@ void compare_take(struct compare_view *k, const struct event_columns *c)
         for (size_t t = 0; t < k->tokens[i]; t++)
             k->starts[i][t] = c->starts[i][t] > blanks ? c->starts[i][t] - blanks : 0;
     }
-    k->token = compare_parting(k);
+    k->token = compare_first_difference(k);
 }
 
 const struct map *compare_map(const struct view *v, int side)

@@ -30,7 +30,7 @@ struct watcher {
     int64_t curve;
     // State at the last report: database version, job of the curve, number of jobs with a process,
     // and their steps (reports of ranks reach the database through this connection).
-    int64_t version, told_curve;
+    int64_t version, posted_curve;
     int lived;
     double steps;
 };
@@ -60,7 +60,7 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
     size_t count;
     int64_t version = 0;
     if (!w->store || store_version_seen(w->store, &version, NULL) < 0) return;
-    const bool same = version == w->version && curve == w->told_curve;
+    const bool same = version == w->version && curve == w->posted_curve;
     if (same && !w->lived) return;
     if (store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
     int alive = 0;
@@ -75,7 +75,7 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
         return;
     }
     w->version = version;
-    w->told_curve = curve;
+    w->posted_curve = curve;
     w->lived = alive;
     w->steps = steps;
     struct jobs_news *n = xcalloc(1, sizeof *n);

@@ -31,7 +31,7 @@ struct worker {
     char *quiet; // queued; NULL: none
     bool quiet_now;
     bool busy, stop, joined;
-    struct told_pictures told;
+    struct posted_pictures posted;
     char *session; // its draft was reported; NULL: none yet
 };
 
@@ -71,7 +71,7 @@ static void report_draft(struct worker *w)
 
 static void report_state(struct worker *w)
 {
-    post_pictures(&w->told, w->shell, w->queue);
+    post_pictures(&w->posted, w->shell, w->queue);
     news_post(w->queue, NEWS_SNAPSHOT, NULL, snapshot_make(w->shell), snapshot_free);
     report_draft(w);
 }
@@ -286,7 +286,7 @@ void worker_free(struct worker *w)
     for (int i = 0; i < w->count; i++) free(w->lines[i].line);
     free(w->lines);
     free(w->quiet);
-    free(w->told.sha256);
+    free(w->posted.sha256);
     free(w->session);
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);

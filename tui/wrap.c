@@ -49,7 +49,7 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
 }
 
 // Whether a line may end before `at`. Ideographs have no blanks between them.
-static bool breaks_behind(const char *line, size_t length, size_t at, int32_t code, int width)
+static bool may_break(const char *line, size_t length, size_t at, int32_t code, int width)
 {
     if (code == '-') return is_ordinary(line, length, at - 1);
     return code == ' ' || (width == 2 && code >= 0x2e80);
@@ -72,7 +72,7 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         }
         column += step;
         at += n;
-        if (breaks_behind(line, length, at, code, width)) place = at;
+        if (may_break(line, length, at, code, width)) place = at;
     }
     return length;
 }

@@ -54,8 +54,8 @@ struct adapter {
     struct safetensors *file, *extra; // matrices stay mapped
     struct arena *arena;
     bool applied;
-    bool told;  // the notices were shown
-    char *hash; // adapter_hash; NULL: not computed yet
+    bool reported; // the notices were shown
+    char *hash;    // adapter_hash; NULL: not computed yet
 };
 
 // True if the folder looks like an adapter.

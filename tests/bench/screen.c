@@ -71,7 +71,7 @@ static double own_seconds(void)
 static double frame(struct view *v, struct canvas *c, struct terminal *t, int layout, int token,
                     double *shown)
 {
-    struct panel_place placed[PANEL_COUNT];
+    struct placed_panel placed[PANEL_COUNT];
     const struct area all = { 0, 0, c->columns, c->lines - 2 };
     take_map(v, "live", token);
     take_map(v, "compare.A", token);

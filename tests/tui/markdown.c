@@ -170,11 +170,11 @@ static void test_remarks(void **state)
         markdown_render(&m, "one **two** th", remarks, 2, 80, options | MARKDOWN_ASCII);
         assert_string_equal(m.text.data, options ? "one <ira.on = on>two th <stopped>"
                                                  : "one **<ira.on = on>two** th <stopped>");
-        assert_true(markdown_place(&m, 6, 9, &first, &last));
+        assert_true(markdown_find(&m, 6, 9, &first, &last));
         assert_memory_equal(m.text.data + first, "two", last - first);
         assert_int_equal(last - first, 3);
     }
-    assert_false(markdown_place(&m, 4, 6, &first, &last)); // the stars are not shown
+    assert_false(markdown_find(&m, 4, 6, &first, &last)); // the stars are not shown
     markdown_release(&m);
 }
 

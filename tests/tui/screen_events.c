@@ -284,18 +284,18 @@ static void test_looks(void **state)
     news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
     tell_map(news_sink(q), "live", 1, 0, 0.5F);
     take_all(v, q);
-    maps_look(v, left);
-    assert_true(maps_looks(v, 0) == 1 && maps_looks(v, 1) < 0);
+    maps_select_box(v, left);
+    assert_true(maps_box_attention(v, 0) == 1 && maps_box_attention(v, 1) < 0);
     check_quiet(v, "/attention --picture 0 --layer 1 --token each --head mean");
     for (int token = 0; token < 3; token++)
         tell_map(maps, "attention", 1, token, 0.5F * (float)(token + 1));
     take_all(v, q);
     assert_int_equal(view_map(v)->token, 0); // the shown map stays
     for (int token = 0; token < 3; token++)
-        assert_float_equal(maps_looks(v, (size_t)token), (token + 1) / 3.0, 1e-6);
+        assert_float_equal(maps_box_attention(v, (size_t)token), (token + 1) / 3.0, 1e-6);
     check_quiet(v, NULL);
-    maps_look(v, right); // of existing maps
-    assert_true(maps_looks(v, 0) == 1 && maps_looks(v, 2) == 1);
+    maps_select_box(v, right); // of existing maps
+    assert_true(maps_box_attention(v, 0) == 1 && maps_box_attention(v, 2) == 1);
     check_quiet(v, NULL);
 
     // Maps of another layer. A step requested meanwhile goes first.
@@ -303,7 +303,7 @@ static void test_looks(void **state)
     check_quiet(v, "/attention --picture 0 --layer 2 --token 0 --head mean");
     tell_map(maps, "attention", 2, 0, 0.5F);
     take_all(v, q);
-    maps_look(v, left);
+    maps_select_box(v, left);
     maps_step(v, AXIS_LAYER, 1);
     check_quiet(v, "/attention --picture 0 --layer 3 --token 0 --head mean");
     tell_map(maps, "attention", 3, 0, 0.5F);
@@ -443,7 +443,7 @@ static void test_all_sizes(void **state)
             for (int layout = 0; layout_names[layout]; layout++)
                 for (int focus = PANEL_NONE; focus < PANEL_COUNT; focus += 2) {
                     struct canvas c = { .mono = wide % 2 };
-                    struct panel_place placed[PANEL_COUNT];
+                    struct placed_panel placed[PANEL_COUNT];
                     canvas_resize(&c, lines, wide);
                     const struct area all = { 0, 0, wide, lines };
                     const int count = layout_place(layout, focus, all, placed);

@@ -1,5 +1,5 @@
-// tui/words.c -- the subcommands.
-#include "tui/words.h"
+// tui/subcommands.c -- the subcommands.
+#include "tui/subcommands.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-static int run_version(const struct word *w, int argc, char **argv, struct err *err)
+static int run_version(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
     text_printf(stdout, "vlmsh %s\n", VERSION);
     return STATUS_OK;
@@ -45,19 +45,19 @@ static int run_with(const char *model, const char *name, int argc, char **argv, 
     return status;
 }
 
-static int run_command(const struct word *w, int argc, char **argv, struct err *err)
+static int run_command(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
-    return run_with(NULL, w->name, argc, argv, err);
+    return run_with(NULL, c->name, argc, argv, err);
 }
 
-static int run_quantize(const struct word *w, int argc, char **argv, struct err *err)
+static int run_quantize(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
     if (argc && argv[0][0] != '-') return run_with(argv[0], "quantize", argc - 1, argv + 1, err);
     err_set(err, "MODEL, the folder or file to read, is missing");
     return STATUS_USAGE;
 }
 
-static int run_help(const struct word *w, int argc, char **argv, struct err *err)
+static int run_help(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
     const bool man = argc && !strcmp(argv[0], "--man");
     struct buf b = { 0 };
@@ -65,7 +65,7 @@ static int run_help(const struct word *w, int argc, char **argv, struct err *err
     if (man) text_put(stdout, b.data);
     buf_release(&b);
     if (man) return STATUS_OK;
-    if (argc) return run_command(w, argc, argv, err);
+    if (argc) return run_command(c, argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
 }
@@ -199,7 +199,7 @@ static int find_way(const struct job_options *o, enum job_way *way, struct err *
     return err_set(err, "an action is missing: run ID, or list");
 }
 
-static int run_job_word(const struct word *w, int argc, char **argv, struct err *err)
+static int run_job_subcommand(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
     struct job_options o = { 0 };
     enum job_way way = WAY_HERE;
@@ -218,7 +218,7 @@ static int run_job_word(const struct word *w, int argc, char **argv, struct err 
 
 // --- the table -----------------------------------------------------------------------------------
 
-static const struct word words[] = {
+static const struct subcommand subcommands[] = {
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
@@ -227,21 +227,22 @@ static const struct word words[] = {
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
       "generate N pictures with questions", run_command },
-    { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs", run_job_word },
+    { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs",
+      run_job_subcommand },
 };
 
-enum { WORDS = sizeof words / sizeof words[0] };
+enum { COUNT = sizeof subcommands / sizeof subcommands[0] };
 
-const struct word *word_find(const char *name)
+const struct subcommand *subcommand_find(const char *name)
 {
-    for (int i = 0; i < WORDS; i++)
-        if (strcmp(words[i].name, name) == 0) return &words[i];
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(subcommands[i].name, name) == 0) return &subcommands[i];
     return NULL;
 }
 
-void words_help(struct buf *b)
+void subcommands_help(struct buf *b)
 {
-    for (int i = 0; i < WORDS; i++)
-        buf_printf(b, "%s%s%s  %s\n", words[i].name, *words[i].usage ? " " : "", words[i].usage,
-                   words[i].help);
+    for (int i = 0; i < COUNT; i++)
+        buf_printf(b, "%s%s%s  %s\n", subcommands[i].name, *subcommands[i].usage ? " " : "",
+                   subcommands[i].usage, subcommands[i].help);
 }

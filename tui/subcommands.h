@@ -1,24 +1,24 @@
-// tui/words.h -- subcommands: `vlmsh new ...`, `vlmsh version`. A table with one row per
+// tui/subcommands.h -- subcommands: `vlmsh new ...`, `vlmsh version`. A table with one row per
 // subcommand.
-#ifndef TUI_WORDS_H
-#define TUI_WORDS_H
+#ifndef TUI_SUBCOMMANDS_H
+#define TUI_SUBCOMMANDS_H
 
 #include <stdio.h>
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-struct word {
+struct subcommand {
     const char *name;
     const char *usage; // its arguments
     const char *help;  // one line
     // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
     // and usage.
-    int (*run)(const struct word *w, int argc, char **argv, struct err *err);
+    int (*run)(const struct subcommand *c, int argc, char **argv, struct err *err);
 };
 
-const struct word *word_find(const char *name); // NULL
+const struct subcommand *subcommand_find(const char *name); // NULL
 // Appends each with its usage as an item of help (commands/help_text.h).
-void words_help(struct buf *b);
+void subcommands_help(struct buf *b);
 
 #endif
