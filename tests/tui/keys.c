@@ -229,7 +229,7 @@ static void test_fixed(void **state)
 {
     static const struct {
         const char *key, *why;
-    } fixed[] = { { "Space", "Space types a blank" },
+    } fixed[] = { { "Space", "Space types a space" },
                   { "Enter", "Enter sends the line" },
                   { "C-m", "Enter sends the line" },
                   { "Backspace", "Backspace deletes" } };
