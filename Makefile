@@ -83,7 +83,7 @@ ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512 amx)
 # Those that are compiled once:
 PLAIN     := kernels/cpu.c kernels/blocks.c kernels/blocks_pack.c
 KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
-CORE      := $(wildcard core/*.c core/*/*.c core/model/families/*.c)
+CORE      := $(wildcard core/*.c core/*/*.c core/*/*/*.c)
 SHELL_SRC := $(filter-out tui/main.c,$(wildcard sessions/*.c commands/*.c tui/*.c))
 
 # (SAN=thread does not cover the kernels: `make test-threads` builds the ordinary ones first.)

@@ -64,7 +64,8 @@
     X(evaluate)  /* core/eval/evaluate_job.c */                                                   \
     X(calibrate) /* core/eval/calibrate.c */                                                      \
     X(ask)       /* core/eval/ask_job.c */                                                        \
-    X(compare)   /* core/eval/compare_job.c */
+    X(compare)   /* core/eval/compare_job.c */                                                     \
+    X(checkup)   /* core/checkup/checkup.c */
 
 // clang-format on
 

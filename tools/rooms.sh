@@ -3,7 +3,7 @@
 # only those above it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see public
 # headers only. `make lint` runs it after a full build.
 rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
-       engine scenes draw new jobs eval train lists"
+       engine scenes draw new jobs eval train checkup lists"
 
 set -o pipefail
 library=$1
@@ -31,7 +31,7 @@ fi
 # commands/ and tui/ see the core through these headers, with models, passes and conversations as opaque pointers; the
 # dependency lists beside the objects show how far their #includes reach.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
-    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid)|files/(checkpoint|content|whole_file)
+    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
     |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|out|roles|select|sft_options)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
@@ -46,10 +46,10 @@ if find commands tui -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|d|" |
     exit 1
 fi
 
-# core/scenes/ makes data for two commands, and nothing else includes it.
+# core/scenes/ makes data for two commands and pictures for check-ups, and nothing else includes it.
 if grep -rn '#include "core/scenes/' core commands sessions tui --include='*.[ch]' |
-    grep -vE '^(core/scenes/|commands/(scenes|pope)\.c:)'; then
-    echo "tools/rooms.sh: commands/scenes.c and commands/pope.c alone include core/scenes/"
+    grep -vE '^(core/scenes/|core/checkup/pictures\.c:|commands/(scenes|pope)\.c:)'; then
+    echo "tools/rooms.sh: commands/scenes.c, commands/pope.c and core/checkup/pictures.c alone include core/scenes/"
     exit 1
 fi
 

@@ -1,0 +1,352 @@
+// core/checkup/checks/opens.c -- the files: are they whole, read completely, and of one family?
+#include "core/checkup/checkup_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/eval/compare_text.h"
+#include "core/files/safetensors.h"
+#include "core/model/companions.h"
+#include "core/model/families/family.h"
+
+static const double GIB = 1024.0 * 1024 * 1024;
+
+// --- weights -------------------------------------------------------------------------------------
+
+// Counts the numbers whose exponent bits are all ones: NaN and infinities.
+static int64_t count_broken(const struct safetensor *t)
+{
+    const uint8_t *at = t->data;
+    const int64_t n = safetensor_count(t);
+    int64_t broken = 0;
+    if (t->dtype == DTYPE_F32) {
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t x;
+            memcpy(&x, at + 4 * i, sizeof x);
+            broken += (x & 0x7f800000u) == 0x7f800000u;
+        }
+        return broken;
+    }
+    const unsigned mask = t->dtype == DTYPE_BF16 ? 0x7f80u : 0x7c00u;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t x;
+        memcpy(&x, at + 2 * i, sizeof x);
+        broken += (x & mask) == mask;
+    }
+    return broken;
+}
+
+static int scan_weights(struct checkup *c, struct err *err)
+{
+    const struct checkpoint *k = c->model->checkpoint;
+    struct finding f = finding(c, "numbers of the weights");
+    struct buf names = { 0 };
+    int64_t scanned = 0, broken = 0, tensors = 0;
+    for (int64_t i = 0; i < k->tensor_count; i++) {
+        const struct safetensor *t = k->tensors[i];
+        if (c->work->cancel && atomic_load(c->work->cancel)) c->stopped = true;
+        checkup_progress(c, (double)i, (double)k->tensor_count);
+        if (c->stopped || !safetensor_is_float(t)) continue;
+        const int64_t here = count_broken(t);
+        scanned += safetensor_count(t);
+        broken += here;
+        if (here && tensors++ < 3) buf_printf(&names, "%s%s", names.length ? ", " : "", t->name);
+    }
+    finding_number(&f, "checked", (double)scanned, "numbers", 0);
+    finding_number(&f, "NaN or infinite", (double)broken, "numbers", 0);
+    if (tensors)
+        finding_fails(&f, "NaN or infinite numbers in %lld of %lld tensors: %s%s",
+                      (long long)tensors, (long long)k->tensor_count, names.data,
+                      tensors > 3 ? " ..." : "");
+    else if (scanned)
+        finding_works(&f, "every number outside quantised blocks is finite");
+    else
+        finding_skip(&f, "all weights are in quantised blocks");
+    buf_release(&names);
+    return c->stopped ? err_set(err, "stopped") : 0;
+}
+
+static void list_files(struct checkup *c)
+{
+    const struct model *m = c->model;
+    const struct checkpoint *k = m->checkpoint;
+    struct finding f = finding(c, "files");
+    struct buf types = { 0 };
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < k->tensor_count; i++) count += k->tensors[i]->dtype == dtype;
+        if (count)
+            buf_printf(&types, "%s%lld in %s", types.length ? ", " : "", (long long)count,
+                       dtype_form((enum dtype)dtype).name);
+    }
+    finding_number(&f, "files of weights", k->gguf_count ? k->gguf_count : k->shard_count, "", 0);
+    finding_number(&f, "tensors", (double)k->tensor_count, "", 0);
+    finding_number(&f, "weights", (double)checkpoint_bytes(k) / GIB, "GiB", 0);
+    finding_number(&f, "load time", c->load_s, "s", 1);
+    finding_works(&f, "family %s; tensors: %s", m->family->name, types.data ? types.data : "none");
+    buf_release(&types);
+    f = finding(c, "read completely");
+    if (m->ignored)
+        finding_fails(&f, "ignored: %s; answers may be wrong", m->unread ? m->unread : "weights");
+    else if (m->unread)
+        finding_works(&f, "nothing that this family computes is left out; not read: %s", m->unread);
+    else
+        finding_works(&f, "every tensor and key is read");
+}
+
+static void check_memory(struct checkup *c)
+{
+    struct finding f = finding(c, "memory");
+    const double forecast = (double)c->model->arena.reserved,
+                 measured = (double)c->memory[1] - (double)c->memory[0];
+    finding_number(&f, "own memory, forecast", forecast / GIB, "GiB", 0);
+    finding_number(&f, "own memory, measured", measured / GIB, "GiB", 1);
+    if (!c->memory[1] || c->backend->own_memory)
+        finding_skip(&f, "this system does not tell the memory that the model takes");
+    else if (measured > 1.25 * forecast + 0.25 * GIB)
+        finding_fails(&f,
+                      "loading took more memory than forecast; the weights stay in their files");
+    else
+        finding_works(&f, "besides the weights, which stay in their files");
+}
+
+// --- text ----------------------------------------------------------------------------------------
+
+static const char *const corpus[] = {
+    "Hello, world! It's 7:30 (a.m.) -- 3.14 or 1,000?",
+    "Über den Häusern, déjà vu, señor, łódź",
+    "Съешь же ещё этих мягких булок",
+    "你好，世界。图片里有什么？",
+    "こんにちは。写真には何がありますか",
+    "مرحبا بالعالم",
+    "for (int i = 0; i < n; i++) { x[i] += 2; }\n\tdone\n",
+    "a  b   c\n\nd",
+    "🙂 👩‍👩‍👧 ∑ √2 → ½",
+};
+
+static void check_tokenizer(struct checkup *c)
+{
+    const struct model *m = c->model;
+    struct finding f = finding(c, "tokenizer");
+    const int64_t vocab = m->decoder.config.vocab;
+    int64_t tokens = 0, bytes = 0, changed = 0, outside = 0;
+    const char *first = NULL;
+    const int count = sizeof corpus / sizeof *corpus;
+    for (int i = 0; i <= count; i++) {
+        const char *text = i < count ? corpus[i] : compare_sample_text;
+        struct ids ids = { 0 };
+        struct buf back = { 0 };
+        struct err err;
+        if (tokenizer_encode(m->tokenizer, text, strlen(text), 0, &ids, &err) == 0) {
+            tokenizer_decode(m->tokenizer, ids.data, ids.count, true, &back);
+            for (size_t k = 0; k < ids.count; k++)
+                outside += ids.data[k] < 0 || ids.data[k] >= vocab;
+        }
+        tokens += (int64_t)ids.count;
+        bytes += (int64_t)strlen(text);
+        if (strcmp(back.data ? back.data : "", text) != 0) {
+            changed++;
+            if (!first) first = text;
+        }
+        buf_release(&back);
+        ids_release(&ids);
+    }
+    finding_number(&f, "texts that come back unchanged", (double)(count + 1 - changed), "",
+                   count + 1);
+    finding_number(&f, "bytes a token", (double)bytes / (double)(tokens ? tokens : 1), "bytes",
+                   tokens);
+    if (outside)
+        finding_fails(&f,
+                      "%lld tokens have numbers outside the embedding table of %lld rows: "
+                      "another model's tokenizer",
+                      (long long)outside, (long long)vocab);
+    else if (changed > (count + 1) / 2)
+        finding_fails(&f, "%lld of %d texts change when encoded and decoded, such as '%.40s'",
+                      (long long)changed, count + 1, first);
+    else if (changed)
+        finding_works(&f,
+                      "%lld of %d texts change when encoded and decoded, such as '%.40s': the "
+                      "tokenizer lacks these characters or normalises them",
+                      (long long)changed, count + 1, first);
+    else
+        finding_works(&f, "every text comes back unchanged");
+}
+
+// Markers like <|im_start|> or [INST] that the prompt spells with ordinary tokens. *text: their
+// names.
+static int64_t find_markers(const struct tokenizer *t, const char *prompt, struct buf *names)
+{
+    int64_t count = 0;
+    for (const char *at = prompt; (at = strstr(at, "<|"));) {
+        const char *end = strstr(at, "|>");
+        const size_t length = end ? (size_t)(end - at) + 2 : 0;
+        at += 2;
+        if (!end || length > 40 || memchr(at, ' ', length - 2) || memchr(at, '\n', length - 2))
+            continue;
+        char *marker = xstrndup(at - 2, length);
+        if (tokenizer_id(t, marker) < 0 && (!names->data || !strstr(names->data, marker))) {
+            buf_printf(names, "%s%s", names->length ? ", " : "", marker);
+            count++;
+        }
+        free(marker);
+        at = end + 2;
+    }
+    return count;
+}
+
+static void check_template(struct checkup *c)
+{
+    const struct model *m = c->model;
+    struct finding f = finding(c, "chat template");
+    struct sequence s = { 0 };
+    struct buf text = { 0 }, markers = { 0 };
+    struct err err;
+    char *source = companions_template(m);
+    const int pictures[] = { 0 };
+    checkup_ask(c, pictures, c->scenes ? 1 : 0, "What is in the picture?");
+    if (m->template_problem) {
+        finding_fails(&f, "it cannot be rendered: %s", m->template_problem);
+    } else if (conversation_sequence(&c->talk, 1, c->settings, true, &s, &err) < 0) {
+        finding_fails(&f, "a question cannot be rendered: %s", err.text);
+    } else {
+        struct ids ids = { 0 };
+        for (int64_t i = 0; i < s.n; i++)
+            if (s.picture[i] < 0) ids_add(&ids, s.ids[i]);
+        tokenizer_decode(m->tokenizer, ids.data, ids.count, false, &text);
+        finding_number(&f, "prompt of one question", (double)s.n, "tokens", 1);
+        finding_number(&f, "of these visual", (double)sequence_visual_count(&s, 0), "tokens", 1);
+        if (find_markers(m->tokenizer, text.data ? text.data : "", &markers))
+            finding_fails(&f,
+                          "%s: its markers %s are no tokens of this model's tokenizer: the "
+                          "template is another family's",
+                          source, markers.data);
+        else
+            finding_works(&f, "%s", source);
+        ids_release(&ids);
+    }
+    sequence_release(&s);
+    buf_release(&text);
+    buf_release(&markers);
+    free(source);
+    f = finding(c, "end of answers");
+    char *ends = companions_ends(m);
+    if (m->eos.count)
+        finding_works(&f, "%s", ends);
+    else
+        finding_fails(&f, "no token ends an answer: answers run on to sample.max_tokens");
+    free(ends);
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+static const float imagenet_mean[] = { 0.485f, 0.456f, 0.406f },
+                   imagenet_std[] = { 0.229f, 0.224f, 0.225f }, half[] = { 0.5f, 0.5f, 0.5f };
+
+// What the published encoders of each kind were trained with.
+static const struct {
+    const struct vision_kind *kind;
+    const float *mean, *std;
+    const char *name;
+} norms[] = {
+    { &vision_clip, picture_clip_mean, picture_clip_std, "CLIP" },
+    { &vision_siglip, half, half, "SigLIP" },
+    { &vision_qwen, picture_clip_mean, picture_clip_std, "Qwen2.5-VL" },
+    { &vision_glm, picture_clip_mean, picture_clip_std, "GLM-4.1V" },
+    { &vision_intern_transformers, imagenet_mean, imagenet_std, "InternViT" },
+    { &vision_intern_authors, imagenet_mean, imagenet_std, "InternViT" },
+    { &vision_moon, half, half, "MoonViT" },
+};
+
+static bool near3(const float *a, const float *b)
+{
+    for (int i = 0; i < 3; i++)
+        if (fabsf(a[i] - b[i]) > 0.002f) return false;
+    return true;
+}
+
+static void check_preprocessor(struct checkup *c)
+{
+    const struct model *m = c->model;
+    const struct picture_config *p = &m->picture;
+    struct finding f = finding(c, "preprocessor");
+    size_t k = 0;
+    if (!model_has_vision(m)) {
+        finding_skip(&f, "the model is text-only");
+        return;
+    }
+    char *source = companions_preprocessor(m);
+    while (k < sizeof norms / sizeof *norms && norms[k].kind != m->vision.config.kind) k++;
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = { "mean, red", "mean, green", "mean, blue" };
+        finding_number(&f, names[i], (double)p->mean[i], "", 0);
+    }
+    if (k == sizeof norms / sizeof *norms)
+        finding_works(&f, "%s; no mean is known for this kind of encoder", source);
+    else if (near3(p->mean, norms[k].mean) && near3(p->std, norms[k].std))
+        finding_works(&f, "%s; mean and deviation are those of published %s encoders", source,
+                      norms[k].name);
+    else
+        finding_fails(&f,
+                      "%s: mean %.3g %.3g %.3g and deviation %.3g %.3g %.3g are not those of "
+                      "published %s encoders (%.3g %.3g %.3g; %.3g %.3g %.3g): unless this encoder "
+                      "was trained so, it reads wrong colours",
+                      source, (double)p->mean[0], (double)p->mean[1], (double)p->mean[2],
+                      (double)p->std[0], (double)p->std[1], (double)p->std[2], norms[k].name,
+                      (double)norms[k].mean[0], (double)norms[k].mean[1], (double)norms[k].mean[2],
+                      (double)norms[k].std[0], (double)norms[k].std[1], (double)norms[k].std[2]);
+    free(source);
+}
+
+// --- what is missing -----------------------------------------------------------------------------
+
+static void list_notices(struct checkup *c)
+{
+    char *list[COMPANIONS_MOST + UNUSED_MOST];
+    const int missing = companions_missing(c->model, list);
+    const int all = missing + unused_notices(c->model, list + missing);
+    for (int i = 0; i < all; i++) {
+        struct finding f = finding(c, i < missing ? "missing file" : "ignored key");
+        finding_measured(&f, "%s", list[i]);
+        free(list[i]);
+    }
+}
+
+static void check_adapter(struct checkup *c)
+{
+    const char *adapter = settings_text(c->settings, "adapter");
+    if (!strcmp(adapter, "none")) return;
+    struct finding f = finding(c, "adapter");
+    if (*c->unfit.text)
+        finding_fails(&f, "%s", c->unfit.text);
+    else
+        finding_works(&f, "'%s' is applied in all checks", adapter);
+}
+
+static int run(struct checkup *c, struct err *err)
+{
+    if (!c->model) {
+        struct finding f = finding(c, "files");
+        finding_fails(&f, "%s", c->closed.text);
+        return 0;
+    }
+    list_files(c);
+    if (scan_weights(c, err) < 0) return -1;
+    check_memory(c);
+    check_tokenizer(c);
+    check_template(c);
+    check_preprocessor(c);
+    check_adapter(c);
+    list_notices(c);
+    return 0;
+}
+
+const struct checkup_check check_opens = {
+    .name = "opens",
+    .shows = "Whether all files are there, read completely, and belong together.",
+    .closed = true,
+    .cost = { .reads = 1 },
+    .quick = { .reads = 1 },
+    .run = run,
+};

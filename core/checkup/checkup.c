@@ -1,0 +1,608 @@
+// core/checkup/checkup.c -- runs the checks on each model, keeps the record, and is the job
+// `checkup`.
+#include "core/checkup/checkup_parts.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
+#include "core/base/clock.h"
+#include "core/base/event.h"
+#include "core/base/file_in.h"
+#include "core/base/folder.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/engine/device.h"
+#include "core/files/content.h"
+#include "core/jobs/job.h"
+#include "core/jobs/memory.h"
+#include "core/model/families/family.h"
+#include "core/probes/measure.h"
+
+#define FORMAT "vlmsh checkup 1"
+enum { RECORD_MOST = 256 << 20, WARM_TOKENS = 4 };
+// The time that the checks of one model may take by forecast: a fifth of the promised time is left
+// for what the forecast misses.
+enum { BUDGET_S = 720, QUICK_S = 144 };
+
+// --- the table -----------------------------------------------------------------------------------
+
+#define X(name) extern const struct checkup_check check_##name;
+CHECKS(X)
+#undef X
+#define X(name) &check_##name,
+const struct checkup_check *const checkup_checks[] = { CHECKS(X) NULL };
+#undef X
+
+enum { CHECK_COUNT = sizeof checkup_checks / sizeof *checkup_checks - 1 };
+
+const char *checkup_check_name(int index)
+{
+    return index < CHECK_COUNT ? checkup_checks[index]->name : NULL;
+}
+
+const char *checkup_check_shows(int index)
+{
+    return index < CHECK_COUNT ? checkup_checks[index]->shows : NULL;
+}
+
+// --- options -------------------------------------------------------------------------------------
+
+static int take_model(void *self, const char *value, struct err *err)
+{
+    struct checkup_options *o = self;
+    bool known;
+    names_add(&o->models, value, &known);
+    return known ? err_set(err, "'%s' is named twice", value) : 0;
+}
+
+static int check_only(const struct names *only, struct err *err)
+{
+    struct buf all = { 0 };
+    size_t wrong = only->count;
+    for (size_t i = only->count; i-- > 0;) {
+        bool found = false;
+        for (int k = 0; k < CHECK_COUNT; k++)
+            found |= !strcmp(only->list[i], checkup_checks[k]->name);
+        if (!found) wrong = i;
+    }
+    for (int k = 0; k < CHECK_COUNT; k++)
+        buf_printf(&all, "%s%s", k ? ", " : "", checkup_checks[k]->name);
+    if (wrong < only->count)
+        err_set(err, "--only: there is no check '%s': %s", only->list[wrong], all.data);
+    buf_release(&all);
+    return wrong < only->count ? -1 : 0;
+}
+
+#define AT(field) .at = offsetof(struct checkup_options, field)
+const struct option_row checkup_rows[] = {
+    { "MODEL", NULL, NULL, OPTION_CALL, .take = take_model, .optional = true, .many = true },
+    { "--pictures", "DIR", "a folder with pictures, which are used besides the program's own",
+      OPTION_TEXT, AT(pictures) },
+    { "--out", "DIR", "the output folder (default: checkup-MODEL)", OPTION_TEXT, AT(out) },
+    { "--quick", NULL, "fewer samples: at most 3 minutes for a model of 2 billion weights",
+      OPTION_FLAG, AT(quick) },
+    { "--only", "NAME,...", "these checks only", OPTION_NAMES, AT(only) },
+    { "--again", NULL, "discards the findings in DIR and starts again", OPTION_FLAG, AT(again) },
+    JOB_OPTIONS,
+    { 0 },
+};
+
+int checkup_options_read(struct checkup_options *o, int argc, char **argv, struct err *err)
+{
+    *o = (struct checkup_options){ 0 };
+    int status = options_parse(checkup_rows, o, argc, argv, err) < 0 ? -1 : 0;
+    if (status == 0 && !o->models.count) status = err_set(err, "MODEL is missing");
+    if (status == 0) status = check_only(&o->only, err);
+    if (status < 0) checkup_options_release(o);
+    return status;
+}
+
+void checkup_options_release(struct checkup_options *o)
+{
+    names_release(&o->models);
+    names_release(&o->only);
+    *o = (struct checkup_options){ 0 };
+}
+
+char *checkup_folder(const struct checkup_options *o)
+{
+    if (o->out) return xstrdup(o->out);
+    char *name = xstrdup(o->models.list[0]);
+    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/';) name[--n] = 0;
+    char *folder =
+        xasprintf("checkup-%s%s", text_file_name(name), o->models.count > 1 ? "-and-others" : "");
+    free(name);
+    return folder;
+}
+
+static bool wanted(const struct checkup_options *o, const struct checkup_check *check)
+{
+    size_t number;
+    return !o->only.count || names_find(&o->only, check->name, &number);
+}
+
+void checkup_work_release(struct checkup_work *w)
+{
+    checkup_options_release(&w->options);
+    free(w->outcome);
+    w->outcome = NULL;
+}
+
+// --- the record ----------------------------------------------------------------------------------
+
+struct run {
+    struct checkup_work *work;
+    char *folder;
+    cJSON *record;
+    struct checkup c; // of the open model
+    size_t at;        // number of the model
+    double done, all; // seconds of its checks by forecast
+    double now;       // of the running check
+    struct pace pace;
+};
+
+// What must be equal for findings to be joined in one record.
+static char *identity_of(const struct checkup_options *o)
+{
+    struct buf b = { 0 };
+    for (size_t i = 0; i < o->models.count; i++) buf_printf(&b, "%s, ", o->models.list[i]);
+    buf_printf(&b, "pictures %s%s", o->pictures ? o->pictures : "of its own",
+               o->quick ? ", quick" : "");
+    return buf_take(&b);
+}
+
+static cJSON *new_record(const struct checkup_work *w)
+{
+    const struct checkup_options *o = &w->options;
+    cJSON *r = cJSON_CreateObject(), *machine, *models;
+    uint64_t kib = 0;
+    char *of = identity_of(o);
+    cJSON_AddStringToObject(r, "format", FORMAT);
+    cJSON_AddStringToObject(r, "program", "vlmsh " VERSION);
+    cJSON_AddStringToObject(r, "of", of);
+    machine = cJSON_AddObjectToObject(r, "machine");
+    cJSON_AddStringToObject(machine, "device", device_text(w->backend));
+    if (file_number("/proc/meminfo", "MemTotal:", &kib))
+        cJSON_AddNumberToObject(machine, "memory GiB", floor((double)kib / 104857.6 + 0.5) / 10);
+    cJSON_AddBoolToObject(r, "quick", o->quick);
+    models = cJSON_AddArrayToObject(r, "models");
+    for (size_t i = 0; i < o->models.count; i++) {
+        cJSON *m = cJSON_CreateObject();
+        cJSON_AddStringToObject(m, "name", o->models.list[i]);
+        cJSON_AddArrayToObject(m, "checks");
+        cJSON_AddItemToArray(models, m);
+    }
+    free(of);
+    return r;
+}
+
+static cJSON *read_record(const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/checkup.json", folder);
+    cJSON *r = json_read(path, RECORD_MOST, err);
+    const cJSON *format = json_get(r, "format");
+    if (r && (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT) != 0 ||
+              !cJSON_IsArray(json_get(r, "models")))) {
+        err_set(err, "'%s' is not a check-up of this version of vlmsh", path);
+        cJSON_Delete(r);
+        r = NULL;
+    }
+    free(path);
+    return r;
+}
+
+// Continues with the record of an earlier run, if there is one.
+static int open_record(struct run *r, struct err *err)
+{
+    const struct checkup_options *o = &r->work->options;
+    char *path = xasprintf("%s/checkup.json", r->folder);
+    const bool there = access(path, F_OK) == 0;
+    int status = 0;
+    free(path);
+    if (mkdir(r->folder, 0777) < 0 && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", r->folder, strerror(errno));
+    if (!there && !folder_is_empty(r->folder))
+        return err_set(err, "'%s' exists and holds no check-up: choose another folder (--out)",
+                       r->folder);
+    if (!there || o->again) {
+        r->record = new_record(r->work);
+        return 0;
+    }
+    if (!(r->record = read_record(r->folder, err))) return -1;
+    char *is = identity_of(o);
+    const cJSON *of = json_get(r->record, "of"), *program = json_get(r->record, "program");
+    if (!cJSON_IsString(of) || strcmp(of->valuestring, is) != 0)
+        status = err_set(err,
+                         "'%s' holds another check-up (%.200s): choose another folder (--out), or "
+                         "--again to replace it",
+                         r->folder, cJSON_IsString(of) ? of->valuestring : "unknown");
+    else if (!cJSON_IsString(program) || strcmp(program->valuestring, "vlmsh " VERSION) != 0)
+        status = err_set(err, "'%s' was begun by %.60s: --again starts again", r->folder,
+                         cJSON_IsString(program) ? program->valuestring : "another version");
+    free(is);
+    return status;
+}
+
+static int write_record(const struct run *r, struct err *err)
+{
+    struct buf page = { 0 };
+    char *text = cJSON_Print(r->record);
+    if (!text) return err_set(err, "not enough memory for the record");
+    checkup_markdown(r->record, &page);
+    // The record last: whoever finds a check in it finds it on the page too.
+    int status = folder_write(r->folder, "checkup.md", page.data, page.length, err);
+    if (status == 0) status = folder_write(r->folder, "checkup.json", text, strlen(text), err);
+    cJSON_free(text);
+    buf_release(&page);
+    return status;
+}
+
+static cJSON *model_record(const struct run *r)
+{
+    return cJSON_GetArrayItem(json_get(r->record, "models"), (int)r->at);
+}
+
+static bool is_done(const struct run *r, const struct checkup_check *check)
+{
+    const cJSON *done;
+    cJSON_ArrayForEach(done, json_get(model_record(r), "checks"))
+    {
+        const cJSON *name = json_get(done, "name");
+        if (cJSON_IsString(name) && !strcmp(name->valuestring, check->name)) return true;
+    }
+    return false;
+}
+
+static bool is_due(const struct run *r, const struct checkup_check *check)
+{
+    return wanted(&r->work->options, check) && !is_done(r, check);
+}
+
+// Adds a check's findings, in the order of the table.
+static void add_check(struct run *r, const struct checkup_check *check)
+{
+    cJSON *list = cJSON_GetObjectItem(model_record(r), "checks"), *item = cJSON_CreateObject();
+    int at = 0;
+    cJSON_AddStringToObject(item, "name", check->name);
+    cJSON_AddStringToObject(item, "shows", check->shows);
+    cJSON_AddItemToObject(item, "rows", r->c.rows);
+    cJSON_AddItemToObject(item, "figures", r->c.figures);
+    r->c.rows = r->c.figures = NULL;
+    for (int i = 0; i < CHECK_COUNT && checkup_checks[i] != check; i++)
+        at += is_done(r, checkup_checks[i]);
+    cJSON_InsertItemInArray(list, at, item);
+}
+
+// --- progress and stops --------------------------------------------------------------------------
+
+static void report(struct checkup *c, double share)
+{
+    struct run *r = (struct run *)((char *)c - offsetof(struct run, c));
+    const double models = (double)r->work->options.models.count;
+    const double done = r->all > 0 ? (r->done + share * r->now) / r->all : 0;
+    const double step = ((double)r->at + done) / models * 100;
+    if (r->work->job)
+        job_progress(r->work->job, &r->pace, step, 100, NAN);
+    else
+        sinks_progress(r->work->sinks, &r->pace, "checking", step, 100);
+}
+
+static bool is_stopped(const struct run *r)
+{
+    const struct checkup_work *w = r->work;
+    if (w->job && job_stopped(w->job) != JOB_GO) atomic_store(w->stop, true);
+    return r->c.stopped || (w->cancel && atomic_load(w->cancel));
+}
+
+static bool report_loading(void *self, uint64_t done, uint64_t total)
+{
+    const struct run *r = self;
+    return !is_stopped(r);
+}
+
+// --- a model -------------------------------------------------------------------------------------
+
+static struct settings *plain_settings(const struct settings *s)
+{
+    struct settings *plain = measure_without_methods(s);
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (row->use == USE_SAMPLING || row->use == USE_SEED || row->use == USE_LENGTH ||
+            setting_in(row, "ctx") || setting_in(row, "chat") || setting_in(row, "image"))
+            settings_reset(plain, row->key);
+    return plain;
+}
+
+// Reads the model and the pictures. A model that cannot be opened is a finding, not an error.
+static int open_model(struct run *r, struct err *err)
+{
+    struct checkup *c = &r->c;
+    struct checkup_work *w = r->work;
+    const struct load_progress progress = { report_loading, r };
+    const double start = clock_seconds();
+    *c = (struct checkup){ .work = w,
+                           .name = w->options.models.list[r->at],
+                           .settings = plain_settings(w->settings),
+                           .backend = w->backend,
+                           .blank = -1,
+                           .scale = 1,
+                           .progress = report };
+    conversation_init(&c->talk, w->backend);
+    c->memory[0] = memory_now();
+    c->model = model_open(c->name, w->backend, NULL, &progress, &c->closed);
+    c->load_s = clock_seconds() - start;
+    c->memory[1] = memory_now();
+    if (!c->model) return is_stopped(r) ? err_set(err, "stopped") : 0;
+    if (checkpoint_identify(c->model->checkpoint, &progress, err) < 0) return -1;
+    if (adapter_apply_settings(&c->adapter, c->model, c->settings, &c->unfit) < 0) {
+        adapter_free(c->adapter);
+        c->adapter = NULL;
+    }
+    conversation_set_model(&c->talk, c->model);
+    return checkup_pictures_open(c, r->folder, err);
+}
+
+static void close_model(struct run *r)
+{
+    struct checkup *c = &r->c;
+    conversation_release(&c->talk);
+    checkup_pictures_release(c);
+    adapter_free(c->adapter);
+    model_free(c->model);
+    settings_free(c->settings);
+    cJSON_Delete(c->rows);
+    cJSON_Delete(c->figures);
+    *c = (struct checkup){ 0 };
+}
+
+// Has the model of the record changed since? Otherwise records which it is.
+static int note_identity(struct run *r, struct err *err)
+{
+    const struct model *m = r->c.model;
+    cJSON *to = model_record(r);
+    const cJSON *was = json_get(to, "identity");
+    if (!m) return 0;
+    if (cJSON_IsString(was)) {
+        bool earlier;
+        if (checkpoint_check_identity(m->checkpoint, was->valuestring, &earlier, err) == 0)
+            return 0;
+        return err_in(err, "'%s' holds findings about another model (--again starts again)",
+                      r->folder);
+    }
+    struct model_part parts[MODEL_PARTS];
+    double parameters = 0;
+    model_count(m, parts);
+    for (int i = 0; i < MODEL_PARTS; i++) parameters += (double)parts[i].parameters;
+    cJSON_AddStringToObject(to, "identity", m->checkpoint->identity);
+    cJSON_AddStringToObject(to, "family", m->family->name);
+    cJSON_AddNumberToObject(to, "parameters", parameters);
+    cJSON_AddStringToObject(to, "weights", dtype_form(m->dtype).name);
+    cJSON_AddStringToObject(to, "arithmetic", model_arithmetic(m, r->work->backend, r->c.settings));
+    if (r->c.adapter) cJSON_AddStringToObject(to, "adapter", r->c.adapter->name);
+    return 0;
+}
+
+// --- the time ------------------------------------------------------------------------------------
+
+static double seconds_of(const struct run *r, const struct checkup_check *check)
+{
+    const struct checkup *c = &r->c;
+    const struct checkup_cost *cost = r->work->options.quick ? &check->quick : &check->cost;
+    return 0.1 + cost->rows * c->row_s + cost->tokens * c->token_s + cost->encodes * c->encode_s +
+           cost->reads * c->load_s;
+}
+
+// Times one answer, the second time without reading weights from the disk. A model whose passes
+// fail keeps the times at 0: its checks say what is wrong.
+static int measure_rates(struct run *r, struct err *err)
+{
+    struct checkup *c = &r->c;
+    struct checkup_answer a;
+    struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
+    checkup_ask(c, &(int){ 0 }, c->scenes ? 1 : 0, "What is in the picture?");
+    struct err why;
+    for (int i = 0; i < 2; i++) {
+        if (checkup_answer(c, s, WARM_TOKENS, false, &a, &why) < 0) break;
+        if (!i) c->encode_s = a.vision_s;
+        c->row_s = a.prefill_s / (double)a.prompt;
+        c->token_s = a.decode_s / WARM_TOKENS;
+        checkup_answer_release(&a);
+    }
+    settings_free(s);
+    return c->stopped ? err_set(err, "stopped") : 0;
+}
+
+// The rates and the share of samples that fits into the time are part of the record, so that a
+// resumed run computes the same.
+static int plan_time(struct run *r, struct err *err)
+{
+    struct checkup *c = &r->c;
+    cJSON *to = model_record(r);
+    const cJSON *plan = json_get(to, "plan");
+    static const char *const keys[] = { "seconds a row", "seconds a token", "seconds a picture",
+                                        "share of samples" };
+    double *const at[] = { &c->row_s, &c->token_s, &c->encode_s, &c->scale };
+    if (!c->model) return 0;
+    for (int i = 0; i < 4 && plan; i++)
+        if (json_real(plan, keys[i], *at[i], at[i], err) < 0) return -1;
+    if (plan) return 0;
+    if (measure_rates(r, err) < 0) return -1;
+    double all = 0;
+    for (int i = 0; i < CHECK_COUNT; i++)
+        if (wanted(&r->work->options, checkup_checks[i])) all += seconds_of(r, checkup_checks[i]);
+    const double budget = r->work->options.quick ? QUICK_S : BUDGET_S;
+    c->scale = all > budget ? budget / all : 1;
+    cJSON *made = cJSON_AddObjectToObject(to, "plan");
+    for (int i = 0; i < 4; i++) cJSON_AddNumberToObject(made, keys[i], *at[i]);
+    cJSON_AddNumberToObject(made, "forecast seconds", all * c->scale);
+    return 0;
+}
+
+// --- the checks ----------------------------------------------------------------------------------
+
+static int run_check(struct run *r, const struct checkup_check *check, struct err *err)
+{
+    struct checkup *c = &r->c;
+    struct err why = { 0 };
+    c->rows = cJSON_CreateArray();
+    c->figures = cJSON_CreateArray();
+    if (!c->model && !check->closed) {
+        struct finding f = finding(c, check->name);
+        finding_skip(&f, "the model could not be opened");
+    } else if (check->sees && c->model && !model_has_vision(c->model)) {
+        struct finding f = finding(c, check->name);
+        finding_skip(&f, "the model is text-only");
+    } else if (check->run(c, &why) < 0 && !is_stopped(r)) {
+        struct finding f = finding(c, "completed");
+        finding_fails(&f, "%s", why.text);
+    }
+    if (is_stopped(r)) return JOB_STOPPED;
+    add_check(r, check);
+    return write_record(r, err);
+}
+
+static int run_model(struct run *r, struct err *err)
+{
+    bool due = false;
+    int status = 0;
+    for (int i = 0; i < CHECK_COUNT; i++) due |= is_due(r, checkup_checks[i]);
+    if (!due) return 0;
+    status = open_model(r, err);
+    if (status == 0) status = note_identity(r, err);
+    if (status == 0) status = plan_time(r, err);
+    r->done = r->all = 0;
+    for (int i = 0; i < CHECK_COUNT && status == 0; i++)
+        if (is_due(r, checkup_checks[i])) r->all += seconds_of(r, checkup_checks[i]);
+    for (int i = 0; i < CHECK_COUNT && status == 0; i++) {
+        if (!is_due(r, checkup_checks[i])) continue;
+        r->now = seconds_of(r, checkup_checks[i]);
+        report(&r->c, 0);
+        status = run_check(r, checkup_checks[i], err);
+        r->done += r->now;
+    }
+    if (status < 0 && is_stopped(r)) status = JOB_STOPPED;
+    close_model(r);
+    return status;
+}
+
+// --- all -----------------------------------------------------------------------------------------
+
+const char *check_verdict(const cJSON *check)
+{
+    static const char *const order[] = { "fails", "works", "measured" };
+    const cJSON *row;
+    for (size_t i = 0; i < 3; i++) cJSON_ArrayForEach(row, json_get(check, "rows"))
+        {
+            const cJSON *verdict = json_get(row, "verdict");
+            if (cJSON_IsString(verdict) && !strcmp(verdict->valuestring, order[i])) return order[i];
+        }
+    return "not applicable";
+}
+
+// "2 models: 12 checks, of which 1 fails (demo: sees)"
+static char *outcome_of(const cJSON *record)
+{
+    struct buf failed = { 0 };
+    const cJSON *model, *check;
+    int checks = 0, fails = 0;
+    cJSON_ArrayForEach(model, json_get(record, "models"))
+        cJSON_ArrayForEach(check, json_get(model, "checks"))
+    {
+        checks++;
+        if (strcmp(check_verdict(check), "fails") != 0) continue;
+        buf_printf(&failed, "%s%s: %s", fails++ ? ", " : " (", json_get(model, "name")->valuestring,
+                   json_get(check, "name")->valuestring);
+    }
+    char *text = fails ? xasprintf("%d of %d checks fail%s%s)", fails, checks, fails == 1 ? "" : "",
+                                   failed.data)
+                       : xasprintf("none of %d checks fails", checks);
+    buf_release(&failed);
+    return text;
+}
+
+int checkup_run(struct checkup_work *w, struct err *err)
+{
+    struct run r = { .work = w, .folder = checkup_folder(&w->options) };
+    int status = open_record(&r, err);
+    for (r.at = 0; r.at < w->options.models.count && status == 0; r.at++)
+        status = run_model(&r, err);
+    if (status == 0) status = write_record(&r, err);
+    if (status == 0) w->outcome = outcome_of(r.record);
+    cJSON_Delete(r.record);
+    free(r.folder);
+    return status;
+}
+
+int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
+{
+    cJSON *record = read_record(folder, err);
+    const cJSON *model, *check, *row;
+    struct table_builder t;
+    if (!record) return -1;
+    table_begin(&t, "checkup", "model|check|what|verdict|findings");
+    cJSON_ArrayForEach(model, json_get(record, "models"))
+        cJSON_ArrayForEach(check, json_get(model, "checks"))
+            cJSON_ArrayForEach(row, json_get(check, "rows"))
+    {
+        table_add(&t, "%s", cJSON_GetStringValue(json_get(model, "name")));
+        table_add(&t, "%s", cJSON_GetStringValue(json_get(check, "name")));
+        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "name")));
+        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "verdict")));
+        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "text")));
+    }
+    table_emit(&t, sinks);
+    cJSON_Delete(record);
+    return 0;
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct checkup_options o;
+    if (checkup_options_read(&o, argc, argv, err) < 0) return -1;
+    checkup_options_release(&o);
+    return 0;
+}
+
+static int run(struct job *j, struct err *err)
+{
+    atomic_bool stop = false;
+    struct checkup_work w = { .settings = j->settings,
+                              .backend = j->backend,
+                              .sinks = j->sinks,
+                              .cancel = &stop,
+                              .stop = &stop,
+                              .job = j };
+    if (checkup_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
+    if (j->resumed) w.options.again = false;
+    const int status = checkup_run(&w, err);
+    char *folder = checkup_folder(&w.options);
+    if (status == 0) {
+        job_result(j, "checkup", "%s", w.outcome);
+        job_result(j, "page", "%s/checkup.md", folder);
+    }
+    free(folder);
+    checkup_work_release(&w);
+    return status;
+}
+
+static char *outcome(const struct job_end *end)
+{
+    const char *found = job_end_value(end, "checkup"), *page = job_end_value(end, "page");
+    return found && page ? xasprintf("%s; '%s'", found, page) : NULL;
+}
+
+const struct job_kind job_kind_checkup = {
+    .name = "checkup",
+    .check = check,
+    .run = run,
+    .outcome = outcome,
+};

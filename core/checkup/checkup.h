@@ -1,0 +1,74 @@
+// core/checkup/checkup.h -- a check-up of models: runs a table of checks on each and keeps their
+// findings in a folder.
+//
+//   struct checkup_work w = { .settings = s, .backend = b, .sinks = sinks, .cancel = &flag };
+//   if (checkup_options_read(&w.options, argc, argv, &err) < 0) ...
+//   const int status = checkup_run(&w, &err);     // 0, JOB_STOPPED or -1
+//   checkup_work_release(&w);
+//
+// The folder of --out holds checkup.json, written anew after each check: a killed run continues
+// with the first check that is missing there. checkup.html and checkup.md are made from it alone.
+//
+//   { "format", "program", "machine": {"device", "memory GiB"}, "quick", "pictures", "own
+//   pictures",
+//     "models": [ { "name", "identity", "family", ..., "checks": [ CHECK ] } ] }
+//   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE] }
+//   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
+//              "numbers": [ {"name", "value", "unit", "samples"} ] }     null: no number
+//   FIGURE   { "title", "text": what it shows, in words, "svg" }
+//
+// Room core/checkup/: check-ups of models. Uses train, eval, scenes, draw, probes, adapter and what
+// they use.
+#ifndef CORE_CHECKUP_CHECKUP_H
+#define CORE_CHECKUP_CHECKUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/err.h"
+#include "core/base/names.h"
+#include "core/base/options.h"
+
+struct backend;
+struct job;
+struct settings;
+struct sinks;
+
+#define CHECKUP_USAGE \
+    "[MODEL...] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]"
+
+struct checkup_options {
+    struct names models;
+    const char *pictures, *out; // borrowed from argv; out NULL: "checkup-MODEL"
+    struct names only;          // of checks; none: all
+    bool quick, again;
+};
+
+extern const struct option_row checkup_rows[];
+int checkup_options_read(struct checkup_options *o, int argc, char **argv, struct err *err);
+void checkup_options_release(struct checkup_options *o);
+// The output folder; the caller frees it.
+char *checkup_folder(const struct checkup_options *o);
+
+struct checkup_work {
+    struct checkup_options options;
+    const struct settings *settings; // whose adapter, device and precision apply
+    const struct backend *backend;
+    const struct sinks *sinks;
+    const atomic_bool *cancel;
+    struct job *job;   // NULL: in the shell
+    atomic_bool *stop; // of the job: `cancel`, set when the job must stop
+    char *outcome;     // out: what was found, in a line
+};
+
+int checkup_run(struct checkup_work *w, struct err *err);
+// Shows a table of all findings so far.
+int checkup_show(const char *folder, const struct sinks *sinks, struct err *err);
+void checkup_work_release(struct checkup_work *w);
+
+// A check as help lists it; NULL past the end.
+const char *checkup_check_name(int index);
+const char *checkup_check_shows(int index);
+
+#endif

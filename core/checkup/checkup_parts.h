@@ -1,0 +1,153 @@
+// core/checkup/checkup_parts.h -- what a check sees: a loaded model, pictures, and the record of
+// its findings.
+//
+// A check is one file core/checkup/checks/NAME.c with one constant struct and a line in CHECKS:
+//
+//   static int run(struct checkup *c, struct err *err)
+//   {
+//       struct finding f = finding(c, "gate 0");
+//       ... finding_number(&f, "logits, largest difference", d, "", 1);
+//       finding_end(&f, d == 0, "the same bits", "the logits differ by %g", d);
+//       return 0;                                   // -1: the check could not be completed
+//   }
+//   const struct checkup_check check_identities = { .name = "identities", ..., .run = run };
+#ifndef CORE_CHECKUP_CHECKUP_PARTS_H
+#define CORE_CHECKUP_CHECKUP_PARTS_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "core/base/mem.h"
+#include "core/checkup/checkup.h"
+#include "core/methods/method.h"
+#include "core/talk/conversation.h"
+
+struct adapter;
+struct checkup;
+struct step_logits;
+
+// The checks, in their order. The first one opens the model.
+#define CHECKS(X) X(opens) X(identities)
+
+// Passes that a check needs at full length; the time of a run is forecast from them.
+struct checkup_cost {
+    double rows;    // prompt tokens computed
+    double tokens;  // tokens generated one by one
+    double encodes; // pictures encoded
+    double reads;   // times that all weights are read
+};
+
+struct checkup_check {
+    const char *name;
+    const char *shows;               // one sentence
+    bool sees;                       // needs a model with a vision encoder
+    bool closed;                     // runs even if the model could not be opened
+    struct checkup_cost cost, quick; // with --quick
+    int (*run)(struct checkup *c, struct err *err);
+};
+
+enum { CHECKUP_SCENES = 6, CHECKUP_PICTURES = 16 };
+
+// A picture of the conversation, with a description if it is a scene of our own.
+struct checkup_picture {
+    char *path, *name;
+    char *truth; // what a scene shows: "a red circle and a blue star"; NULL: a picture of the user
+};
+
+struct checkup {
+    struct checkup_work *work;
+    const char *name;    // of the model, as given
+    struct model *model; // NULL: it could not be opened
+    struct err closed;   // why not
+    struct err unfit;    // why the adapter of the settings could not be applied; "": it was
+    struct adapter *adapter;
+    struct settings *settings; // greedy, every method off
+    const struct backend *backend;
+    struct conversation talk; // shows all pictures as waiting, and one question at a time
+    struct checkup_picture *views;
+    size_t view_count, scenes; // the scenes come first
+    int blank;                 // index of a grey picture in `talk`; -1: none
+    double load_s;
+    uint64_t memory[2]; // of this process before and after loading
+    double scale;       // share of the samples that fits into the time; 1: all
+    double row_s, token_s, encode_s;
+    bool stopped;
+
+    // The record of the current check, and its progress.
+    cJSON *rows, *figures;
+    void (*progress)(struct checkup *c, double share);
+};
+
+extern const struct checkup_check *const checkup_checks[]; // ended by NULL
+
+// --- findings (record.c) -------------------------------------------------------------------------
+
+struct finding {
+    cJSON *row, *numbers;
+};
+
+struct finding finding(struct checkup *c, const char *name);
+// `samples` 0: a number that is no sample's. NaN becomes null.
+void finding_number(struct finding *f, const char *name, double value, const char *unit,
+                    int64_t samples);
+// Each ends the finding with a verdict and a sentence.
+void finding_works(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
+void finding_fails(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
+void finding_skip(struct finding *f, const char *why, ...) __attribute__((format(printf, 2, 3)));
+void finding_measured(struct finding *f, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+void checkup_figure(struct checkup *c, const char *title, const char *text, const char *svg);
+// Samples that fit into the time, of `full` ones: at least `least`.
+int checkup_samples(const struct checkup *c, int full, int least);
+void checkup_progress(struct checkup *c, double done, double all);
+
+// --- pictures (pictures.c) -----------------------------------------------------------------------
+
+// Draws the scenes into FOLDER/scenes unless they are there, and reads all pictures. 0 or -1.
+int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err);
+void checkup_pictures_release(struct checkup *c);
+
+// --- passes (passes.c) ---------------------------------------------------------------------------
+
+// Asks about pictures[count] (indices in c->talk; none: a question about no picture).
+void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question);
+struct checkup_answer {
+    char *text;
+    struct ids ids;
+    char stop[16];
+    double vision_s, prefill_s, decode_s;
+    int64_t prompt, visual;
+};
+// The model's answer of at most `most` tokens; the conversation is as before. -1: c->stopped, or
+// err.
+int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
+                   struct checkup_answer *a, struct err *err);
+void checkup_answer_release(struct checkup_answer *a);
+
+// Logits of the rows that choose the tokens of a given answer, and of the next one: [count + 1, V].
+struct checkup_logits {
+    float *data;
+    int64_t rows, vocab;
+};
+// How the rows are computed: all at once, or (`piece`) in passes of so many rows.
+int checkup_logits(struct checkup *c, const struct settings *s, const struct ids *given,
+                   int64_t piece, struct checkup_logits *l, struct err *err);
+void checkup_logits_release(struct checkup_logits *l);
+// Sum of the log-probabilities of the given tokens; *same: are they the likeliest?
+double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
+double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
+double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
+bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);
+// Mean log-probability (in nats per token) of each text as the answer.
+int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
+                 size_t count, double *nats, struct err *err);
+// Settings with these values: key, value, ... NULL. The caller frees them; BUG if one is refused.
+struct settings *checkup_with(const struct checkup *c, ...) __attribute__((sentinel));
+
+// --- the page (markdown.c, html.c) ---------------------------------------------------------------
+
+// "fails" if any row fails, else "works", "measured" or "not applicable".
+const char *check_verdict(const cJSON *check);
+void checkup_markdown(const cJSON *record, struct buf *b);
+
+#endif

@@ -1,0 +1,262 @@
+// core/checkup/passes.c -- the passes that checks compare: answers, logits and log-probabilities of
+// one question under some settings.
+#include "core/checkup/checkup_parts.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
+#include "core/eval/evaluate_parts.h"
+#include "core/jobs/job.h"
+#include "core/model/sampler.h"
+#include "core/probes/hellinger.h"
+#include "core/talk/answer.h"
+
+struct settings *checkup_with(const struct checkup *c, ...)
+{
+    struct settings *s = settings_copy(c->settings);
+    struct err err;
+    const char *key;
+    va_list args;
+    va_start(args, c);
+    while ((key = va_arg(args, const char *))) {
+        const char *value = va_arg(args, const char *);
+        if (settings_set(s, key, value, &err) < 0) BUG("%s", err.text);
+    }
+    va_end(args);
+    return s;
+}
+
+void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question)
+{
+    conversation_drop(&c->talk, c->talk.message_count);
+    struct message m = { .role = ROLE_USER };
+    for (size_t i = 0; i < count; i++) message_add_picture(&m, pictures[i]);
+    message_add_text(&m, question);
+    conversation_append(&c->talk, &m, 1);
+    message_release(&m);
+}
+
+// Between layers: a job that is to pause or to end stops its pass.
+static bool yield_wants(void *self, const struct site *site, int layer)
+{
+    return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
+}
+
+static int yield_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    const struct checkup_work *w = self;
+    job_yield(w->job);
+    if (atomic_load(&w->job->stop_requested) || atomic_load(&w->job->cancel))
+        atomic_store(w->stop, true);
+    return 0;
+}
+
+static int attach(struct checkup *c, const struct settings *s, struct hooks *hooks, struct err *err)
+{
+    conversation_stale(&c->talk, STALE_KV);
+    if (conversation_hooks(&c->talk, s, adapter_tensors(c->adapter), hooks, err) < 0) return -1;
+    if (c->work->job)
+        hooks_add(hooks,
+                  &(struct hook){
+                      .wants = yield_wants, .run = yield_run, .self = c->work, .drafts = true });
+    return 0;
+}
+
+static int stopped(struct checkup *c, struct err *err)
+{
+    c->stopped = true;
+    return err_set(err, "stopped");
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+static void take_answer(void *self, const struct event *event)
+{
+    struct checkup_answer *a = self;
+    const struct event_answer *from = event->answer;
+    if (event->kind != EVENT_ANSWER) return;
+    a->text = xstrdup(from->text);
+    ids_append(&a->ids, from->ids, from->count);
+    snprintf(a->stop, sizeof a->stop, "%s", from->stop);
+    a->vision_s = from->vision_s, a->prefill_s = from->prefill_s, a->decode_s = from->decode_s;
+    a->prompt = from->prompt_tokens, a->visual = from->visual_tokens;
+}
+
+int checkup_answer(struct checkup *c, const struct settings *settings, int most, bool whole,
+                   struct checkup_answer *a, struct err *err)
+{
+    const struct answer_options options = { .whole = whole };
+    struct settings *s = settings_copy(settings);
+    struct sinks sinks = { 0 };
+    struct hooks hooks;
+    char tokens[16];
+    bool answered = false;
+    *a = (struct checkup_answer){ 0 };
+    snprintf(tokens, sizeof tokens, "%d", most);
+    int status = settings_set(s, "sample.max_tokens", tokens, err);
+    sinks_add(&sinks, (struct sink){ take_answer, a });
+    if (status == 0) status = attach(c, s, &hooks, err);
+    if (status == 0)
+        status = answer_run(&c->talk, s, &hooks, c->work->cancel, &options, &sinks, &answered, err);
+    if (answered) conversation_drop(&c->talk, 1);
+    settings_free(s);
+    if (status == 0 && (!a->text || !strcmp(a->stop, "cancelled"))) status = stopped(c, err);
+    if (status < 0) checkup_answer_release(a);
+    return status;
+}
+
+void checkup_answer_release(struct checkup_answer *a)
+{
+    free(a->text);
+    ids_release(&a->ids);
+    *a = (struct checkup_answer){ 0 };
+}
+
+// --- logits --------------------------------------------------------------------------------------
+
+// Computes the sequence's rows up to `end`.
+static struct tensor *forward_to(struct checkup *c, struct graph *g, const struct sequence *s,
+                                 int64_t end, enum logits_rows want, bool prefill)
+{
+    struct sequence part = { 0 };
+    struct tensor *x = NULL;
+    sequence_copy(&part, s);
+    sequence_trim(&part, end);
+    part.prompt = s->prompt < end ? s->prompt : end;
+    if (conversation_forward(&c->talk, g, &part, want, prefill, &x) < 0) x = NULL;
+    sequence_release(&part);
+    return x;
+}
+
+// Copies the last `rows` rows of x.
+static void take_rows(struct graph *g, struct checkup_logits *l, const struct tensor *x,
+                      int64_t rows)
+{
+    const int64_t from = x->shape[0] - rows;
+    graph_download(g, l->data + l->rows * l->vocab, graph_rows(g, (struct tensor *)x, from, rows));
+    l->rows += rows;
+}
+
+static int run_rows(struct checkup *c, struct graph *g, const struct sequence *s, int64_t prompt,
+                    int64_t piece, struct checkup_logits *l)
+{
+    for (int64_t i = 0; i < prompt; i++)
+        if (s->picture[i] >= 0 && conversation_encode(&c->talk, g, s->picture[i]) < 0) return -1;
+    int64_t done = 0;
+    while (done < s->n) {
+        // The prompt's last row ends a pass, as in an answer.
+        int64_t end = done < prompt ? prompt : s->n;
+        if (piece && end > done + piece) end = done + piece;
+        const bool ends_prompt = end == prompt, answer = done >= prompt;
+        struct arena_mark mark = arena_mark(g->arena);
+        const struct tensor *x =
+            forward_to(c, g, s, end, answer ? LOGITS_ALL : LOGITS_LAST, !answer && end - done > 1);
+        if (x && graph_ok(g) && (answer || ends_prompt))
+            take_rows(g, l, x, answer ? end - done : 1);
+        arena_reset(g->arena, mark);
+        if (!x || !graph_ok(g)) return -1;
+        done = end;
+    }
+    return 0;
+}
+
+int checkup_logits(struct checkup *c, const struct settings *settings, const struct ids *given,
+                   int64_t piece, struct checkup_logits *l, struct err *err)
+{
+    struct conversation *talk = &c->talk;
+    struct sequence s = { 0 };
+    struct hooks hooks;
+    *l = (struct checkup_logits){ .vocab = c->model->decoder.config.vocab };
+    if (attach(c, settings, &hooks, err) < 0) return -1;
+    conversation_set_dtype(talk, kv_dtype(c->backend, settings));
+    if (conversation_sequence(talk, talk->message_count, settings, true, &s, err) < 0) return -1;
+    const int64_t prompt = s.prompt = s.n;
+    for (size_t i = 0; given && i < given->count; i++) sequence_append(&s, given->data[i]);
+    l->data = xreallocarray(NULL, (size_t)((s.n - prompt + 1) * l->vocab), sizeof *l->data);
+    struct graph g = conversation_graph(talk, settings, &hooks, c->work->cancel);
+    int status = run_rows(c, &g, &s, prompt, piece, l);
+    if (status < 0 && g.cancelled)
+        stopped(c, err);
+    else if (status < 0)
+        err_set(err, "%s", g.err.text);
+    for (int64_t i = 0; i < l->rows && status == 0; i++) {
+        const char *damage = logits_damage(l->data + i * l->vocab, l->vocab);
+        if (damage) status = err_set(err, "the model computed %s: %s", damage, DAMAGED);
+    }
+    sequence_release(&s);
+    conversation_stale(talk, STALE_KV);
+    if (status < 0) checkup_logits_release(l);
+    return status;
+}
+
+void checkup_logits_release(struct checkup_logits *l)
+{
+    free(l->data);
+    *l = (struct checkup_logits){ 0 };
+}
+
+double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same)
+{
+    double sum = 0;
+    *same = true;
+    for (size_t i = 0; i < given->count; i++) {
+        const float *x = l->data + (int64_t)i * l->vocab;
+        const int64_t best = logits_best(x, l->vocab);
+        double all = 0;
+        for (int64_t k = 0; k < l->vocab; k++) all += exp((double)x[k] - (double)x[best]);
+        sum += (double)x[given->data[i]] - (double)x[best] - log(all);
+        *same &= best == given->data[i];
+    }
+    return sum;
+}
+
+double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b)
+{
+    double most = a->rows == b->rows ? 0 : INFINITY;
+    for (int64_t i = 0; i < a->rows * a->vocab && isfinite(most); i++)
+        most = fmax(most, fabs((double)a->data[i] - (double)b->data[i]));
+    return most;
+}
+
+double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b)
+{
+    double sum = 0;
+    if (a->rows != b->rows) return NAN;
+    for (int64_t i = 0; i < a->rows; i++)
+        sum += hellinger(a->data + i * a->vocab, b->data + i * b->vocab, a->vocab);
+    return sum / (double)a->rows;
+}
+
+bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b)
+{
+    return a->rows == b->rows &&
+           !memcmp(a->data, b->data, (size_t)(a->rows * a->vocab) * sizeof *a->data);
+}
+
+// --- texts as answers ----------------------------------------------------------------------------
+
+int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
+                 size_t count, double *nats, struct err *err)
+{
+    struct hooks hooks;
+    struct evaluate_passes p = {
+        .settings = s, .hooks = &hooks, .cancel = c->work->cancel, .c = &c->talk
+    };
+    if (attach(c, s, &hooks, err) < 0) return -1;
+    if (evaluate_rank(&p, texts, count, nats, err) < 0) return -1;
+    if (p.cancelled) return stopped(c, err);
+    for (size_t i = 0; i < count; i++) {
+        struct ids ids = { 0 };
+        if (tokenizer_encode(c->model->tokenizer, texts[i], strlen(texts[i]), TOKENIZE_CONTINUATION,
+                             &ids, err) < 0)
+            return -1;
+        nats[i] /= (double)(ids.count ? ids.count : 1);
+        ids_release(&ids);
+    }
+    return 0;
+}

@@ -1,0 +1,123 @@
+// core/checkup/pictures.c -- the pictures of a check-up: scenes drawn here, whose content is known,
+// then those of --pictures, then a grey one.
+#include "core/checkup/checkup_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/base/folder.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "core/picture/image_write.h"
+#include "core/scenes/scenes.h"
+
+// Few, large objects: any model of natural pictures can name them. The world is that of the demo
+// model's test set, which no recipe of this repository trains on.
+enum { SIDE = 336, OBJECTS = 2, SEED = 50, GREY = 128, JSON_MOST = 1 << 20 };
+
+static int add(struct checkup *c, const char *path, const char *truth, struct err *err)
+{
+    size_t size;
+    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
+    const int index = bytes ? conversation_attach(&c->talk, path, bytes, size, err) : -1;
+    free(bytes);
+    if (index < 0) return -1;
+    c->views = xreallocarray(c->views, c->view_count + 1, sizeof *c->views);
+    c->views[c->view_count++] = (struct checkup_picture){ .path = xstrdup(path),
+                                                          .name = xstrdup(text_file_name(path)),
+                                                          .truth = truth ? xstrdup(truth) : NULL };
+    return 0;
+}
+
+// captions.json: [{"image": "pictures/000000.png", "conversations": [{}, {"value": truth}]}]
+static int add_scenes(struct checkup *c, const char *folder, struct err *err)
+{
+    char *path = xasprintf("%s/captions.json", folder);
+    cJSON *list = json_read(path, JSON_MOST, err);
+    const cJSON *sample;
+    int status = list ? 0 : -1;
+    cJSON_ArrayForEach(sample, list)
+    {
+        const cJSON *image = json_get(sample, "image"), *turns = json_get(sample, "conversations"),
+                    *answer = json_get(cJSON_GetArrayItem(turns, 1), "value");
+        if (!cJSON_IsString(image) || !cJSON_IsString(answer))
+            status = err_set(err, "'%s' is not a file of scenes: remove '%s'", path, folder);
+        if (status < 0 || c->view_count == CHECKUP_SCENES) break;
+        char *file = xasprintf("%s/%s", folder, image->valuestring);
+        status = add(c, file, answer->valuestring, err);
+        free(file);
+    }
+    c->scenes = c->view_count;
+    cJSON_Delete(list);
+    free(path);
+    return status;
+}
+
+static int draw_scenes(const char *folder, struct err *err)
+{
+    struct scenes_report report;
+    const struct scenes_request request = { .folder = folder,
+                                            .count = CHECKUP_SCENES,
+                                            .seed = SEED,
+                                            .size = SIDE,
+                                            .most = OBJECTS,
+                                            .parts = SCENES_CAPTIONS | SCENES_QUESTIONS };
+    return scenes_written(&request) ? 0 : scenes_write(&request, NULL, &report, err);
+}
+
+// Files that are no pictures are passed over; a folder without any is an error.
+static int add_folder(struct checkup *c, const char *folder, struct err *err)
+{
+    char **names = folder_list(folder);
+    struct err why = { 0 };
+    size_t added = 0;
+    for (size_t i = 0; names[i] && added < CHECKUP_PICTURES; i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+        if (*names[i] != '.' && add(c, path, NULL, &why) == 0) added++;
+        free(path);
+    }
+    folder_list_free(names);
+    if (added) return 0;
+    return err_set(err, "--pictures: no picture in '%s' can be used%s%s", folder,
+                   *why.text ? ": " : "", why.text);
+}
+
+static int add_blank(struct checkup *c, struct err *err)
+{
+    struct buf png = { 0 };
+    uint8_t *pixels = xmalloc((size_t)SIDE * SIDE * 3);
+    memset(pixels, GREY, (size_t)SIDE * SIDE * 3);
+    image_encode_png(&png, pixels, SIDE, SIDE, 3);
+    c->blank = conversation_attach(&c->talk, "blank.png", png.data, png.length, err);
+    free(pixels);
+    buf_release(&png);
+    return c->blank < 0 ? -1 : 0;
+}
+
+int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err)
+{
+    const char *own = c->work->options.pictures;
+    char *scenes = xasprintf("%s/scenes", folder);
+    int status = draw_scenes(scenes, err);
+    c->blank = -1;
+    if (status == 0 && model_has_vision(c->model)) {
+        status = add_scenes(c, scenes, err);
+        if (status == 0 && own) status = add_folder(c, own, err);
+        if (status == 0) status = add_blank(c, err);
+    }
+    free(scenes);
+    return status;
+}
+
+void checkup_pictures_release(struct checkup *c)
+{
+    for (size_t i = 0; i < c->view_count; i++) {
+        free(c->views[i].path);
+        free(c->views[i].name);
+        free(c->views[i].truth);
+    }
+    free(c->views);
+    c->views = NULL;
+    c->view_count = c->scenes = 0;
+}
