@@ -36,7 +36,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
         engine_info(shell->engine, &info);
         sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
                      info.family, (double)info.parameters / 1e6,
-                     engine_sees(shell->engine) ? "with vision" : "text only",
+                     engine_has_vision(shell->engine) ? "with vision" : "text only",
                      clock_seconds() - begin);
     }
     free(name);

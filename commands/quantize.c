@@ -92,13 +92,13 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 {
     const struct model *m = engine_model(shell->engine);
     struct err why;
-    const bool sees = engine_sees(shell->engine) && model_mmproj_check(m, &why) == 0;
+    const bool with_encoder = engine_has_vision(shell->engine) && model_mmproj_check(m, &why) == 0;
     char *path = model_mmproj_path(o->path);
     struct whole_file *encoder = NULL, *model = NULL;
     struct gguf_summary of_encoder = { 0 }, of_model = { 0 };
     int status = check_free(o->path, err);
-    if (status == 0 && sees) status = check_free(path, err);
-    if (status == 0 && sees) {
+    if (status == 0 && with_encoder) status = check_free(path, err);
+    if (status == 0 && with_encoder) {
         const struct load_progress progress = engine_progress(shell->engine, "writing");
         status =
             model_write_mmproj(m, o->encoder, o->type, path, &progress, &of_encoder, &encoder, err);
@@ -116,7 +116,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         status = whole_file_finish(model, err);
         if (status < 0 && encoder) unlink(path);
     }
-    if (status == 0 && sees) {
+    if (status == 0 && with_encoder) {
         report_file(shell, path, "picture encoder and projector", &of_encoder);
         sinks_written(shell->sinks, "encoder", path, NULL);
     }
@@ -124,7 +124,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         report_model(shell, o, &of_model);
         sinks_written(shell->sinks, "model", o->path, NULL);
     }
-    if (status == 0 && engine_sees(shell->engine) && !sees)
+    if (status == 0 && engine_has_vision(shell->engine) && !with_encoder)
         sinks_notice(shell->sinks, "the language model alone was written: %s", why.text);
     free(path);
     return status;
@@ -138,8 +138,8 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     struct text_difference d;
     struct err why;
     const struct model *m = engine_model(shell->engine);
-    const bool sees = engine_sees(shell->engine) && model_mmproj_check(m, &why) == 0;
-    char *encoder = sees ? model_mmproj_path(path) : xstrdup("none");
+    const bool with_encoder = engine_has_vision(shell->engine) && model_mmproj_check(m, &why) == 0;
+    char *encoder = with_encoder ? model_mmproj_path(path) : xstrdup("none");
     char *name = checkpoint_with_encoder(path, encoder);
     free(encoder);
     const struct load_progress progress = engine_progress(shell->engine, "comparing");

@@ -179,7 +179,8 @@ static size_t piece_length(const char *p)
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct engine_talk c = engine_talk(shell->engine);
-    for (const char *p = skip_blanks(text); engine_sees(shell->engine) && *p; p = skip_blanks(p)) {
+    for (const char *p = skip_blanks(text); engine_has_vision(shell->engine) && *p;
+         p = skip_blanks(p)) {
         const size_t length = piece_length(p);
         char *path = picture_named(p, length);
         bool hint = path;

@@ -55,15 +55,15 @@ static const struct tour_step text_steps[] = {
 };
 enum { TEXT_STEPS = sizeof text_steps / sizeof text_steps[0] };
 
-const struct tour_step *tour_step(bool sees, int index)
+const struct tour_step *tour_step(bool has_vision, int index)
 {
-    if (index < 0 || index >= tour_count(sees)) return NULL;
-    return sees ? &steps[index] : &text_steps[index];
+    if (index < 0 || index >= tour_count(has_vision)) return NULL;
+    return has_vision ? &steps[index] : &text_steps[index];
 }
 
-int tour_count(bool sees)
+int tour_count(bool has_vision)
 {
-    return sees ? STEPS : TEXT_STEPS;
+    return has_vision ? STEPS : TEXT_STEPS;
 }
 
 // Searches the demo picture beside the program, then where it is installed.
@@ -92,10 +92,10 @@ static void replace(struct buf *b, const char *text, const char *word, const cha
     replace(b, at + strlen(word), word, with);
 }
 
-char *tour_line(bool sees, int index)
+char *tour_line(bool has_vision, int index)
 {
     struct buf b = { 0 };
-    const char *line = tour_step(sees, index)->line;
+    const char *line = tour_step(has_vision, index)->line;
     const bool picture = strstr(line, "PICTURE") != NULL;
     const char *temporary = getenv("TMPDIR");
     char *path = picture ? find_picture()
@@ -109,11 +109,11 @@ char *tour_line(bool sees, int index)
 static int run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (shell->screen) return shell->screen->open(shell->screen->self, "tour", err);
-    const bool sees = !engine_model(shell->engine) || engine_sees(shell->engine);
+    const bool has_vision = !engine_model(shell->engine) || engine_has_vision(shell->engine);
     struct buf b = { 0 };
-    for (int i = 0; i < tour_count(sees); i++) {
-        char *line = tour_line(sees, i);
-        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, tour_step(sees, i)->text, line);
+    for (int i = 0; i < tour_count(has_vision); i++) {
+        char *line = tour_line(has_vision, i);
+        buf_printf(&b, "%2d. %s\n      %s\n", i + 1, tour_step(has_vision, i)->text, line);
         free(line);
     }
     sinks_text(shell->sinks, "%s", b.data);

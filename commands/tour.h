@@ -9,10 +9,11 @@ struct tour_step {
     const char *text; // explains it in a sentence
 };
 
-// sees: of a model that sees pictures; others have steps of their own. NULL past the end.
-const struct tour_step *tour_step(bool sees, int index);
-int tour_count(bool sees);
+// has_vision: the steps for models with a vision encoder, else those for text-only models. NULL
+// past the end.
+const struct tour_step *tour_step(bool has_vision, int index);
+int tour_count(bool has_vision);
 // The step's line with its paths. free() it.
-char *tour_line(bool sees, int index);
+char *tour_line(bool has_vision, int index);
 
 #endif

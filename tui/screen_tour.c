@@ -6,23 +6,24 @@
 #include "commands/tour.h"
 #include "tui/screen_parts.h"
 
-static bool sees(const struct view *v)
+static bool has_vision(const struct view *v)
 {
-    return !v->snapshot || !v->snapshot->model || v->snapshot->sees;
+    return !v->snapshot || !v->snapshot->model || v->snapshot->has_vision;
 }
 
 void screen_tour_offer(struct screen *s)
 {
     struct view *v = s->view;
-    const struct tour_step *step = tour_step(sees(v), v->tour - 1);
+    const struct tour_step *step = tour_step(has_vision(v), v->tour - 1);
     if (!v->tour || !s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
     if (!step) {
         view_add(v, ENTRY_NOTICE, "end of the tour; /help lists the commands, docs/ has guides");
         v->tour = 0;
         return;
     }
-    char *line = tour_line(sees(v), v->tour - 1);
-    char *text = xasprintf("tour, step %d of %d: %s", v->tour, tour_count(sees(v)), step->text);
+    char *line = tour_line(has_vision(v), v->tour - 1);
+    char *text =
+        xasprintf("tour, step %d of %d: %s", v->tour, tour_count(has_vision(v)), step->text);
     view_add(v, ENTRY_NOTICE, text);
     prompt_set(s->prompt, line);
     view_hint(v, "Enter runs this step of the tour, Esc ends it");
@@ -34,8 +35,8 @@ void screen_tour_offer(struct screen *s)
 void screen_tour_ran(struct screen *s, const char *line)
 {
     struct view *v = s->view;
-    if (!tour_step(sees(v), v->tour - 1)) return;
-    char *now = tour_line(sees(v), v->tour - 1);
+    if (!tour_step(has_vision(v), v->tour - 1)) return;
+    char *now = tour_line(has_vision(v), v->tour - 1);
     const bool question = *now != '/' && *line != '/';
     const size_t word = strcspn(now, " "); // its arguments may be changed
     v->tour += question || (word == strcspn(line, " ") && !strncmp(now, line, word));

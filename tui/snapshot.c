@@ -36,7 +36,7 @@ struct snapshot *snapshot_make(const struct shell *shell)
     const struct method *method;
     for (int i = 0; (method = method_shown(i)); i++)
         s->default_layer[i] = method->default_layer ? method->default_layer(m) : -1;
-    s->sees = engine_sees(e);
+    s->has_vision = engine_has_vision(e);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     return s;
 }

@@ -15,7 +15,7 @@ struct snapshot {
     char *device, *session;
     int64_t layers, heads;
     int default_layer[METHODS_MAX]; // of each method, in the order of method_shown; -1: none
-    bool sees;
+    bool has_vision;
     struct settings *settings;
     bool counted; // `context` is valid
     struct engine_context context;

@@ -65,7 +65,7 @@ const char *engine_model_name(const struct engine *e)
     return e->model ? e->model->name : NULL;
 }
 
-bool engine_sees(const struct engine *e)
+bool engine_has_vision(const struct engine *e)
 {
     return e->model && model_has_vision(e->model);
 }

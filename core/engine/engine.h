@@ -62,7 +62,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
 const char *engine_model_name(const struct engine *e);        // as it was loaded, or NULL
-bool engine_sees(const struct engine *e);                     // does it have a vision encoder?
+bool engine_has_vision(const struct engine *e);               // does it have a vision encoder?
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
 // Emits the description, parameters by part, and memory; `unknown`: why the fingerprint is missing,

@@ -9,7 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/metrics/python.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 
 static const char short_answer[] = "\nAnswer the question using a single word or phrase.";
 static const char letter_answer[] =

@@ -9,7 +9,7 @@
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
 #include "core/picture/source.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/template/message.h"
 
 enum { LETTERS = 26, ROTATION = 1000000 };
@@ -42,14 +42,14 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 
 int eval_set_check(const char *path, struct err *err)
 {
-    return set_form_of(path, err) ? 0 : -1;
+    return set_format_of(path, err) ? 0 : -1;
 }
 
 struct opened {
     const struct eval_set *set;
     const struct set_way *way;
-    const struct set_form *form;
-    void *self; // of the form
+    const struct set_format *format;
+    void *self; // of the format
 };
 
 // --- questions -----------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     const char *needs = o->set->needs ? o->set->needs : "question";
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
-    int status = o->form->read(o->self, index, &r, err);
+    int status = o->format->read(o->self, index, &r, err);
     if (status == 0) status = check_utf8(r.json, "its row", err);
     if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
@@ -230,15 +230,15 @@ static char *read_picture(void *self, const char *name, size_t limit, size_t *si
 {
     const struct opened *o = self;
     // Tables may name files as well.
-    if (!o->form->picture || !strrchr(name, '#'))
+    if (!o->format->picture || !strrchr(name, '#'))
         return picture_source_read(name, limit, size, err);
-    return o->form->picture(o->self, name, size, err);
+    return o->format->picture(o->self, name, size, err);
 }
 
 static void close_set(void *self)
 {
     struct opened *o = self;
-    o->form->close(o->self);
+    o->format->close(o->self);
     free(o);
 }
 
@@ -247,18 +247,18 @@ static const struct dataset_reader reader = { read_sample, read_picture, close_s
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, struct err *err)
 {
-    const struct set_form *form = set_form_of(path, err);
-    if (!form) return -1;
+    const struct set_format *format = set_format_of(path, err);
+    if (!format) return -1;
     *d = (struct dataset){ .path = xstrdup(path),
                            .folder = images ? xstrdup(images) : path_folder(path),
                            .file = -1 };
-    void *self = form->open(d->path, d->folder, &d->count, err);
+    void *self = format->open(d->path, d->folder, &d->count, err);
     if (!self) {
         dataset_close(d);
         return -1;
     }
     struct opened *o = d->self = xmalloc(sizeof *o);
-    *o = (struct opened){ .set = set, .way = way, .form = form, .self = self };
+    *o = (struct opened){ .set = set, .way = way, .format = format, .self = self };
     d->reader = &reader;
     return 0;
 }
@@ -271,7 +271,7 @@ static const struct opened *opened_of(const struct dataset *d)
 const char *eval_set_hash(const struct dataset *d)
 {
     const struct opened *o = opened_of(d);
-    return o && o->form->hash ? o->form->hash(o->self) : NULL;
+    return o && o->format->hash ? o->format->hash(o->self) : NULL;
 }
 
 int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err)
@@ -281,5 +281,5 @@ int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r
         *r = (struct set_record){ 0 };
         return err_set(err, "'%s' is not an evaluation set", d->path);
     }
-    return o->form->read(o->self, index, r, err);
+    return o->format->read(o->self, index, r, err);
 }

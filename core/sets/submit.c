@@ -14,7 +14,7 @@
 #include "core/data/dataset.h"
 #include "core/metrics/python.h"
 #include "core/metrics/vqa.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/set.h"
 
 struct submission {

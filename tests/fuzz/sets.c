@@ -1,4 +1,4 @@
-// tests/fuzz/sets.c -- any bytes as an evaluation set, of whichever form: every row can be read or
+// tests/fuzz/sets.c -- any bytes as an evaluation set, of any format: every row can be read or
 // is refused, and so are its pictures.
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/form_parquet.c: each file of
+// tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/format_parquet.c: each file of
 // tests/core/sets/parquet/ (pyarrow wrote them, tests/core/sets/parquet.py) holds the rows and
 // pictures that pyarrow reads; the questions that the suites make of them; damaged files.
 //
@@ -20,7 +20,7 @@
 #include "core/files/parquet.h"
 #include "core/files/parquet_parts.h"
 #include "core/picture/image.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/set.h"
 #include "tests/core/scratch.h"
 #include "tests/core/sets/expected.h"

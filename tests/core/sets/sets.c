@@ -1,4 +1,4 @@
-// tests/core/sets/sets.c -- core/sets/: files of each form (tests/core/sets/make.py writes them),
+// tests/core/sets/sets.c -- core/sets/: files of each format (tests/core/sets/make.py writes them),
 // the questions that the suites make of them, totals of whole sets, and the kept index of a large
 // table.
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/index.h"
 #include "core/sets/parts.h"
 #include "core/sets/set.h"

@@ -1,4 +1,4 @@
-// core/sets/form_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with annotations
+// core/sets/format_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with annotations
 // in a second file), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
 // "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
 // ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder).
@@ -11,7 +11,7 @@
 
 #include "core/data/dialogue.h"
 #include "core/sets/annotated.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/parts.h"
 
 // A row of the joined list, with the id that both lists share.
@@ -268,7 +268,7 @@ static int read_problem(const struct object *o, struct set_record *r, struct err
     return 0;
 }
 
-// --- the form ------------------------------------------------------------------------------------
+// --- the format ----------------------------------------------------------------------------------
 
 static const struct object_kind kinds[] = {
     { .list = "data",
@@ -361,7 +361,7 @@ static int object_read(void *self, int64_t index, struct set_record *r, struct e
     return o->kind->read(o, r, err);
 }
 
-const struct set_form set_form_object = {
+const struct set_format set_format_object = {
     .name = "a JSON object (TextVQA, VQAv2, SEED-Bench, COCO, Flickr30k, ScienceQA)",
     .is = is_object,
     .open = object_open,

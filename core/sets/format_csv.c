@@ -1,4 +1,4 @@
-// core/sets/form_csv.c -- MMLU's CSV files: question, four choices, the letter; no header line.
+// core/sets/format_csv.c -- MMLU's CSV files: question, four choices, the letter; no header line.
 //
 // Few-shot examples are the first five rows of the subject's file among the development files:
 // ../dev/SUBJECT_dev.csv for test/SUBJECT_test.csv, as in MMLU's archive.
@@ -10,7 +10,7 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/data/dialogue.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/prompt.h"
 
 static const char names[] = "question,A,B,C,D,answer\n";
@@ -102,7 +102,7 @@ static int table_read(void *self, int64_t index, struct set_record *r, struct er
     return 0;
 }
 
-const struct set_form set_form_csv = {
+const struct set_format set_format_csv = {
     .name = "CSV without a header line (MMLU)",
     .is = is_csv,
     .open = table_open,

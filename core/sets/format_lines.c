@@ -1,5 +1,5 @@
-// core/sets/form_lines.c -- JSON lines and JSON lists: LLaVA's question files, POPE's label files,
-// HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
+// core/sets/format_lines.c -- JSON lines and JSON lists: LLaVA's question files, POPE's label
+// files, HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
 //
 // LLaVA's question files lack the answers; other files in their folder have them: POPE's label
 // files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA.
@@ -15,7 +15,7 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/sets/annotated.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 
 // --- answers in other files ----------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ static void close_beside(struct beside *b) // NULL is fine
     free(b);
 }
 
-// --- the form ------------------------------------------------------------------------------------
+// --- the format ----------------------------------------------------------------------------------
 
 struct lines {
     struct dataset data;
@@ -325,7 +325,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     return annotated_record(&l->world, set_text_of(r->json, "index", ""), r->json, err);
 }
 
-const struct set_form set_form_lines = {
+const struct set_format set_format_lines = {
     .name = "JSON lines or a JSON list (LLaVA, POPE, HellaSwag)",
     .is = is_lines,
     .open = lines_open,

@@ -1,5 +1,5 @@
-// core/sets/form_parquet.c -- Parquet, as `datasets` writes it and Hugging Face keeps it: the sets
-// of lmms-lab and others. Pictures are structs of bytes and path. Shards
+// core/sets/format_parquet.c -- Parquet, as `datasets` writes it and Hugging Face keeps it: the
+// sets of lmms-lab and others. Pictures are structs of bytes and path. Shards
 // (test-00000-of-00003.parquet) are read together; any of them may be named.
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/data/dialogue.h"
 #include "core/files/parquet.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/prompt.h"
 
 enum { SHOTS = 5, SHOT_ROWS = 10000 };
@@ -361,7 +361,7 @@ static char *shards_picture(void *self, const char *name, size_t *size, struct e
     return bytes;
 }
 
-const struct set_form set_form_parquet = {
+const struct set_format set_format_parquet = {
     .name = "Parquet (datasets, Hugging Face)",
     .is = is_parquet,
     .open = shards_open,

@@ -1,4 +1,4 @@
-// core/sets/form_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds pictures in
+// core/sets/format_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds pictures in
 // base64 -- one, or a Python list of several -- or, in at most 64 characters, the index of another
 // row with that picture. Tables without "image" name files in "image_path".
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "core/base/base64.h"
 #include "core/metrics/python.h"
-#include "core/sets/form.h"
+#include "core/sets/format.h"
 #include "core/sets/index.h"
 
 enum { SHORT_IMAGE = 64, STEPS = 8 };
@@ -200,7 +200,7 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
     return 0;
 }
 
-const struct set_form set_form_tsv = {
+const struct set_format set_format_tsv = {
     .name = "TSV with pictures in base64 (VLMEvalKit)",
     .is = is_tsv,
     .open = tsv_open,

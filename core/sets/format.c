@@ -1,5 +1,5 @@
-// core/sets/form.c -- recognises the format of a file; functions that all formats share.
-#include "core/sets/form.h"
+// core/sets/format.c -- recognises the format of a file; functions that all formats share.
+#include "core/sets/format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,10 +13,11 @@
 
 enum { HEAD = 65536 };
 
-static const struct set_form *const forms[] = { &set_form_parquet, &set_form_tsv, &set_form_lines,
-                                                &set_form_object, &set_form_csv };
+static const struct set_format *const formats[] = { &set_format_parquet, &set_format_tsv,
+                                                    &set_format_lines, &set_format_object,
+                                                    &set_format_csv };
 
-const struct set_form *set_form_of(const char *path, struct err *err)
+const struct set_format *set_format_of(const char *path, struct err *err)
 {
     const int fd = file_in_open(path, err);
     if (fd < 0) return NULL;
@@ -24,12 +25,12 @@ const struct set_form *set_form_of(const char *path, struct err *err)
     ssize_t n = read(fd, head, HEAD);
     const int why = errno;
     close(fd);
-    const struct set_form *found = NULL;
+    const struct set_format *found = NULL;
     if (n >= 0) head[n] = 0;
     // No format includes a byte order mark.
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
-    for (size_t i = 0; n > 0 && !found && i < sizeof forms / sizeof *forms; i++)
-        if (forms[i]->is(path, head + skip, (size_t)n - skip)) found = forms[i];
+    for (size_t i = 0; n > 0 && !found && i < sizeof formats / sizeof *formats; i++)
+        if (formats[i]->is(path, head + skip, (size_t)n - skip)) found = formats[i];
     free(head);
     if (n < 0) err_set(err, "cannot read '%s': %s", path, strerror(why));
     if (n >= 0 && !found)

@@ -1,24 +1,24 @@
-// core/sets/form.h -- the file formats of evaluation sets, and their rows as records.
+// core/sets/format.h -- the file formats of evaluation sets, and their rows as records.
 //
 //   void *self;
-//   const struct set_form *form = set_form_of(path, &err);
-//   if (form && (self = form->open(path, folder, &count, &err))) ...
+//   const struct set_format *format = set_format_of(path, &err);
+//   if (format && (self = format->open(path, folder, &count, &err))) ...
 //   struct set_record r;
-//   if (form->read(self, 3, &r, &err) == 0) ... set_text(&r, "question") ...
+//   if (format->read(self, 3, &r, &err) == 0) ... set_text(&r, "question") ...
 //   set_record_release(&r);
 //
 // A record has the keys of VLMEvalKit's tables, whatever the format: "index", "question", "hint",
 // "A" "B" ..., "answer" (a text or a list), "category". A format renames its own keys (struct
 // set_names). Files are untrusted.
-#ifndef CORE_SETS_FORM_H
-#define CORE_SETS_FORM_H
+#ifndef CORE_SETS_FORMAT_H
+#define CORE_SETS_FORMAT_H
 
 #include "core/base/json.h"
 #include "core/base/scratch.h"
 
 struct set_record {
     cJSON *json;
-    char **pictures; // [picture_count] paths of files, or names that the form's picture() knows
+    char **pictures; // [picture_count] paths of files, or names that the format's picture() knows
     size_t picture_count;
     bool number;            // its id is a number in the file: "index" holds all ids as texts
     const char *faults;     // why answer files could not be read, borrowed from the format; or NULL
@@ -26,11 +26,11 @@ struct set_record {
     struct scratch scratch; // texts made from it
 };
 
-struct set_form {
+struct set_format {
     const char *name;
     // True if a file that begins with these bytes has this format.
     bool (*is)(const char *path, const char *head, size_t size);
-    // `folder`: base of relative picture paths; it and `path` outlive the form. NULL on error.
+    // `folder`: base of relative picture paths; it and `path` outlive the format. NULL on error.
     void *(*open)(const char *path, const char *folder, int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
@@ -40,11 +40,11 @@ struct set_form {
     void (*close)(void *self);
 };
 
-extern const struct set_form set_form_tsv, set_form_lines, set_form_object, set_form_csv,
-    set_form_parquet;
+extern const struct set_format set_format_tsv, set_format_lines, set_format_object, set_format_csv,
+    set_format_parquet;
 
 // Recognises the format by the file's first bytes. NULL with a message.
-const struct set_form *set_form_of(const char *path, struct err *err);
+const struct set_format *set_format_of(const char *path, struct err *err);
 
 // A text or number as text, borrowed; NULL: absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);
