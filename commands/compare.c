@@ -59,9 +59,12 @@ static const struct option_row options[] = {
       "bootstrap interval over questions (2000 resamples, fixed seed), for shares also McNemar's "
       "exact test; /changed shows the flips: questions that one side answers better",
       OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
-    { "--set", "NAME", "FILE is an evaluation set; asks and scores as --as SUITE does (/help sets)",
+    { "--set", "NAME",
+      "FILE is an evaluation set; asks and scores as --rule SUITE does (/help sets)",
       .take = take_set },
-    { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
+    { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
+    { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite),
+      .former = true },
     { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct asking, data.limit), 1, INT64_MAX },
     { "--metric", "M", NULL, .take = take_metric },
     { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.set.images) },
@@ -110,7 +113,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     if (!a->data.set.data && (a->data.metric || a->data.limit || a->data.set.images || a->job))
         return err_set(err, "--metric, --limit, --images and --job need --data FILE");
     if ((set->kind && !set->data) || (a->data.suite && !set->kind))
-        return err_set(err, "--set needs --data FILE, and --as needs --set NAME");
+        return err_set(err, "--set needs --data FILE, and --rule needs --set NAME");
     if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
     if (a->job && a->csv)
         return err_set(
@@ -304,7 +307,7 @@ static int start_job(const struct asking *a, struct err *err)
     } options_of[] = { { "--limit", o->limit ? limit : NULL },
                        { "--metric", o->metric ? o->metric->name : NULL },
                        { "--set", o->set.kind ? o->set.kind->name : NULL },
-                       { "--as", o->set.kind ? o->set.way->suite : NULL },
+                       { "--rule", o->set.kind ? o->set.way->suite : NULL },
                        { "--images", o->set.images } };
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
@@ -350,7 +353,7 @@ const struct command command_compare = {
     .name = "compare",
     .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--set NAME [--as SUITE]] [--limit N] [--metric M] [--images DIR] [--job]",
+             "[--set NAME [--rule SUITE]] [--limit N] [--metric M] [--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"

@@ -151,7 +151,7 @@ static void topic_sets(const struct shell *shell)
     sinks_text(shell->sinks, "%s", b.data ? b.data : "");
     buf_release(&b);
     sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
-    table_begin(&t, "sets", "set|as|prompt|tokens|rule|total|source");
+    table_begin(&t, "sets", "set|rule of|prompt|tokens|metric|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)
             table_row(&t, "%s|%s|%s|%d|%s|%s|%s", s->name, w->suite, w->prompt, w->max_tokens,

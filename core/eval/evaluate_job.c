@@ -49,9 +49,11 @@ const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
     { "--set", "NAME",
       "reads DATA as an evaluation set as downloaded (/help sets), with its prompt, answer length, "
-      "rule and totals; --as SUITE (llava, lmms-eval, vlmevalkit) selects the suite",
+      "rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects the suite whose "
+      "prompt, length, rule and totals are used",
       .take = take_set },
-    { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite) },
+    { "--rule", "SUITE", NULL, OPTION_TEXT, AT(suite) },
+    { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
@@ -91,7 +93,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
     if (status == 0 && o->set.kind && !(o->set.way = eval_set_way(o->set.kind, o->suite, err)))
         status = -1;
     if (status == 0 && !o->set.kind && o->suite)
-        status = err_set(err, "--as needs a set: --set pope --as %s", o->suite);
+        status = err_set(err, "--rule needs a set: --set pope --rule %s", o->suite);
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status < 0) evaluate_options_release(o);

@@ -61,7 +61,7 @@ check "a job reports it too" "$thinking" "removed from 3 answers; seen by the ru
 printf 'index\timage\tquestion\tA\tB\tC\tD\tanswer\tcategory\n1\t%s\tHow many?\tNone\tTwo\tOne\t\tA\tx\n2\t1\tWhich?\tp\tq\t\t\tD\tx\n3\t1\tWhich?\t\tq\tr\ts\tA\tx\n' \
     "$(base64 -w0 demo/pictures/scene-0.png)" >"$work/none.tsv"
 printf '{"question_id":1,"text":"A"}\n{"question_id":2,"text":"D"}\n{"question_id":3,"text":"A"}\n' >"$work/none.jsonl"
-none="/eval $work/none.tsv --set seed --answers $work/none.jsonl --here --as"
+none="/eval $work/none.tsv --set seed --answers $work/none.jsonl --here --rule"
 for way in vlmevalkit lmms-eval "vlmevalkit --metric letter"; do
     lines "/load $llava" "$none $way"
     jq -rn "$scored" "$work/events" >>"$work/none"

@@ -14,16 +14,16 @@ value() {
 }
 
 # POPE three ways: prompt, length and rule are each suite's.
-tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
-    "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
+tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here" \
+    "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
 check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
 same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
 same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
 tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
 same "tokens of the set" "$(value "answer tokens")" 16
-tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here" "/eval $work/sets/POPE.tsv --set pope --as lmms-eval --here" \
-    "/eval $work/sets/POPE.tsv --set pope --as vlmevalkit --here --limit 2"
+tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here" \
+    "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
 same "set" "$(value set | paste -sd' ')" "pope pope pope"
 same "all rows" "$(value n | paste -sd' ')" "4 4 2"
 same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
@@ -76,7 +76,7 @@ tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 $i" \
     "/eval $work/sets/textvqa/TextVQA_0.5.1_val.json --set textvqa $i" \
     "/eval $work/sets/captions_val2017.json --set coco $i" "/eval $work/sets/dataset_flickr30k.json --set flickr30k $i" \
-    "/eval $work/sets/mmbench_dev.tsv --set mmbench --as llava $i" "/eval $work/sets/MMStar.tsv --set mmstar $i" \
+    "/eval $work/sets/mmbench_dev.tsv --set mmbench --rule llava $i" "/eval $work/sets/MMStar.tsv --set mmstar $i" \
     "/eval $work/sets/SEED-Bench.json --set seed $i" "/eval $work/sets/OCRBench.tsv --set ocrbench $i" \
     "/eval $work/sets/sqa/problems.json --set scienceqa $i" "/eval $work/sets/MMMU_DEV_VAL.tsv --set mmmu $i" \
     "/eval $work/sets/mmlu/test/abstract_algebra_test.csv --set mmlu $i" \
@@ -101,7 +101,7 @@ same "rule and questions" "$(sed -n 2p "$work/table.csv" | cut -d, -f1,2,6)" "po
 printf 'index\tquestion\tanswer\tA\tB\n0\tIs it?\tyes\tx\ty\n' >"$work/bare.tsv"
 sed 's/yes/A/' "$work/bare.tsv" >"$work/text.tsv"
 echo '{"question_id": 0, "text": "yes"}' >"$work/given.jsonl"
-tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienceqa --as vlmevalkit --here" \
+tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienceqa --rule vlmevalkit --here" \
     "/eval $work/bare.tsv --set pope --answers $work/given.jsonl --here"
 check_has "no picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
 same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
@@ -109,8 +109,8 @@ same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 tiny "/help sets"
 check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
-    "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --as llava" \
-    "/eval $work/sets/POPE.tsv --as llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
+    "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
+    "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
     tiny "$line"
     check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
     check "before a job starts: $line" 'select(.event=="job")' ""

@@ -76,7 +76,7 @@ def run(kind, jobs, model):
     for n, (file, suite, answers) in enumerate(jobs):
         lines(f"answers{n}.jsonl", [{"question_id": i, "text": a} for i, a in answers])
         given = f"--answers {out}/answers{n}.jsonl" if answers else ""
-        commands += ["-c", "/set compute.matmul f32", "-c", f"/eval {out}/{file} --set {kind} --as {suite} {given} --here",
+        commands += ["-c", "/set compute.matmul f32", "-c", f"/eval {out}/{file} --set {kind} --rule {suite} {given} --here",
                      "-c", f"/eval show --csv {out}/scores{n}.csv"]
     told = subprocess.run([vlmsh, model, "--json", "--db", f"{out}/db", *commands], capture_output=True, text=True)
     totals = [dict(reversed(e["rows"])) for e in map(json.loads, told.stdout.splitlines()) if e["event"] == "table" and e["name"] == "evaluation"]

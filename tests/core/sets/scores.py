@@ -50,7 +50,7 @@ def dump(name, value):
 def evaluate(name, kind, suite, answers):
     """The numbers of the totals."""
     lines("answers.jsonl", [{"question_id": i, "text": a} for i, a in answers])
-    command = f"/eval {out}/{name} --set {kind} --as {suite} --images {out}/img --answers {out}/answers.jsonl --here"
+    command = f"/eval {out}/{name} --set {kind} --rule {suite} --images {out}/img --answers {out}/answers.jsonl --here"
     told = subprocess.run([vlmsh, "demo/model", "--json", "--db", f"{out}/db", "-c", command], capture_output=True, text=True)
     events = [json.loads(line) for line in told.stdout.splitlines()]
     rows = [e["rows"] for e in events if e["event"] == "table" and e["name"] == "evaluation"]
