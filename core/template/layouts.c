@@ -1,7 +1,7 @@
 // core/template/layouts.c -- the table of prompt layouts.
 //
-// Rows are tried in this order against a folder's chat template, so specific ones come first. A new
-// layout is a new row. Missing fields are empty.
+// layout_detect tries the rows in this order, so specific ones come first. A new layout is a new
+// row.
 #include "core/settings/settings.h"
 #include "core/template/template_parts.h"
 
@@ -114,7 +114,7 @@ const struct layout layouts[] = {
         .place = SYSTEM_IN_USER,
     },
     {
-        // InternVL2's config.json names it; its code, not a template, writes it.
+        // InternVL2's config.json names it; code in the model's folder writes it, not a template.
         .name = "internlm2-chat",
         .open = { IM("system"), IM("user"), IM("assistant") },
         .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },
@@ -125,7 +125,7 @@ const struct layout layouts[] = {
                   "是一个有用无害的人工智能助手。",
     },
     {
-        .name = "internvl2_5", // likewise
+        .name = "internvl2_5", // named by InternVL2.5's config.json
         .open = { IM("system"), IM("user"), IM("assistant") },
         .close = { "<|im_end|>\n", "<|im_end|>\n", "<|im_end|>\n" },
         .generation = IM("assistant"),

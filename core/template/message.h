@@ -9,7 +9,7 @@
 
 enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_RAW, ROLE_COUNT };
 
-// "system", "user", "assistant", "raw".
+// Returns "system", "user", "assistant" or "raw".
 const char *role_name(enum role role);
 int role_parse(const char *name); // -1: unknown
 
@@ -43,9 +43,9 @@ void message_release(struct message *m);
 struct picture_shape {
     int64_t width, height; // pixels
     int64_t most_tokens;   // limit on visual tokens before `share`; 0: none
-    double share;          // of its grids' tokens kept by averaging; 0: all
-    bool several;          // its prompt has other pictures too, and the family then encodes it
-                           // differently
+    double share;          // share of its grids' tokens that averaging keeps; 0: all
+    bool several;          // the prompt has other pictures, and the family encodes several
+                           // differently from one
 };
 
 // A picture of the conversation: the bytes of its file, its pixels and its visual tokens.

@@ -10,21 +10,21 @@
 
 #include "core/base/mem.h"
 
-// Several conversations with a common prefix in one pass (core/talk/batch.h). The cache starts with
-// the keys of the prefix, which every row sees; `rows` rows for the conversation being computed
-// follow, then as many for each conversation's own keys.
+// Several conversations with a common prefix in one pass (core/talk/batch.h). Rows of the cache:
+// the keys of the prefix, which every row of the pass attends to; `rows` rows for the conversation
+// that is being computed; then `rows` rows for the keys of each conversation.
 enum { SEGMENTS_MOST = 8 };
 struct segments {
     int count;
     int64_t prefix, rows;
-    // Own rows of each in the cache, then its rows of this pass. A pass holds the rows of the
-    // first, of the second, and so on.
+    // cached: rows of a conversation in the cache, after the prefix; n: its rows in this pass,
+    // which has the rows of the first conversation, then those of the second, and so on.
     struct {
         int64_t cached, n;
     } of[SEGMENTS_MOST];
 };
 
-// First row of segment i in the cache.
+// Returns the first row of segment i in the cache.
 static inline int64_t segment_row(const struct segments *s, int i)
 {
     return s->prefix + s->rows * (i + 1);
@@ -37,13 +37,14 @@ struct sequence {
     int64_t n;
     int32_t *ids;       // [n] token id; the placeholder id for visual tokens
     int32_t *picture;   // [n] index of the visual token's picture, -1 for text
-    int32_t *cell;      // [n] which visual token of that picture (sequence order), -1 for text
-    bool *newline;      // [n] a visual token that only ends a row of its picture
+    int32_t *cell;      // [n] number of the visual token within its picture, -1 for text
+    bool *newline;      // [n] true for a visual token that only ends a row of its picture
     int32_t *positions; // [axes, n] rotary positions
     int axes;           // 1, or 3 for multimodal rotary positions (t, h, w)
     int32_t *start;     // [n] first row of row i's sample; NULL: one sample
     const struct segments *segments; // borrowed; NULL: all rows are of one conversation
-    bool pictures;  // the conversation (of samples: one) has a picture, even if no row is visual
+    bool pictures;  // the conversation, or one of the samples, has a picture, even without visual
+                    // rows
     int64_t prompt; // rows up to the end of the newest generation prompt; 0: all of them
 };
 
@@ -61,14 +62,15 @@ void sequence_copy(struct sequence *to, const struct sequence *from);
 void sequence_join(struct sequence *to, const struct sequence *const *samples,
                    const size_t *pictures, size_t count);
 void sequence_release(struct sequence *s);
-// Rows of the longest sample.
+// Returns the number of rows of the longest sample.
 int64_t sequence_longest(const struct sequence *s);
-// The last row of the newest generation prompt, which chooses an answer's first token.
+// Returns the last row of the newest generation prompt, whose logits predict an answer's first
+// token.
 int64_t sequence_query(const struct sequence *s);
-// Number of visual tokens in rows [from, n).
+// Counts the visual tokens in rows [from, n).
 int64_t sequence_visual_count(const struct sequence *s, int64_t from);
-// Index of each row's visual token in the sequence: [n], -1 for text; the caller frees it. *visual:
-// their number.
+// Numbers the visual tokens of the sequence: returns [n], -1 for text; the caller frees it.
+// *visual: their count.
 int32_t *sequence_visual_numbers(const struct sequence *s, int64_t *visual);
 
 #endif

@@ -1,8 +1,9 @@
 // core/template/template.c -- messages to a text with marks, and that text to token ids.
 //
 //   messages -> text, the ranges that the user typed, and a hole for every picture and every list
-//   of kept ids -> tokenised at once (as the reference does with the rendered prompt) -> holes
-//   filled
+//   of kept ids
+//   -> ids: the whole text is tokenised at once, as the reference does with the rendered prompt
+//   -> rows: the holes are filled
 //
 // Typed text never becomes a special token, so nobody can forge an assistant turn or a picture by
 // spelling it. In a data set, spelled special tokens are tokens, as in transformers
@@ -75,7 +76,7 @@ int render_messages(struct rendering *r, const struct message *messages, size_t 
 
 // --- ids ---------------------------------------------------------------------------------------
 
-// Adds BOS and the like, unless the layout wrote them.
+// Adds BOS and the like, unless the ids begin with them.
 static void add_begin(const struct tokenizer *t, struct ids *ids)
 {
     struct ids begin = { 0 };
@@ -129,7 +130,7 @@ static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t v
                    ids->data[i], text ? text : "?", (long long)vocab);
 }
 
-// Refuses the token of a picture without a picture, as transformers does.
+// Refuses a picture's token that a text spells, as transformers does.
 static int check_spelled(const struct rendering *r, const struct ids *ids,
                          const struct tokenizer *t, struct err *err)
 {
@@ -179,7 +180,7 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
-// Number of tokens beyond the context still counted for the message.
+// Tokenises this many tokens beyond the context, so that the error can tell the prompt's length.
 enum { BEYOND = 1 << 16 };
 
 static struct marked_text marked(const struct rendering *r)
@@ -197,11 +198,11 @@ static struct marked_text marked(const struct rendering *r)
 
 // --- where the answers are ---------------------------------------------------------------------
 //
-// Tokens have no offsets. Tokenising again with a cut at both ends of every answer usually yields
-// the same ids, with the cuts among them. If a token crosses a cut, the text before the cut is
-// tokenised alone; the ids that both share precede the cut.
+// Tokens have no offsets in the text. Tokenising again with a cut at both ends of every answer
+// usually yields the same ids, with the cuts among them. If a token crosses a cut, the text before
+// the cut is tokenised alone: the ids that it shares with the whole text precede the cut.
 
-// Ids before `at` in `ids` (without the begin tokens).
+// Counts the ids before offset `at` of the text; `ids` excludes the begin tokens.
 static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
                       size_t at, bool holes_too, size_t *n, struct err *err)
 {
@@ -226,8 +227,8 @@ static int ids_before(const struct rendering *r, const struct tokenizer *t, cons
     return status;
 }
 
-// places [2 * answers]: number of ids before the start and the end of every answer. Returns false
-// if the cuts change the ids.
+// Sets places [2 * answers] to the number of ids before the start and the end of every answer.
+// Returns false if the cuts change the ids.
 static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
                          const struct ids *whole, size_t *places)
 {
@@ -275,7 +276,7 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
                           const struct ids *ids, size_t begin, const struct picture *pictures,
                           struct prompt_answer **answers, struct err *err)
 {
-    enum { MOST = 1 << 27 }; // bytes to tokenise: seconds
+    enum { MOST = 1 << 27 }; // bytes to tokenise, which takes seconds
     const struct ids text = { .data = ids->data + begin, .count = ids->count - begin };
     size_t *places = xcalloc(2 * r->answer_count + 1, sizeof *places);
     int64_t row = 0, *rows = NULL;
@@ -293,7 +294,7 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
         }
         if (status < 0) goto out;
     }
-    // Maps positions among the ids to rows.
+    // Maps indices of ids to rows: a hole has several.
     rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;

@@ -1,9 +1,10 @@
 // core/template/template.h -- chat templates: messages to token ids.
 //
-// The folder's own template renders the messages (core/template/jinja.h), or a layout, one of a
-// table of built-in formats (Vicuna, Llama-3, ChatML...), for `chat.template` and for folders whose
-// template cannot be rendered. Either yields pieces: text, pictures, and ids kept from generated
-// answers. Adjacent texts are tokenised together, like the whole prompt in the reference.
+// The folder's own template renders the messages (core/template/jinja.h). A layout, one of a table
+// of built-in formats (Vicuna, Llama-3, ChatML...), does so if `chat.template` names it, or if the
+// folder's template cannot be rendered. Both yield pieces: text, pictures, and ids kept from
+// generated answers. Adjacent texts are tokenised together, as the reference tokenises the whole
+// prompt.
 //
 // Room core/template/: messages with pictures, the engine that renders chat templates, and the
 // token sequence. Uses base, settings, picture and tokenizer.
@@ -27,15 +28,14 @@ struct layout; // one row of the table
 const char *layout_name(int index);
 const struct layout *layout_find(const char *name);
 const char *layout_title(const struct layout *layout); // its name
-// Detects the layout by marks in the text of the folder's chat template; the plain layout without
-// one. Needs no model.
+// Detects the layout by marks in the text of the folder's chat template, or by the tokenizer's
+// special tokens; plain if neither has any. Needs no model.
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
-// A folder's own chat template, parsed.
-
-// Parses a template and tries it on small conversations, one with a picture when `placeholder` is
-// the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token and the like;
-// may be NULL. NULL if it is unusable here; the message names the unknown construct and its line.
+// Parses a folder's chat template and tries it on small conversations, one with a picture when
+// `placeholder` is the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token
+// and the like; may be NULL. Returns NULL if the template is unusable; the message names the
+// construct and its line.
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err);
@@ -46,15 +46,15 @@ void chat_template_free(struct chat_template *t);
 struct prompt_options {
     const struct chat_template *template; // NULL: the layout renders
     const struct layout *layout;
-    const char
-        *chat_template; // the folder's own text (default system message is read from it) or NULL
-    const char *date;   // chat.date: "today" or text, for layouts that name the date
+    const char *chat_template; // text of the folder's template, which may have a default system
+                               // message for the layout; or NULL
+    const char *date;          // chat.date: "today" or text, for layouts that name the date
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
     int32_t placeholder;                        // placeholder id of visual tokens
-    int64_t vocab;                              // of the model; 0: ids are not checked
+    int64_t vocab;          // size of the model's vocabulary; 0: ids are not checked
     int64_t context;        // tokens that fit; far more are an error. 0: unknown
     bool plain_data;        // special tokens spelled in messages of data stay text
-    bool written;           // BOS only where the template writes it
+    bool written;           // adds no BOS beyond what the template writes
     bool generation_prompt; // end with the start of the assistant's answer
 };
 
@@ -64,23 +64,23 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
-// prompt_dated: true if the template includes the date. The others return it (chat.date, or today);
-// the caller frees it.
+// prompt_dated returns true if the template includes the date. The others return the date
+// (chat.date, or today); the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
 char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
 
-// The rows [first, end) of a given answer: everything after the generation prompt, including the
-// end of the turn. If a token spans the boundary, first is that token (the rows differ from a
-// prompt's from there on), and end is before it.
+// The rows [first, end) of an answer in the messages: everything after the generation prompt,
+// including the end of the turn. A token that spans a boundary is part of the answer at its start
+// (from there, the rows differ from a prompt's), but not at its end.
 struct prompt_answer {
     int64_t first, end;
     bool open; // no text ends it
 };
 
-// prompt_sequence, plus the answers' rows in *answers [*answer_count], which the caller frees. The
-// sequence's prompt (used by pruning) ends where the last answer begins. answers NULL: does not
-// locate them.
+// As prompt_sequence; also locates the answers' rows, in *answers [*answer_count], which the caller
+// frees. The sequence's prompt (used by pruning) ends where the last answer begins. answers NULL:
+// skips this.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

@@ -1,5 +1,5 @@
-// core/template/template_layout.c -- messages in a layout (core/template/layouts.c): for the names
-// of `chat.template`, and for folders whose own template cannot be rendered.
+// core/template/template_layout.c -- messages in a layout (core/template/layouts.c), for a
+// `chat.template` that names one, and for folders whose own template cannot be rendered.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ const struct layout *layout_detect(const char *chat_template, const struct token
     if (!chat_template) return layout_find("plain");
     for (int i = 0; layouts[i].name; i++)
         if (has_marks(&layouts[i], chat_template)) return &layouts[i];
-    // The template builds its marks by code: decides by the tokenizer's tokens.
+    // The template computes its marks, so the tokenizer's special tokens decide.
     if (tokenizer_id(t, "<|start_header_id|>") >= 0) return layout_find("llama-3");
     if (tokenizer_id(t, "<|im_start|>") >= 0) return layout_find("chatml");
     return layout_find("plain");
@@ -90,9 +90,9 @@ static void put_content(struct rendering *r, const struct message *m)
     }
 }
 
-// Records the answer of the message written at `from`. It starts after the generation prompt
-// ("ASSISTANT:", so the blank belongs to the answer), and ends with the turn or, if no text ends
-// the turn, with its last text.
+// Records the range of the answer whose message starts at `from`. It starts after the generation
+// prompt ("ASSISTANT:", so the space belongs to the answer), and ends with the turn or, if no text
+// ends the turn, with the message's last text.
 static void note_answer(struct rendering *r, size_t from)
 {
     const struct layout *l = r->options->layout;
@@ -104,7 +104,7 @@ static void note_answer(struct rendering *r, size_t from)
     rendering_answer(r, answer.start, answer.end, l->bare_answers);
 }
 
-// An answer to raw ids follows them directly, without text around either.
+// A generated answer to raw ids follows them directly: no text surrounds either.
 static void put_message(struct rendering *r, const struct message *m, const struct message *before)
 {
     const struct layout *l = r->options->layout;
@@ -144,7 +144,8 @@ static char *plain_until(const char *from, const char *to)
     return xstrndup(from, length);
 }
 
-// Extracts the default system message of the folder's template from between its marks. NULL: none.
+// Returns the default system message that the folder's template has between the layout's marks, or
+// the layout's own; NULL if there is none.
 static char *default_system(const struct prompt_options *o)
 {
     const struct layout *l = o->layout;
@@ -170,8 +171,7 @@ static char *default_system(const struct prompt_options *o)
     return found;
 }
 
-// Writes everything before the first message after the system message; returns the number of
-// messages used.
+// Writes the system message, given or default; returns the number of messages written.
 static size_t put_system(struct rendering *r, const struct message *messages, size_t count)
 {
     const struct layout *l = r->options->layout;

@@ -20,25 +20,25 @@ enum system_place {
 
 struct layout {
     const char *name;
-    const char *marks[3];           // marks: the layout applies if the folder's chat template
-                                    // contains all of them
+    const char *marks[3];           // the layout applies to a folder whose chat template contains
+                                    // all of them
     const char *begin;              // at the very beginning
     const char *open[3], *close[3]; // around a message of ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT
     const char *generation;         // start of the assistant's answer
     const char *text_open, *text_close; // around each text
     const char *picture_end;            // after each picture
-    bool pictures_first;                // before the texts of their message
+    bool pictures_first;                // pictures precede the texts of their message
     bool trim;                          // drops white space around a text
-    bool bare_answers; // no text ends an answer: training uses the model's end token
+    bool bare_answers; // no text ends an answer: training adds the model's end token
     enum system_place place;
-    const char *system; // the default system message, NULL: see template.h
+    const char *system; // default system message; NULL: that of the folder's template, if any
 };
 
 extern const struct layout layouts[]; // ends with a row without a name
 
 // --- renderings ---------------------------------------------------------------------------------
 
-// Content of a hole: a picture or the ids of a message.
+// The content of a hole: a picture, or the ids of a message.
 struct filling {
     int picture; // -1: ids
     const struct message *message;
@@ -58,8 +58,8 @@ struct rendering {
     struct filling *fillings;
     struct answer_range *answers;
     size_t typed_count, hole_count, answer_count;
-    size_t said_end; // of the last text of a message
-    bool spelled;    // a message of data may spell special tokens
+    size_t said_end; // end of the last text of a message
+    bool spelled;    // a message from data may spell special tokens
 };
 
 void rendering_release(struct rendering *r);
@@ -68,7 +68,7 @@ void rendering_said(struct rendering *r, const struct message *m, const char *te
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 
-// True if the messages begin with raw ids, before which nothing is written.
+// True if the messages begin with raw ids; then no text precedes them.
 bool begins_raw(const struct message *messages, size_t count);
 
 // Renders by the template or the layout. `answers`: locates the answers.
