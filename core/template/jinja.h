@@ -1,7 +1,7 @@
 // core/template/jinja.h -- chat templates: the part of Jinja2 that published ones use
-// (docs/templates.md), set up as in transformers: trim_blocks, lstrip_blocks, loop controls, {%
-// generation %}, its tojson and functions. Anything else of Jinja2 is an error that names it and
-// its line, in parsing or when rendering reaches it (output.unknown).
+// (docs/templates.md), in the environment of transformers: trim_blocks, lstrip_blocks, `break`,
+// `generation`, its tojson and functions. Any other construct of Jinja2 is an error that names it
+// and its line, from jinja_parse, or from jinja_render when it reaches it (output.unknown).
 //
 //   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
 //   struct jinja_arena arena = { 0 };
@@ -9,8 +9,8 @@
 //   jinja_set(&arena, vars, "name", jinja_text(&arena, "x", 1, 7));   // from source 7
 //   jinja_render(t, &arena, vars, &output, &err);
 //
-// Strings keep track of their origin through every operation, so the rendered text shows which
-// parts the user typed. Templates are untrusted: nesting and output are bounded, and parsing and
+// Every operation keeps the origin of each byte of a string, so the rendered text shows which parts
+// the user typed. Templates are untrusted: nesting and output are bounded, and parsing and
 // rendering share a budget of steps and memory. Ctrl-C ends both.
 #ifndef CORE_TEMPLATE_JINJA_H
 #define CORE_TEMPLATE_JINJA_H
@@ -29,13 +29,13 @@ struct jinja; // a parsed template
 struct jinja_arena {
     struct jinja_block *blocks;
     size_t used;       // bytes, all blocks
-    uint64_t steps;    // of work
+    uint64_t steps;    // operations so far
     const char *spent; // why the rendering must stop, or NULL
 };
 
 void jinja_arena_release(struct jinja_arena *arena);
 
-enum { JINJA_TEMPLATE = -1 }; // source of the template's own text, or of no source
+enum { JINJA_TEMPLATE = -1 }; // the source of the template's own text
 
 enum jinja_kind {
     JINJA_ABSENT,    // a missing argument
@@ -47,9 +47,9 @@ enum jinja_kind {
     JINJA_TEXT,
     JINJA_LIST,
     JINJA_TUPLE,
-    JINJA_VIEW,      // of a dict's keys, values or items
+    JINJA_VIEW,      // of a dict's keys or items
     JINJA_RANGE,     // list: its numbers
-    JINJA_GENERATOR, // list: the items left
+    JINJA_GENERATOR, // list: the remaining items
     JINJA_DICT,
     JINJA_NAMESPACE, // dict: its attributes
     JINJA_LOOP,      // `loop`
@@ -75,8 +75,8 @@ struct jinja_value {
     };
 };
 
-// Bytes [start, end) of a text come from a source, starting at its byte `from`; bytes without a
-// span are the template's.
+// Bytes [start, end) of a text come from a source, starting at its byte `from`. Bytes without a
+// span come from the template.
 struct jinja_span {
     size_t start, end;
     int32_t source;
@@ -110,7 +110,7 @@ struct jinja_output {
     struct buf text;
     struct jinja_span *spans; // in order, disjoint
     size_t span_count;
-    bool unknown; // rendering failed at a name or form unknown to this engine
+    bool unknown; // rendering failed at a construct that this engine lacks
 };
 
 // Renders with the variables of a dict. `now`: for strftime_now; 0: the current time.

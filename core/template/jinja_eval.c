@@ -1,5 +1,5 @@
-// core/template/jinja_eval.c -- expressions: operators with Python's arithmetic, indices, slices,
-// attributes, calls.
+// core/template/jinja_eval.c -- expressions: operators with Python's integer arithmetic, indices,
+// slices, attributes, calls.
 #include <math.h>
 #include <string.h>
 
@@ -13,51 +13,29 @@ static struct jinja_value wrong_kinds(struct jinja_run *r, const char *sign, str
     const struct jinja_value *u = a.kind == JINJA_UNDEFINED ? &a : &b;
     if (u->kind == JINJA_UNDEFINED)
         jinja_fail(r, "'%.100s' is undefined", u->name ? u->name : "the value");
+    else if (jinja_is_number(a) && jinja_is_number(b))
+        jinja_unknown(r, "arithmetic with floats is not supported");
     else
         jinja_fail(r, "'%s' does not work for a %s and a %s", sign, jinja_value_kind_name(a),
                    jinja_value_kind_name(b));
     return jinja_value_none();
 }
 
-static struct jinja_value real_arithmetic(enum jinja_op op, double a, double b)
+static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, int64_t a, int64_t b)
 {
-    const double rest = op == N_MODULO ? fmod(a, b) : 0;
-    switch (op) {
-    case N_ADD: return jinja_value_real(a + b);
-    case N_SUBTRACT: return jinja_value_real(a - b);
-    case N_MULTIPLY: return jinja_value_real(a * b);
-    case N_DIVIDE: return jinja_value_real(a / b);
-    case N_FLOOR: return jinja_value_real(floor(a / b));
-    default: // N_MODULO: the result has the sign of b
-        if (rest == 0) return jinja_value_real(copysign(0, b));
-        return jinja_value_real((rest < 0) != (b < 0) ? rest + b : rest);
-    }
-}
-
-static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, struct jinja_value x,
-                                     struct jinja_value y)
-{
-    const bool divides = op == N_DIVIDE || op == N_FLOOR || op == N_MODULO;
     int64_t result = 0;
     bool overflow = false;
-    if (divides && jinja_value_as_real(y) == 0) {
-        jinja_fail(r, "division by zero");
-        return jinja_value_none();
-    }
-    if (x.kind == JINJA_REAL || y.kind == JINJA_REAL || op == N_DIVIDE)
-        return real_arithmetic(op, jinja_value_as_real(x), jinja_value_as_real(y));
-    const int64_t a = jinja_value_as_int(x), b = jinja_value_as_int(y);
     if (op == N_ADD) {
         overflow = __builtin_add_overflow(a, b, &result);
     } else if (op == N_SUBTRACT) {
         overflow = __builtin_sub_overflow(a, b, &result);
     } else if (op == N_MULTIPLY) {
         overflow = __builtin_mul_overflow(a, b, &result);
-    } else if (b == -1) { // INT64_MIN / -1 would overflow
-        overflow = op == N_FLOOR && __builtin_sub_overflow(0, a, &result);
-    } else {
-        const int64_t quotient = a / b - (a % b && (a < 0) != (b < 0));
-        result = op == N_FLOOR ? quotient : a - b * quotient;
+    } else if (!b) {
+        jinja_fail(r, "division by zero");
+    } else if (b != -1) { // INT64_MIN % -1 would trap
+        result = a % b;
+        if (result && (result < 0) != (b < 0)) result += b; // as in Python, the sign is that of b
     }
     if (overflow) jinja_fail(r, "a number is too large");
     return jinja_value_int(result);
@@ -86,12 +64,13 @@ static struct jinja_value repeat(struct jinja_run *r, struct jinja_value text,
     return jinja_builder_value(&out);
 }
 
-struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
-                                     struct jinja_value b)
+static struct jinja_value eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
+                                      struct jinja_value b)
 {
-    static const char *const signs[] = { "+", "-", "*", "/", "//", "%" };
+    static const char *const signs[] = { "+", "-", "*", "%" };
     if (r->failed) return jinja_value_none();
-    if (jinja_is_number(a) && jinja_is_number(b)) return arithmetic(r, op, a, b);
+    if (jinja_is_int(a) && jinja_is_int(b))
+        return arithmetic(r, op, jinja_value_as_int(a), jinja_value_as_int(b));
     if (op == N_ADD && jinja_is_text(a) && jinja_is_text(b)) return join_texts(r, a.text, b.text);
     if (op == N_ADD && a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE)) {
         struct jinja_list *list = jinja_list_new(r->arena);
@@ -104,7 +83,7 @@ struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, stru
     return wrong_kinds(r, signs[op - N_ADD], a, b);
 }
 
-bool jinja_holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b)
+static bool holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b)
 {
     switch (how) {
     case IS_EQUAL: return jinja_value_equal(r, a, b);
@@ -125,21 +104,19 @@ bool jinja_holds(struct jinja_run *r, enum compare how, struct jinja_value a, st
 
 // --- attributes and indices ----------------------------------------------------------------------
 
-static struct jinja_value loop_attribute(const struct jinja_loop *l, const char *name)
+static struct jinja_value loop_attribute(struct jinja_run *r, const struct jinja_loop *l,
+                                         const char *name)
 {
-    const int64_t i = (int64_t)l->index, n = (int64_t)l->items->count;
-    if (!strcmp(name, "index")) return jinja_value_int(i + 1);
-    if (!strcmp(name, "index0")) return jinja_value_int(i);
-    if (!strcmp(name, "first")) return jinja_bool(i == 0);
-    if (!strcmp(name, "last")) return jinja_bool(i + 1 == n);
-    if (!strcmp(name, "length")) return jinja_value_int(n);
-    if (!strcmp(name, "revindex")) return jinja_value_int(n - i);
-    if (!strcmp(name, "revindex0")) return jinja_value_int(n - i - 1);
-    if (!strcmp(name, "previtem"))
-        return i ? l->items->items[i - 1] : jinja_value_undefined("loop.previtem");
-    if (!strcmp(name, "nextitem"))
-        return i + 1 < n ? l->items->items[i + 1] : jinja_value_undefined("loop.nextitem");
-    return (struct jinja_value){ 0 };
+    const struct jinja_value *item = &l->items->items[l->index];
+    const bool first = l->index == 0, last = l->index + 1 >= l->items->count;
+    if (!strcmp(name, "index")) return jinja_value_int((int64_t)l->index + 1);
+    if (!strcmp(name, "index0")) return jinja_value_int((int64_t)l->index);
+    if (!strcmp(name, "first")) return jinja_bool(first);
+    if (!strcmp(name, "last")) return jinja_bool(last);
+    if (!strcmp(name, "previtem")) return first ? jinja_value_undefined("loop.previtem") : item[-1];
+    if (!strcmp(name, "nextitem")) return last ? jinja_value_undefined("loop.nextitem") : item[1];
+    jinja_unknown(r, "the attribute of loop '%.100s' is not known", name);
+    return jinja_value_none();
 }
 
 static struct jinja_value attribute(struct jinja_run *r, struct jinja_value v,
@@ -152,9 +129,7 @@ static struct jinja_value attribute(struct jinja_run *r, struct jinja_value v,
                    word);
         return jinja_value_none();
     }
-    const struct jinja_value own =
-        v.kind == JINJA_LOOP ? loop_attribute(v.loop, word) : (struct jinja_value){ 0 };
-    if (jinja_is_given(own)) return own;
+    if (v.kind == JINJA_LOOP) return loop_attribute(r, v.loop, word);
     const struct jinja_callable *c = jinja_method_of(v, word);
     if (c) {
         struct jinja_method *m = jinja_take(r->arena, sizeof *m);
@@ -163,13 +138,12 @@ static struct jinja_value attribute(struct jinja_run *r, struct jinja_value v,
     }
     const struct jinja_dict *d = jinja_dict_of(v);
     const int64_t i = d ? jinja_dict_find(r, d, jinja_value_string(name)) : -1;
-    return i >= 0 ? d->values[i] : jinja_value_undefined(word);
+    return i >= 0 ? d->entries[i].value : jinja_value_undefined(word);
 }
 
 struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
                                      struct jinja_value index)
 {
-    const bool number = index.kind == JINJA_INT || index.kind == JINJA_BOOL;
     if (r->failed) return jinja_value_none();
     if (v.kind == JINJA_UNDEFINED) {
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "the value");
@@ -177,8 +151,8 @@ struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
     }
     if (v.kind == JINJA_DICT) {
         const int64_t i = jinja_dict_find(r, v.dict, index);
-        if (i >= 0) return v.dict->values[i];
-    } else if ((jinja_is_text(v) || jinja_is_sequence(v)) && number) {
+        if (i >= 0) return v.dict->entries[i].value;
+    } else if ((jinja_is_text(v) || jinja_is_sequence(v)) && jinja_is_int(index)) {
         const int64_t count = jinja_value_length(r, v);
         int64_t i = jinja_value_as_int(index);
         if (i < 0) i += count;
@@ -192,42 +166,22 @@ struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
                                               : jinja_value_undefined("an item");
 }
 
-// Computes start, stop and step of a slice of `count` items, clipped as in Python. False on
-// failure.
-static bool slice_bounds(struct jinja_run *r, const struct jinja_node *n, int64_t count,
-                         int64_t bounds[3])
+// Evaluates a bound of a slice of `count` items and clips it as in Python; n NULL: `otherwise`.
+static int64_t slice_bound(struct jinja_run *r, const struct jinja_node *n, int64_t otherwise,
+                           int64_t count)
 {
-    struct jinja_node *const parts[] = { n->a, n->b, n->c };
-    struct jinja_value given[3];
-    for (int i = 0; i < 3; i++) {
-        given[i] = parts[i] ? jinja_eval(r, parts[i]) : jinja_value_none();
-        if (given[i].kind != JINJA_NONE && given[i].kind != JINJA_INT &&
-            given[i].kind != JINJA_BOOL)
-            jinja_fail(r, "a slice needs integers, not a %s", jinja_value_kind_name(given[i]));
-        if (r->failed) return false;
-    }
-    const int64_t step = given[2].kind == JINJA_NONE ? 1 : jinja_value_as_int(given[2]);
-    if (!step) jinja_fail(r, "the step of a slice is 0");
-    const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? count - 1 : count;
-    const int64_t otherwise[] = { step < 0 ? high : low, step < 0 ? low : high };
-    for (int i = 0; i < 2; i++) {
-        int64_t at = otherwise[i];
-        if (given[i].kind != JINJA_NONE) {
-            at = jinja_value_as_int(given[i]);
-            if (at < 0) at = at < -count ? low : at + count;
-            if (at > high) at = high;
-            if (at < low) at = low;
-        }
-        bounds[i] = at;
-    }
-    bounds[2] = step;
-    return !r->failed;
+    const struct jinja_value v = n ? jinja_eval(r, n) : jinja_value_none();
+    if (v.kind == JINJA_NONE) return otherwise;
+    if (!jinja_is_int(v))
+        jinja_fail(r, "a slice needs integers, not a %s", jinja_value_kind_name(v));
+    int64_t at = jinja_is_int(v) ? jinja_value_as_int(v) : 0;
+    if (at < 0) at = at < -count ? 0 : at + count;
+    return at > count ? count : at;
 }
 
 static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
                                      const struct jinja_node *n)
 {
-    int64_t bounds[3];
     if (v.kind == JINJA_UNDEFINED) {
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "the value");
         return v;
@@ -235,19 +189,22 @@ static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
     if (!jinja_is_text(v) && !jinja_is_sequence(v))
         jinja_fail(r, "a %s cannot be sliced", jinja_value_kind_name(v));
     if (r->failed) return v;
-    if (!slice_bounds(r, n, jinja_value_length(r, v), bounds)) return jinja_value_none();
+    const int64_t count = jinja_value_length(r, v), step = n->c ? -1 : 1;
+    const int64_t from = slice_bound(r, n->a, 0, count), to = slice_bound(r, n->b, count, count);
+    if (n->c) {
+        const struct jinja_value given = jinja_eval(r, n->c);
+        if (jinja_is_text(v) || n->a || n->b || given.kind != JINJA_INT || given.integer != -1)
+            jinja_unknown(r, "a slice with a step, except [::-1] of a list, is not supported");
+    }
+    if (r->failed) return jinja_value_none();
     if (jinja_is_text(v)) {
-        if (bounds[2] != 1) jinja_fail(r, "slicing a text with a step is not supported");
-        const size_t start = jinja_string_at(v.text, bounds[0]);
-        return jinja_string_piece(
-            r, v.text, start, bounds[1] > bounds[0] ? jinja_string_at(v.text, bounds[1]) : start);
+        const size_t start = jinja_string_at(v.text, from);
+        return jinja_string_piece(r, v.text, start,
+                                  to > from ? jinja_string_at(v.text, to) : start);
     }
     struct jinja_list *list = jinja_list_new(r->arena);
-    for (int64_t i = bounds[0];
-         jinja_step(r, 1) && (bounds[2] > 0 ? i < bounds[1] : i > bounds[1]);) {
-        jinja_list_push(r->arena, list, v.list->items[i]);
-        if (__builtin_add_overflow(i, bounds[2], &i)) break;
-    }
+    for (int64_t i = from; i < to && jinja_step(r, 1); i++)
+        jinja_list_push(r->arena, list, v.list->items[step < 0 ? count - 1 - i : i]);
     return jinja_list_value(v.kind == JINJA_RANGE ? JINJA_LIST : v.kind, list);
 }
 
@@ -269,7 +226,7 @@ int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, s
 {
     const struct jinja_value v = jinja_argument(args, i);
     if (!jinja_is_given(v)) return otherwise;
-    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_as_int(v);
+    if (jinja_is_int(v)) return jinja_value_as_int(v);
     jinja_fail(r, "%s needs an integer, not a %s", who, jinja_value_kind_name(v));
     return otherwise;
 }
@@ -280,16 +237,13 @@ static void eval_arguments(struct jinja_run *r, const struct jinja_node *call,
     args->count = call->list.count;
     args->named_count = call->other.count;
     if (args->count) args->at = jinja_take(r->arena, args->count * sizeof *args->at);
-    if (args->named_count) {
+    if (args->named_count)
         args->named = jinja_take(r->arena, args->named_count * sizeof *args->named);
-        args->names = jinja_take(r->arena, args->named_count * sizeof *args->names);
-    }
     for (size_t i = 0; i < args->count && !r->failed; i++)
         args->at[i] = jinja_eval(r, call->list.list[i]);
-    for (size_t i = 0; i < args->named_count && !r->failed; i++) {
-        args->names[i] = call->other.list[i]->name;
-        args->named[i] = jinja_eval(r, call->other.list[i]->a);
-    }
+    for (size_t i = 0; i < args->named_count && !r->failed; i++)
+        args->named[i] = (struct jinja_binding){ call->other.list[i]->name,
+                                                 jinja_eval(r, call->other.list[i]->a) };
     r->line = call->line;
 }
 
@@ -301,7 +255,7 @@ const struct jinja_callable *jinja_callable_find(const struct jinja_callable *ta
     return NULL;
 }
 
-// Index of the parameter `name` in a list of names, -1 if absent.
+// Returns the index of a name in a list of parameters; -1 if absent.
 static int parameter_number(const char *parameters, const char *name)
 {
     const size_t length = strlen(name);
@@ -326,30 +280,28 @@ struct jinja_value jinja_call_callable(struct jinja_run *r, const struct jinja_c
     struct jinja_value at[PARAMETERS_MAX] = { { 0 } };
     struct jinja_args bound = { .at = at, .count = PARAMETERS_MAX, .call = c };
     const char *parameters = c->parameters;
-    if (strchr(parameters, '*')) {
-        if (args->count < (size_t)c->least)
-            jinja_fail(r, "'%s' needs %d arguments", c->name, c->least);
+    if (!strcmp(parameters, "*")) {
         bound = *args;
         bound.call = c;
         return r->failed ? jinja_value_none() : c->run(r, self, &bound);
     }
     if (args->count > parameter_count(parameters)) {
-        jinja_fail(r, "'%s' takes at most %zu arguments, not %zu", c->name,
-                   parameter_count(parameters), args->count);
+        jinja_unknown(r, "'%s' takes at most %zu arguments, not %zu", c->name,
+                      parameter_count(parameters), args->count);
         return jinja_value_none();
     }
     for (size_t i = 0; i < args->count; i++) at[i] = args->at[i];
     for (size_t i = 0; i < args->named_count; i++) {
-        const int k = parameter_number(parameters, args->names[i]);
+        const int k = parameter_number(parameters, args->named[i].name);
         if (k < 0 || jinja_is_given(at[k])) {
-            jinja_fail(r, "'%s' %s '%.60s'", c->name,
-                       k < 0 ? "has no argument" : "has two values for", args->names[i]);
+            jinja_unknown(r, "'%s' %s '%.60s'", c->name,
+                          k < 0 ? "has no argument" : "has two values for", args->named[i].name);
             return jinja_value_none();
         }
-        at[k] = args->named[i];
+        at[k] = args->named[i].value;
     }
     for (int i = 0; i < c->least; i++)
-        if (!jinja_is_given(at[i])) jinja_fail(r, "'%s' needs more arguments", c->name);
+        if (!jinja_is_given(at[i])) jinja_unknown(r, "'%s' needs more arguments", c->name);
     return r->failed ? jinja_value_none() : c->run(r, self, &bound);
 }
 
@@ -360,7 +312,9 @@ static struct jinja_value call_value(struct jinja_run *r, struct jinja_value f,
     case JINJA_FUNCTION: return jinja_call_callable(r, f.function, jinja_value_none(), args);
     case JINJA_METHOD: return jinja_call_callable(r, f.method->call, f.method->self, args);
     case JINJA_MACRO: return jinja_call_macro(r, f.macro, args);
-    case JINJA_UNDEFINED: jinja_unknown(r, "function or method", f.name); return f;
+    case JINJA_UNDEFINED:
+        jinja_unknown(r, "the function or method '%.100s' is not known", f.name);
+        return f;
     default: jinja_fail(r, "a %s cannot be called", jinja_value_kind_name(f)); return f;
     }
 }
@@ -411,7 +365,8 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
         a = jinja_eval(r, n->a);
         eval_arguments(r, n, &args);
         if (n->callable) return r->failed ? a : jinja_call_callable(r, n->callable, a, &args);
-        jinja_unknown(r, n->op == N_FILTER ? "filter" : "test", n->name);
+        jinja_unknown(r, "the %s '%.100s' is not known", n->op == N_FILTER ? "filter" : "test",
+                      n->name);
         return a;
     case N_AND:
     case N_OR:
@@ -420,13 +375,12 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
     case N_NOT: return jinja_bool(!jinja_value_truth(jinja_eval(r, n->a)));
     case N_NEGATIVE:
         a = jinja_eval(r, n->a);
-        if (a.kind == JINJA_REAL) return jinja_value_real(-a.real);
-        if (!jinja_is_number(a)) return wrong_kinds(r, "-", a, a);
-        return arithmetic(r, N_SUBTRACT, jinja_value_int(0), a);
+        if (!jinja_is_int(a)) return wrong_kinds(r, "-", a, a);
+        return arithmetic(r, N_SUBTRACT, 0, jinja_value_as_int(a));
     case N_COMPARE:
         a = jinja_eval(r, n->a);
         b = jinja_eval(r, n->b);
-        return jinja_bool(!r->failed && jinja_holds(r, n->compare, a, b));
+        return jinja_bool(!r->failed && holds(r, n->compare, a, b));
     case N_CONCAT:
         a = jinja_eval(r, n->a);
         b = jinja_eval(r, n->b);
@@ -437,7 +391,7 @@ static struct jinja_value eval_op(struct jinja_run *r, const struct jinja_node *
         a = jinja_eval(r, n->b);
         if (r->failed || jinja_value_truth(a)) return r->failed ? a : jinja_eval(r, n->a);
         return n->c ? jinja_eval(r, n->c) : jinja_value_undefined("an if without else");
-    default: a = jinja_eval(r, n->a); return jinja_eval_binary(r, n->op, a, jinja_eval(r, n->b));
+    default: a = jinja_eval(r, n->a); return eval_binary(r, n->op, a, jinja_eval(r, n->b));
     }
 }
 

@@ -55,7 +55,7 @@ FILTER(tojson)
     return jinja_builder_value(&b);
 }
 
-// Reads a text as a number, ignoring white space around it: "12", "-3.5", "1e3".
+// Parses a text as a number ("12", "-3.5", "1e3"); ignores white space around it.
 static bool read_number(const struct jinja_string *s, struct jinja_value *v)
 {
     char digits[64], *end;
@@ -81,7 +81,7 @@ FILTER(int)
         jinja_fail(r, "'%.100s' is undefined", v.name ? v.name : "int's value");
     if (jinja_is_text(v) && (!jinja_step(r, v.text->length / 8) || !read_number(v.text, &v)))
         return otherwise;
-    if (v.kind == JINJA_INT || v.kind == JINJA_BOOL) return jinja_value_int(jinja_value_as_int(v));
+    if (jinja_is_int(v)) return jinja_value_int(jinja_value_as_int(v));
     if (v.kind != JINJA_REAL || isnan(v.real) || isinf(v.real)) return otherwise;
     if (fabs(v.real) < 9.2e18) return jinja_value_int((int64_t)v.real);
     jinja_fail(r, "a number is too large");
@@ -93,8 +93,7 @@ FILTER(int)
 FILTER(replace)
 {
     return jinja_string_replace(r, jinja_string_of(r, v), jinja_string_of(r, jinja_argument(a, 0)),
-                                jinja_string_of(r, jinja_argument(a, 1)),
-                                jinja_argument_int(r, a, 2, -1, "replace"));
+                                jinja_string_of(r, jinja_argument(a, 1)));
 }
 
 FILTER(indent)
@@ -117,23 +116,18 @@ FILTER(indent)
 
 // --- order -------------------------------------------------------------------------------------
 
-// Returns item.a.b for the attribute "a.b"; the item itself without an attribute.
+// Returns the item's attribute of this name; the item itself without a name.
 static struct jinja_value item_attribute(struct jinja_run *r, struct jinja_value item,
                                          struct jinja_value attribute)
 {
-    if (!jinja_is_given(attribute) || attribute.kind == JINJA_NONE) return item;
-    if (!jinja_is_text(attribute)) return jinja_value_index(r, item, attribute);
-    const struct jinja_string *path = attribute.text, dot = { .bytes = ".", .length = 1 };
-    for (size_t at = 0; at <= path->length && !r->failed;) {
-        size_t end = jinja_string_find(r, path, &dot, at);
-        if (end == SIZE_MAX) end = path->length;
-        item = jinja_value_index(r, item, jinja_string_piece(r, path, at, end));
-        at = end + 1;
-    }
-    return item;
+    if (!jinja_is_given(attribute)) return item;
+    const struct jinja_string *name = jinja_need_text(r, attribute, "an attribute");
+    if (name && memchr(name->bytes, '.', name->length))
+        jinja_unknown(r, "the path of an attribute ('a.b') is not supported");
+    return jinja_value_index(r, item, attribute);
 }
 
-// Sort key of an item: texts in lower case.
+// Returns the sort key of an item, or of its attribute: a text in lower case, or the value.
 static struct jinja_value sort_key(struct jinja_run *r, struct jinja_value item,
                                    struct jinja_value attribute)
 {
@@ -147,26 +141,25 @@ static struct jinja_list *sort_keys(struct jinja_run *r, const struct jinja_list
     struct jinja_list *keys = jinja_list_new(r->arena);
     for (size_t i = 0; i < items->count && !r->failed; i++)
         jinja_list_push(r->arena, keys, sort_key(r, items->items[i], attribute));
-    jinja_step(r, 0); // keys may have been dropped
+    jinja_step(r, 0); // fails if the budget is spent, which drops keys
     return keys;
 }
 
-// Merge sort of order[from, to); stable, also in reverse.
+// Sorts order[from, to) by the keys; stable.
 static void merge_sort(struct jinja_run *r, const struct jinja_value *keys, size_t *order,
-                       size_t *merged, size_t from, size_t to, bool reverse)
+                       size_t *merged, size_t from, size_t to)
 {
     if (to - from < 2 || r->failed) return;
     const size_t middle = from + (to - from) / 2;
-    merge_sort(r, keys, order, merged, from, middle, reverse);
-    merge_sort(r, keys, order, merged, middle, to, reverse);
+    merge_sort(r, keys, order, merged, from, middle);
+    merge_sort(r, keys, order, merged, middle, to);
     size_t i = from, j = middle;
     for (size_t k = from; k < to; k++) {
         bool left = j >= to;
         if (i < middle && j < to) {
             const struct jinja_value one = keys[order[i]], other = keys[order[j]];
             // Equal items need not support ordering.
-            const int by = jinja_value_equal(r, one, other) ? 0 : jinja_value_order(r, one, other);
-            left = reverse ? by >= 0 : by <= 0;
+            left = jinja_value_equal(r, one, other) || jinja_value_order(r, one, other) <= 0;
         }
         merged[k] = left ? order[i++] : order[j++];
     }
@@ -174,16 +167,16 @@ static void merge_sort(struct jinja_run *r, const struct jinja_value *keys, size
 }
 
 static struct jinja_value sorted(struct jinja_run *r, const struct jinja_list *items,
-                                 const struct jinja_list *keys, bool reverse)
+                                 const struct jinja_list *keys)
 {
     struct jinja_list *list = jinja_list_new(r->arena);
     const struct jinja_value empty = jinja_list_value(JINJA_LIST, list);
     jinja_afford(r->arena, (items->count + 1) * 2 * sizeof(size_t));
-    if (!jinja_step(r, items->count)) return empty; // items or keys may have been dropped
+    if (!jinja_step(r, items->count)) return empty; // a spent budget drops items or keys
     size_t *order = jinja_take(r->arena, (items->count + 1) * sizeof *order);
     size_t *merged = jinja_take(r->arena, (items->count + 1) * sizeof *merged);
     for (size_t i = 0; i < items->count; i++) order[i] = i;
-    merge_sort(r, keys->items, order, merged, 0, items->count, reverse);
+    merge_sort(r, keys->items, order, merged, 0, items->count);
     for (size_t i = 0; i < items->count; i++)
         jinja_list_push(r->arena, list, items->items[order[i]]);
     return jinja_list_value(JINJA_LIST, list);
@@ -192,32 +185,29 @@ static struct jinja_value sorted(struct jinja_run *r, const struct jinja_list *i
 FILTER(sort)
 {
     struct jinja_list *items = jinja_value_items(r, v);
-    if (!items) return v;
-    return sorted(r, items, sort_keys(r, items, jinja_argument(a, 1)),
-                  jinja_argument_true(a, 0, false));
+    if (jinja_is_given(jinja_argument(a, 0))) jinja_unknown(r, "sort(reverse) is not supported");
+    return items ? sorted(r, items, sort_keys(r, items, jinja_argument(a, 1))) : v;
 }
 
 FILTER(dictsort)
 {
-    struct jinja_list *items = jinja_list_new(r->arena), *keys = jinja_list_new(r->arena);
+    struct jinja_list *keys = jinja_list_new(r->arena);
     if (v.kind != JINJA_DICT)
         jinja_fail(r, "dictsort needs a dict, not a %s", jinja_value_kind_name(v));
-    for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++) {
-        const struct jinja_value key = v.dict->keys[i];
-        jinja_list_push(r->arena, items, jinja_pair(r->arena, key, v.dict->values[i]));
-        jinja_list_push(r->arena, keys, sort_key(r, key, (struct jinja_value){ 0 }));
-    }
-    return sorted(r, items, keys, false);
+    for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++)
+        jinja_list_push(r->arena, keys,
+                        sort_key(r, v.dict->entries[i].key, (struct jinja_value){ 0 }));
+    return r->failed ? v : sorted(r, jinja_dict_pairs(r, v.dict), keys);
 }
 
-FILTER(extreme) // how: -1 the least, 1 the greatest
+FILTER(min)
 {
     struct jinja_list *items = jinja_value_items(r, v);
     if (!items) return v;
     const struct jinja_list *keys = sort_keys(r, items, (struct jinja_value){ 0 });
     size_t best = 0;
     for (size_t i = 1; i < items->count && !r->failed; i++)
-        if (a->call->how * jinja_value_order(r, keys->items[i], keys->items[best]) > 0) best = i;
+        if (jinja_value_order(r, keys->items[i], keys->items[best]) < 0) best = i;
     return items->count && !r->failed ? items->items[best]
                                       : jinja_value_undefined("an item of nothing");
 }
@@ -266,25 +256,11 @@ FILTER(last)
 
 FILTER(items)
 {
-    struct jinja_list *list = jinja_list_new(r->arena);
-    if (v.kind != JINJA_DICT && v.kind != JINJA_UNDEFINED)
-        jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
-    for (size_t i = 0; v.kind == JINJA_DICT && i < v.dict->count && jinja_step(r, 1); i++)
-        jinja_list_push(r->arena, list, jinja_pair(r->arena, v.dict->keys[i], v.dict->values[i]));
-    return jinja_list_value(JINJA_GENERATOR, list);
-}
-
-FILTER(reverse)
-{
-    struct jinja_list *items = jinja_value_items(r, v), *list = jinja_list_new(r->arena);
-    struct builder b = { .r = r };
-    for (size_t i = items ? items->count : 0; i-- > 0 && jinja_step(r, 1);) {
-        if (jinja_is_text(v))
-            jinja_put_all(&b, items->items[i].text);
-        else
-            jinja_list_push(r->arena, list, items->items[i]);
-    }
-    return jinja_is_text(v) ? jinja_builder_value(&b) : jinja_list_value(JINJA_GENERATOR, list);
+    if (v.kind == JINJA_UNDEFINED)
+        return jinja_list_value(JINJA_GENERATOR, jinja_list_new(r->arena));
+    if (v.kind == JINJA_DICT) return jinja_list_value(JINJA_GENERATOR, jinja_dict_pairs(r, v.dict));
+    jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
+    return v;
 }
 
 FILTER(join)
@@ -301,13 +277,13 @@ FILTER(join)
 
 // --- map and select ----------------------------------------------------------------------------
 
-// The items of a value; none if it is false.
+// Returns the items of a value; an empty list if it is false.
 static struct jinja_list *items_or_none(struct jinja_run *r, struct jinja_value v)
 {
     return jinja_value_truth(v) ? jinja_value_items(r, v) : jinja_list_new(r->arena);
 }
 
-// The arguments after the first n.
+// Returns the arguments after the first n.
 static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
 {
     struct jinja_args rest = *a;
@@ -321,40 +297,40 @@ FILTER(map)
 {
     struct jinja_list *items = items_or_none(r, v), *list = jinja_list_new(r->arena);
     if (!items) return v;
-    const bool by_attribute = !a->count && a->named_count == 1 && !strcmp(a->names[0], "attribute");
+    const bool by_attribute =
+        !a->count && a->named_count == 1 && !strcmp(a->named[0].name, "attribute");
     const struct jinja_string *name = a->count ? jinja_need_text(r, a->at[0], "map") : NULL;
     const struct jinja_callable *f = name ? jinja_filter(name->bytes) : NULL;
     if (!a->count && !by_attribute) jinja_fail(r, "map needs a filter or an attribute");
     if (a->count && !f)
-        jinja_fail(r, "map: the filter '%.60s' is not known", name ? name->bytes : "");
+        jinja_unknown(r, "map: the filter '%.60s' is not known", name ? name->bytes : "");
     if (r->failed) return v;
     const struct jinja_args rest = f ? arguments_from(a, 1) : *a;
     for (size_t i = 0; i < items->count && !r->failed; i++)
         jinja_list_push(r->arena, list,
                         f ? jinja_call_callable(r, f, items->items[i], &rest)
-                          : item_attribute(r, items->items[i], a->named[0]));
+                          : item_attribute(r, items->items[i], a->named[0].value));
     return jinja_list_value(JINJA_GENERATOR, list);
 }
 
-enum choice { REJECT, SELECT, BY_ATTRIBUTE };
+enum choice { REJECT, SELECT_BY_ATTRIBUTE, REJECT_BY_ATTRIBUTE };
 
 // Selects or rejects items by a test of the item, or of its attribute (the first argument).
 FILTER(choose)
 {
-    const bool by_attribute = a->call->how & BY_ATTRIBUTE, wanted = a->call->how & SELECT;
+    const bool by_attribute = a->call->how != REJECT, wanted = a->call->how == SELECT_BY_ATTRIBUTE;
     struct jinja_list *items = items_or_none(r, v), *kept = jinja_list_new(r->arena);
     const struct jinja_value attribute =
         by_attribute ? jinja_argument(a, 0) : (struct jinja_value){ 0 };
-    const size_t off = by_attribute;
     if (by_attribute && !a->count && !r->failed) jinja_fail(r, "an attribute is missing");
     if (r->failed) return v;
     const struct jinja_callable *test = NULL;
     struct jinja_args rest = { 0 };
-    if (a->count > off) {
-        const struct jinja_string *name = jinja_need_text(r, a->at[off], a->call->name);
+    if (a->count > by_attribute) {
+        const struct jinja_string *name = jinja_need_text(r, a->at[by_attribute], a->call->name);
         test = name ? jinja_test(name->bytes) : NULL;
-        if (!test) jinja_fail(r, "the test '%.60s' is not known", name ? name->bytes : "");
-        rest = arguments_from(a, off + 1);
+        if (!test) jinja_unknown(r, "the test '%.60s' is not known", name ? name->bytes : "");
+        rest = arguments_from(a, by_attribute + 1);
     }
     for (size_t i = 0; i < items->count && jinja_step(r, 1); i++) {
         struct jinja_value one = item_attribute(r, items->items[i], attribute);
@@ -369,10 +345,8 @@ const struct jinja_callable *jinja_filter(const char *name)
 {
     static const struct jinja_callable filters[] = {
         { "default", filter_default, "default_value boolean", 0, 0 },
-        { "d", filter_default, "default_value boolean", 0, 0 },
         { "string", filter_string, "", 0, 0 },
         { "length", filter_length, "", 0, 0 },
-        { "count", filter_length, "", 0, 0 },
         { "safe", filter_safe, "", 0, 0 },
         { "tojson", filter_tojson, "ensure_ascii indent separators", 0, 0 },
         { "int", filter_int, "default", 0, 0 },
@@ -381,7 +355,7 @@ const struct jinja_callable *jinja_filter(const char *name)
         { "capitalize", jinja_call_case, "", 0, CASE_CAPITAL },
         { "title", jinja_call_case, "", 0, CASE_TITLE_WORDS },
         { "trim", jinja_call_strip, "chars", 0, 3 },
-        { "replace", filter_replace, "old new count", 2, 0 },
+        { "replace", filter_replace, "old new", 2, 0 },
         { "indent", filter_indent, "width first", 0, 0 },
         { "list", filter_list, "", 0, 0 },
         { "first", filter_first, "", 0, 0 },
@@ -390,15 +364,12 @@ const struct jinja_callable *jinja_filter(const char *name)
         { "join", filter_join, "d", 0, 0 },
         { "sort", filter_sort, "reverse attribute", 0, 0 },
         { "dictsort", filter_dictsort, "", 0, 0 },
-        { "reverse", filter_reverse, "", 0, 0 },
         { "unique", filter_unique, "", 0, 0 },
-        { "min", filter_extreme, "", 0, -1 },
-        { "max", filter_extreme, "", 0, 1 },
+        { "min", filter_min, "", 0, 0 },
         { "map", filter_map, "*", 0, 0 },
-        { "select", filter_choose, "*", 0, SELECT },
         { "reject", filter_choose, "*", 0, REJECT },
-        { "selectattr", filter_choose, "*", 0, BY_ATTRIBUTE | SELECT },
-        { "rejectattr", filter_choose, "*", 0, BY_ATTRIBUTE | REJECT },
+        { "selectattr", filter_choose, "*", 0, SELECT_BY_ATTRIBUTE },
+        { "rejectattr", filter_choose, "*", 0, REJECT_BY_ATTRIBUTE },
         { 0 },
     };
     return jinja_callable_find(filters, name);

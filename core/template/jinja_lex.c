@@ -1,12 +1,10 @@
 // core/template/jinja_lex.c -- template to tokens. Drops white space as Jinja2 does with
-// trim_blocks and lstrip_blocks on: the line break after a block, and blanks before a block at the
-// start of its line; '-' drops all, '+' nothing.
-#include <ctype.h>
+// trim_blocks and lstrip_blocks on: the line break after a block, and spaces before a block at the
+// start of its line; '-' drops all of it.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/utf8.h"
 #include "core/template/jinja_parts.h"
 
 struct lexer {
@@ -15,10 +13,10 @@ struct lexer {
     const char *text;
     size_t length, at;
     int line;
-    bool line_begins;           // the preceding text ended with a line break
+    bool line_begins;           // the text before ended with a line break
     bool print;                 // inside {{ }}, not {% %}
     int brackets;               // open brackets; a tag cannot end inside them
-    struct jinja_token dropped; // once the budget is spent
+    struct jinja_token dropped; // receives the tokens after the budget is spent
     struct err *err;
 };
 
@@ -64,14 +62,14 @@ static size_t behind_space(const struct lexer *l, size_t at)
 
 // --- between tags ------------------------------------------------------------------------------
 
-// Adds the text before a tag with this sign ('-', '+' or 0), without the white space that the tag
-// drops. `block`: drops blanks before a tag that starts its line too.
-static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool block)
+// Adds the text before a tag, without the white space that the tag drops: all if `strips` ('-');
+// spaces before a `block` that starts its line.
+static void add_data(struct lexer *l, size_t start, size_t end, bool strips, bool block)
 {
     size_t n;
-    if (sign == '-') {
+    if (strips) {
         while (end > start && (n = jinja_space_end(l->text + start, end - start))) end -= n;
-    } else if (sign != '+' && block) {
+    } else if (block) {
         size_t from = end;
         while (from > start && l->text[from - 1] != '\n') from--;
         if ((from > start || l->line_begins) && behind_space(l, from) >= end) end = from;
@@ -79,26 +77,20 @@ static void add_data(struct lexer *l, size_t start, size_t end, char sign, bool 
     if (end > start) add_text(l, T_DATA, l->text + start, end - start);
 }
 
-// Passes the end of a tag: `close`, after '-' or '+' if present.
+// Moves past the end of a tag: `close`, after '-' if present. `trim`: also past a line break.
 static void pass_close(struct lexer *l, const char *close, bool trim)
 {
-    const char sign = l->text[l->at];
-    size_t at = l->at + (sign == '-' || sign == '+') + strlen(close);
-    if (sign == '-')
+    const bool strips = l->text[l->at] == '-';
+    size_t at = l->at + strips + strlen(close);
+    if (strips)
         at = behind_space(l, at);
-    else if (sign != '+' && trim && ahead(l, at, "\n"))
+    else if (trim && ahead(l, at, "\n"))
         at++;
     move(l, at);
     l->line_begins = l->text[at - 1] == '\n';
 }
 
-static bool at_close(const struct lexer *l, const char *close, bool plus)
-{
-    return ahead(l, l->at, close) ||
-           ((ahead(l, l->at, "-") || (plus && ahead(l, l->at, "+"))) && ahead(l, l->at + 1, close));
-}
-
-// `inside`: after its opening sign.
+// Skips a comment; `inside`: the offset after "{#" or "{#-".
 static int lex_comment(struct lexer *l, size_t inside)
 {
     const char *end;
@@ -106,39 +98,10 @@ static int lex_comment(struct lexer *l, size_t inside)
     end = memmem(l->text + l->at, l->length - l->at, "#}", 2);
     if (!end) return fail(l, "a comment is not closed: '#}' is missing");
     size_t at = (size_t)(end - l->text);
-    if (at > l->at && (end[-1] == '-' || end[-1] == '+')) at--;
+    if (at > l->at && end[-1] == '-') at--;
     move(l, at);
     pass_close(l, "#}", true);
     return 0;
-}
-
-// After "{%" and its sign: the end of the word `name` if the block consists of it, else 0.
-static size_t raw_word(const struct lexer *l, size_t at, const char *name)
-{
-    at = behind_space(l, at);
-    if (!ahead(l, at, name)) return 0;
-    at = behind_space(l, at + strlen(name));
-    return ahead(l, at, "%}") || ahead(l, at, "-%}") || ahead(l, at, "+%}") ? at : 0;
-}
-
-// Lexes a raw block; `at`: before "%}" of its first tag.
-static int lex_raw(struct lexer *l, size_t at)
-{
-    move(l, at);
-    pass_close(l, "%}", false);
-    const size_t start = l->at;
-    for (size_t end = start; end + 1 < l->length; end++) {
-        if (!ahead(l, end, "{%")) continue;
-        const char sign = end + 2 < l->length ? l->text[end + 2] : '\0';
-        const bool has_sign = sign == '-' || sign == '+';
-        at = raw_word(l, end + 2 + has_sign, "endraw");
-        if (!at) continue;
-        add_data(l, start, end, has_sign ? sign : '\0', true);
-        move(l, at);
-        pass_close(l, "%}", true);
-        return 0;
-    }
-    return fail(l, "a raw block is not closed: '{% endraw %}' is missing");
 }
 
 // --- inside tags -------------------------------------------------------------------------------
@@ -146,7 +109,7 @@ static int lex_raw(struct lexer *l, size_t at)
 // Resolves escapes as in Python's strings; keeps escapes unknown to Python.
 static int resolve(struct lexer *l, const char *text, size_t end, struct buf *out)
 {
-    static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
+    static const char letters[] = "\\'\"nrt", bytes[] = "\\'\"\n\r\t";
     for (size_t i = 0; i < end;) {
         const char c = text[i++];
         if (c != '\\' || i >= end) {
@@ -154,24 +117,11 @@ static int resolve(struct lexer *l, const char *text, size_t end, struct buf *ou
             continue;
         }
         const char e = text[i++], *found = e ? strchr(letters, e) : NULL;
-        if (found) {
-            buf_putc(out, bytes[found - letters]);
-        } else if (e == 'x' || e == 'u') {
-            char digits[5] = "", *stop = digits;
-            const size_t n = e == 'x' ? 2 : 4;
-            if (end - i >= n) memcpy(digits, text + i, n);
-            const long code = isxdigit((unsigned char)*digits) ? strtol(digits, &stop, 16) : 0;
-            if (stop != digits + n || (code >= 0xD800 && code < 0xE000))
-                return fail(l, "an escape in a string is not a character");
-            utf8_put(out, (int32_t)code);
-            i += n;
-        } else if (e == '\n' || e == 'N' || e == 'U' || (e >= '0' && e <= '7')) {
-            return err_set(l->err, "line %d: the escape '\\%c' in a string is not known", l->line,
-                           e);
-        } else {
-            buf_putc(out, '\\');
-            buf_putc(out, e);
-        }
+        if (e && strchr("\nabfvxuNU01234567", e))
+            return err_set(l->err, "line %d: the escape '\\%c' in a string is not supported",
+                           l->line, e);
+        if (!found) buf_putc(out, '\\');
+        buf_putc(out, found ? bytes[found - letters] : e);
     }
     return 0;
 }
@@ -195,25 +145,17 @@ static bool digit_at(const struct lexer *l, size_t at)
     return at < l->length && l->text[at] >= '0' && l->text[at] <= '9';
 }
 
-// "12" or "1.5".
 static int lex_number(struct lexer *l)
 {
     size_t end = l->at;
     while (digit_at(l, end)) end++;
     const bool index = l->at > 0 && l->text[l->at - 1] == '.'; // x.1.2: two indices
-    const bool real = !index && ahead(l, end, ".") && digit_at(l, end + 1);
-    struct jinja_token *t = add(l, real ? T_REAL : T_INT);
+    if (!index && ahead(l, end, ".") && digit_at(l, end + 1))
+        return fail(l, "numbers with a decimal point are not supported");
     errno = 0;
-    if (real) {
-        for (end++; digit_at(l, end);) end++;
-        char *digits = xstrndup(l->text + l->at, end - l->at);
-        t->real = strtod(digits, NULL);
-        free(digits);
-    } else {
-        t->integer = strtoll(l->text + l->at, NULL, 10);
-    }
+    add(l, T_INT)->integer = strtoll(l->text + l->at, NULL, 10);
     move(l, end);
-    return errno && !real ? fail(l, "a number is too large") : 0;
+    return errno ? fail(l, "a number is too large") : 0;
 }
 
 static int lex_name(struct lexer *l)
@@ -255,11 +197,13 @@ static int lex_tag(struct lexer *l)
         if (l->at >= l->length) return fail(l, l->print ? "'}}' is missing" : "'%}' is missing");
         const char c = l->text[l->at];
         int status;
-        if (!l->brackets && at_close(l, close, !l->print)) {
+        if (!l->brackets &&
+            (ahead(l, l->at, close) || (ahead(l, l->at, "-") && ahead(l, l->at + 1, close)))) {
             add(l, l->print ? T_PRINT_END : T_CLOSE);
             pass_close(l, close, !l->print);
             return 0;
         }
+        if (ahead(l, l->at, "+%}")) return fail(l, "'+%}' is not supported");
         if (c == '"' || c == '\'')
             status = lex_string(l);
         else if (digit_at(l, l->at))
@@ -274,14 +218,15 @@ static int lex_tag(struct lexer *l)
 // Lexes the text from l->at, then the tag at `at`.
 static int lex_one(struct lexer *l, size_t at)
 {
-    const char kind = l->text[at + 1], next = at + 2 < l->length ? l->text[at + 2] : '\0';
-    const char sign = next == '-' || next == '+' ? next : '\0';
-    const size_t inside = at + 2 + (sign != '\0');
-    add_data(l, l->at, at, sign, kind != '{');
-    const size_t raw = kind == '%' ? raw_word(l, inside, "raw") : 0;
-    if (raw && l->text[raw] != '+') return lex_raw(l, raw);
+    const char kind = l->text[at + 1];
+    const bool strips = at + 2 < l->length && l->text[at + 2] == '-';
+    const size_t inside = at + 2 + strips;
+    add_data(l, l->at, at, strips, kind != '{');
     move(l, at);
     if (kind == '#') return lex_comment(l, inside);
+    // The content of a raw block could be anything, so it must not be lexed.
+    if (kind == '%' && ahead(l, behind_space(l, inside), "raw"))
+        return fail(l, "the statement 'raw' is not supported");
     l->print = kind == '{';
     l->brackets = 0;
     add(l, l->print ? T_PRINT : T_OPEN);
@@ -289,14 +234,13 @@ static int lex_one(struct lexer *l, size_t at)
     return lex_tag(l);
 }
 
-// Converts line breaks to \n; drops one at the end.
+// Converts line breaks to \n; drops a final one.
 static void normalise(struct lexer *l, const char *text, size_t length)
 {
     char *out = jinja_take(l->arena, length + 1);
     size_t n = 0;
     for (size_t i = 0; i < length; i++) {
-        const bool both = text[i] == '\r' && i + 1 < length && text[i + 1] == '\n';
-        if (both) continue;
+        if (text[i] == '\r' && i + 1 < length && text[i + 1] == '\n') continue;
         out[n++] = text[i] == '\r' ? '\n' : text[i];
     }
     if (n && out[n - 1] == '\n') n--;
@@ -313,8 +257,7 @@ int jinja_lex(struct jinja_arena *arena, const char *text, size_t length,
     };
     normalise(&l, text, length);
     for (size_t i = 0; i + 1 < l.length;) {
-        const bool tag = l.text[i] == '{' && strchr("{%#", l.text[i + 1]) && l.text[i + 1];
-        if (!tag) {
+        if (l.text[i] != '{' || !l.text[i + 1] || !strchr("{%#", l.text[i + 1])) {
             i++;
             continue;
         }
@@ -322,7 +265,7 @@ int jinja_lex(struct jinja_arena *arena, const char *text, size_t length,
         if (arena->spent) return fail(&l, arena->spent);
         i = l.at;
     }
-    add_data(&l, l.at, l.length, '\0', false);
+    add_data(&l, l.at, l.length, false, false);
     move(&l, l.length);
     add(&l, T_END);
     return arena->spent ? fail(&l, arena->spent) : 0;

@@ -1,6 +1,6 @@
-// core/template/jinja_parse.c -- tokens to a tree: expressions with the precedence of Jinja2 (a if
-// b else c, or, and, not, comparisons, + -, ~, * / // %, a sign, then calls, attributes and
-// indices, then filters and tests), and statements.
+// core/template/jinja_parse.c -- tokens to a tree: statements, and expressions with the precedence
+// of Jinja2, from the lowest: a if b else c, or, and, not, comparisons, + -, ~, * %, a sign;
+// filters and tests; calls, attributes and indices.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct parser {
     bool failed;
 };
 
-// After a failure only the last token, T_END, is left, so parsers end and still return a node.
+// A failure skips to the last token, T_END, so every parser ends and still returns a node.
 static struct jinja_node *parse_expression(struct parser *p);
 
 // --- tokens ------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ static void fail(struct parser *p, const char *format, ...)
     p->at = p->t->tokens.count - 1;
 }
 
-// Never passes the last token, T_END.
+// Stays at the last token, T_END.
 static void advance(struct parser *p)
 {
     if (p->at + 1 < p->t->tokens.count) p->at++;
@@ -81,8 +81,7 @@ static const char *token_shown(const struct jinja_token *t)
     case T_PRINT: return "{{";
     case T_PRINT_END: return "}}";
     case T_STRING: return "a string";
-    case T_INT:
-    case T_REAL: return "a number";
+    case T_INT: return "a number";
     default: return t->text;
     }
 }
@@ -123,7 +122,7 @@ static struct jinja_node *node_new(struct parser *p, enum jinja_op op)
     return n;
 }
 
-// Sets the depth: one more than the children's, so a chain of operators is as deep as it is long.
+// Sets the depth to one more than the children's, so a chain of operators is as deep as it is long.
 static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
 {
     struct jinja_node *ones[] = { n->a, n->b, n->c };
@@ -166,7 +165,7 @@ static struct jinja_node *value_node(struct parser *p, struct jinja_value v)
 
 // --- primary expressions -----------------------------------------------------------------------
 
-// Elements up to and including the bracket `close`.
+// Parses elements up to and including the bracket `close`.
 static struct jinja_node *parse_list(struct parser *p, enum jinja_op op, const char *close)
 {
     struct jinja_node *n = node_new(p, op);
@@ -211,12 +210,11 @@ static struct jinja_node *parse_primary(struct parser *p)
 {
     const struct jinja_token *t = peek(p);
     if (t->kind == T_NAME) return parse_name(p);
-    if (t->kind == T_INT || t->kind == T_REAL) {
+    if (t->kind == T_INT) {
         advance(p);
-        return value_node(p, t->kind == T_INT ? jinja_value_int(t->integer)
-                                              : jinja_value_real(t->real));
+        return value_node(p, jinja_value_int(t->integer));
     }
-    if (t->kind == T_STRING) { // "a" "b" is one
+    if (t->kind == T_STRING) { // joins adjacent strings: "a" "b"
         struct buf all = { 0 };
         buf_puts(&all, "");
         for (; peek(p)->kind == T_STRING; advance(p)) buf_add(&all, peek(p)->text, peek(p)->length);
@@ -234,7 +232,7 @@ static struct jinja_node *parse_primary(struct parser *p)
 
 // --- calls, attributes, filters, tests ---------------------------------------------------------
 
-// "(a, b, name=c)": positional ones in list, named ones in other, as N_NAMED.
+// Parses "(a, b, name=c)": positional arguments into list, named ones into other, as N_NAMED.
 static void parse_arguments(struct parser *p, struct jinja_node *call)
 {
     expect(p, "(");
@@ -256,7 +254,7 @@ static void parse_arguments(struct parser *p, struct jinja_node *call)
     deepen(p, call);
 }
 
-// After "[": an index, or a slice "a:b:c".
+// Parses an index, or a slice "a:b:c", after "[".
 static struct jinja_node *parse_index(struct parser *p, struct jinja_node *of)
 {
     struct jinja_node *parts[3] = { NULL };
@@ -323,8 +321,8 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     const bool joins = at(p, "else") || at(p, "or") || at(p, "and");
     if (at(p, "(")) {
         parse_arguments(p, n);
-    } else if ((next == T_NAME && !joins) || next == T_STRING || next == T_INT || next == T_REAL ||
-               at(p, "[") || at(p, "{")) { // "x is equalto 3"
+    } else if ((next == T_NAME && !joins) || next == T_STRING || next == T_INT || at(p, "[") ||
+               at(p, "{")) { // "x is equalto 3"
         if (at(p, "is")) fail(p, "tests cannot be chained with 'is'");
         add_node(p, &n->list, parse_postfix(p, parse_primary(p)));
     }
@@ -379,12 +377,12 @@ static struct jinja_node *parse_level(struct parser *p, int level)
     static const struct {
         const char *sign;
         enum jinja_op op;
-    } levels[][5] = {
+    } levels[][3] = {
         { { "or", N_OR } },
         { { "and", N_AND } },
         [LEVEL_ADD] = { { "+", N_ADD }, { "-", N_SUBTRACT } },
         { { "~", N_CONCAT } },
-        { { "*", N_MULTIPLY }, { "/", N_DIVIDE }, { "//", N_FLOOR }, { "%", N_MODULO } },
+        { { "*", N_MULTIPLY }, { "%", N_MODULO } },
     };
     if (level == LEVEL_UNARY) return parse_unary(p, true);
     if (level == LEVEL_NOT && skip(p, "not")) {
@@ -406,10 +404,11 @@ static struct jinja_node *parse_level(struct parser *p, int level)
         n = node_of(p, levels[level][i].op, n, parse_level(p, level + 1), NULL);
         i = -1;
     }
+    if (at(p, "/") || at(p, "//")) fail(p, "the operator '%s' is not supported", peek(p)->text);
     return n;
 }
 
-// a if b else c (NULL: undefined).
+// Parses "a if b else c"; without else, c is NULL (undefined).
 static struct jinja_node *parse_expression(struct parser *p)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "an expression is nested too deeply");
@@ -454,8 +453,8 @@ static struct jinja_node *parse_target(struct parser *p)
 
 static struct jinja_node *parse_statement(struct parser *p);
 
-// Parses text, output and statements up to a block that starts with one of `ends` (then the next
-// token); NULL: up to the end of the template.
+// Parses text, output and statements up to a block that starts with one of the words `ends`, and
+// stops at that word; NULL: up to the end of the template.
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "statements are nested too deeply");
@@ -486,7 +485,7 @@ static void parse_body(struct parser *p, struct jinja_nodes *body, const char *c
     p->depth--;
 }
 
-// Reads the end "%}" of a statement's tag, its body, and the word of the block that ends it.
+// Parses the "%}" of a statement's tag, its body, and the word `end` of the block that ends it.
 static void parse_until(struct parser *p, struct jinja_nodes *body, const char *end)
 {
     const char *const ends[] = { end, NULL };
@@ -495,7 +494,7 @@ static void parse_until(struct parser *p, struct jinja_nodes *body, const char *
     expect(p, end);
 }
 
-// a: the condition; list: the body; other: the else body; c: an elif, as another N_IF.
+// N_IF has a: the condition; list: the body; other: the else body; c: an elif, as another N_IF.
 static struct jinja_node *parse_if(struct parser *p)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
@@ -514,7 +513,7 @@ static struct jinja_node *parse_if(struct parser *p)
     return first;
 }
 
-// a: target, b: the iterable, c: condition; list: body, other: else body.
+// N_FOR has a: the target; b: the iterable; c: the condition; list: the body; other: the else body.
 static struct jinja_node *parse_for(struct parser *p)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
@@ -534,8 +533,7 @@ static struct jinja_node *parse_for(struct parser *p)
     return n;
 }
 
-// a: target, b: the value. A block has list: its body, and c: filters over an N_VALUE that holds
-// its text.
+// N_SET has a: the target; b: the value. N_SET_BLOCK has list: its body, instead of the value.
 static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_SET);
@@ -545,12 +543,12 @@ static struct jinja_node *parse_set(struct parser *p)
         return n;
     }
     n->op = N_SET_BLOCK;
-    if (at(p, "|")) n->c = parse_filters(p, node_new(p, N_VALUE));
+    if (at(p, "|")) fail(p, "filters of a set block are not supported");
     parse_until(p, &n->list, "endset");
     return n;
 }
 
-// name; list: parameters, other: defaults of the last ones; a: the body (N_BLOCK).
+// N_MACRO has its name; list: parameters; other: defaults of the last ones; a: the body (N_BLOCK).
 static struct jinja_node *parse_macro(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_MACRO);
@@ -588,17 +586,17 @@ static struct jinja_node *parse_statement(struct parser *p)
         caller->a = node_new(p, N_BLOCK);
         parse_until(p, &caller->a->list, "endcall");
         n->a->b = caller;
-    } else if (skip(p, "filter")) { // list: body; a: filters over an N_VALUE, as of a set block
+    } else if (skip(p, "filter")) { // a: filters over an N_VALUE without a value: the text of the
+                                    // body, list
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");
     } else if (skip(p, "generation")) { // transformers marks answers with it
         n = node_new(p, N_BLOCK);
         parse_until(p, &n->list, "endgeneration");
-    } else if (at(p, "break") || at(p, "continue")) {
-        if (!p->loops) fail(p, "'%s' is outside a loop", peek(p)->text);
-        n = node_new(p, at(p, "break") ? N_BREAK : N_CONTINUE);
-        advance(p);
+    } else if (skip(p, "break")) {
+        if (!p->loops) fail(p, "'break' is outside a loop");
+        n = node_new(p, N_BREAK);
     } else {
         fail(p, "the statement '%.60s' is not known", token_shown(peek(p)));
     }

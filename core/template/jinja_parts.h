@@ -16,12 +16,12 @@
 
 enum {
     JINJA_DEPTH = 400,             // nested expressions and statements in a template
-    JINJA_STACK = 2000,            // the same, including called macros, and nested values
-    JINJA_CALLS = 60,              // macros in macros
+    JINJA_STACK = 2000,            // the same in a rendering, with called macros and nested values
+    JINJA_CALLS = 60,              // nested calls of macros
     JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied: about a second
     JINJA_OUTPUT = 64 << 20,       // bytes
     JINJA_TEMPLATE_SIZE = 4 << 20, // bytes
-    JINJA_NAME = 1000,             // bytes of a name: comparing two is a step
+    JINJA_NAME = 1000,             // bytes of a name, so that comparing two can count as a step
 };
 static const size_t JINJA_MEMORY = (size_t)256 << 20;
 
@@ -41,7 +41,9 @@ struct jinja_list {
 };
 
 struct jinja_dict {
-    struct jinja_value *keys, *values;
+    struct jinja_entry {
+        struct jinja_value key, value;
+    } * entries;
     size_t count, capacity;
 };
 
@@ -54,10 +56,15 @@ struct jinja_loop {
 
 // --- a rendering ---------------------------------------------------------------------------------
 
+// A variable, or a keyword argument.
+struct jinja_binding {
+    const char *name;
+    struct jinja_value value;
+};
+
 struct jinja_scope {
     struct jinja_scope *outer;
-    const char **names;
-    struct jinja_value *values;
+    struct jinja_binding *bindings;
     size_t count, capacity;
     bool captured; // by a macro that may outlive the scope
 };
@@ -66,32 +73,33 @@ struct jinja_run {
     const struct jinja *t;
     struct jinja_arena *arena;
     struct jinja_scope *scope;
-    struct builder *out; // output: the whole text, or that of a block
+    struct builder *out; // receives the output: the whole text, or that of a block
     struct err *err;
-    bool failed, unknown; // unknown: on a feature that this engine lacks
+    bool failed, unknown; // unknown: failed at a construct that this engine lacks
     int line, depth, calls;
     time_t now;
-    bool breaking, continuing;
-    struct jinja_value collected; // the text of a block, for its filters
-    struct jinja_value caller;    // of the macro that a call block is about to call
+    bool breaking;                // `break` ends the innermost loop
+    struct jinja_value collected; // the text of a filter block
+    struct jinja_value caller;    // the macro `caller`, for the call of a call block
 };
 
 // Reports the first failure and stops the rendering.
 void jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Reports a feature that this engine lacks, such as "filter" and its name.
-void jinja_unknown(struct jinja_run *r, const char *what, const char *name);
+// The same for a construct that this engine lacks; the message names it.
+void jinja_unknown(struct jinja_run *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 // Enters a level of nesting; the caller leaves it with r->depth--.
 bool jinja_enter(struct jinja_run *r);
 // Counts steps; false once the rendering has failed.
 bool jinja_step(struct jinja_run *r, size_t steps);
 // Counts steps for callers without a run; false once the budget is spent.
 bool jinja_spend(struct jinja_arena *arena, size_t steps);
-// False if the budget has less than `size` left; it is then spent. Call it before a large
-// allocation.
+// Returns false, and marks the budget as spent, if fewer than `size` bytes are left. Call it before
+// a large allocation.
 bool jinja_afford(struct jinja_arena *arena, size_t size);
 void *jinja_take(struct jinja_arena *arena, size_t size);
-// Returns an array with space for one more than `count` elements; copies the old ones when it
-// doubles. NULL once the budget is spent: the caller drops the element.
+// Returns `old`, or a copy of twice its capacity if it is full. NULL once the budget is spent: the
+// caller drops the element.
 void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length);
 
@@ -130,10 +138,15 @@ static inline bool jinja_is_text(struct jinja_value v)
     return v.kind == JINJA_TEXT;
 }
 
-// True for bools too.
+// True for bools too, as in Python.
+static inline bool jinja_is_int(struct jinja_value v)
+{
+    return v.kind == JINJA_BOOL || v.kind == JINJA_INT;
+}
+
 static inline bool jinja_is_number(struct jinja_value v)
 {
-    return v.kind == JINJA_BOOL || v.kind == JINJA_INT || v.kind == JINJA_REAL;
+    return jinja_is_int(v) || v.kind == JINJA_REAL;
 }
 
 static inline bool jinja_is_sequence(struct jinja_value v)
@@ -141,13 +154,13 @@ static inline bool jinja_is_sequence(struct jinja_value v)
     return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
 }
 
-// The dict of a dict or a namespace, else NULL.
+// Returns the dict of a dict or a namespace; NULL for other values.
 static inline struct jinja_dict *jinja_dict_of(struct jinja_value v)
 {
     return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
 }
 
-// Value of a bool or an integer.
+// Returns the value of a bool or an integer.
 static inline int64_t jinja_value_as_int(struct jinja_value v)
 {
     return v.kind == JINJA_BOOL ? v.truth : v.integer;
@@ -165,18 +178,13 @@ void jinja_list_push(struct jinja_arena *arena, struct jinja_list *list, struct 
 void jinja_list_extend(struct jinja_run *r, struct jinja_list *list,
                        const struct jinja_value *items, size_t count);
 struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *list);
-struct jinja_value jinja_pair(struct jinja_arena *arena, struct jinja_value a,
-                              struct jinja_value b);
 
-// Index of a key, -1 if absent.
+// Returns the index of a key; -1 if absent.
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key);
 void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_value key,
                     struct jinja_value v);
-
-// Adds the entries of a dict (the only argument) and of keywords; fails with `problem` for other
-// arguments.
-void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
-                       const char *problem);
+// Returns the entries as a list of tuples (key, value).
+struct jinja_list *jinja_dict_pairs(struct jinja_run *r, const struct jinja_dict *d);
 
 bool jinja_value_truth(struct jinja_value v);
 bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
@@ -187,12 +195,12 @@ bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct ji
 // value is not iterable. Consumes a generator.
 struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
 bool jinja_value_iterable(struct jinja_value v);
-// len(); -1 with a failure.
+// Returns len(); -1 after a failure.
 int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v);
 
 // --- strings -------------------------------------------------------------------------------------
 
-// Index of the first span that ends after byte `at`.
+// Returns the index of the first span that ends after byte `at`.
 size_t jinja_span_from(const struct jinja_span *spans, size_t count, size_t at);
 
 // Builds a string from pieces that keep their origin.
@@ -202,10 +210,11 @@ struct builder {
     size_t length, capacity;
     struct jinja_span *spans;
     size_t span_count, span_capacity;
-    bool output; // the whole text: bounded by JINJA_OUTPUT
+    bool output; // builds the whole output, which JINJA_OUTPUT bounds
 };
 
-void jinja_put_bytes(struct builder *b, const char *bytes, size_t length); // of the template
+void jinja_put_bytes(struct builder *b, const char *bytes,
+                     size_t length); // adds bytes of the template
 void jinja_put_words(struct builder *b, const char *text);
 void jinja_put_blanks(struct builder *b, int64_t count);
 void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
@@ -218,46 +227,47 @@ void jinja_put_show(struct builder *b, struct jinja_value v); // str()
 struct jinja_value jinja_builder_value(struct builder *b);
 struct jinja_value jinja_string_piece(struct jinja_run *r, const struct jinja_string *s,
                                       size_t start, size_t end);
-// str() of any value, as a string.
+// Returns str() of any value.
 const struct jinja_string *jinja_string_of(struct jinja_run *r, struct jinja_value v);
 bool jinja_strings_equal(const struct jinja_string *a, const struct jinja_string *b);
-// A string, or NULL with a failure that names the caller.
+// Returns the string of a text; fails with NULL, naming the caller, for other values.
 const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_value v,
                                            const char *who);
-// Offset of `part` in s at or after `from`, or SIZE_MAX.
+// Returns the offset of `part` in s at or after `from`; SIZE_MAX if absent.
 size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
                          const struct jinja_string *part, size_t from);
 struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
                                         const struct jinja_string *old,
-                                        const struct jinja_string *new, int64_t count);
-// chars NULL: white space. sides: 1 left, 2 right.
+                                        const struct jinja_string *new);
+// Strips characters of `chars` (NULL: white space) at the sides: 1 left, 2 right, 3 both.
 struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
                                       const struct jinja_string *chars, int sides);
 // Returns the text as Markup.
 struct jinja_value jinja_markup(struct jinja_arena *arena, const struct jinja_string *s);
 struct jinja_value jinja_string_escape(struct jinja_run *r, const struct jinja_string *s);
-// Returns the end of the line that starts at `at`, as in Python's splitlines(); *next: after its
-// line break, if any.
+// Returns the end of the line that starts at `at`, as in Python's splitlines(); *next: the offset
+// after its line break, if any.
 size_t jinja_line_end(const struct jinja_string *s, size_t at, size_t *next);
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s);
-// Offset of character number n (which may be the number of characters).
+// Returns the offset of character n; the length if n is the number of characters.
 size_t jinja_string_at(const struct jinja_string *s, int64_t n);
 
 struct json_style {
     const char *item, *key; // separators
-    bool ascii, lines;      // lines: one item per line
-    int64_t indent;         // of a line, per level
+    bool ascii, lines;      // escapes other characters; writes one item per line
+    int64_t indent;         // spaces per level at the start of a line
 };
 void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,
                     int level);
 
 // --- characters ----------------------------------------------------------------------------------
 
-size_t jinja_space_start(const char *text, size_t length); // bytes of white space at the beginning
-size_t jinja_space_end(const char *text, size_t length);   // at the end
+// Return the number of bytes of a white-space character at the start, or at the end; 0 if none.
+size_t jinja_space_start(const char *text, size_t length);
+size_t jinja_space_end(const char *text, size_t length);
 size_t jinja_char_length(const char *text, size_t left);
 int32_t jinja_char_at(const char *text, size_t left, size_t *length);
-size_t jinja_char_put(char *bytes, int32_t c); // at most 4
+size_t jinja_char_put(char *bytes, int32_t c); // writes at most 4 bytes; returns their number
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_CAPITAL, CASE_TITLE, CASE_TITLE_WORDS };
 struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_string *s,
                                      enum letter_case how);
@@ -275,7 +285,6 @@ enum jinja_token_kind {
     T_NAME,
     T_STRING,
     T_INT,
-    T_REAL,
     T_SIGN,
     T_END
 };
@@ -286,7 +295,6 @@ struct jinja_token {
     const char *text; // data, name, string (escapes resolved), sign: NUL-terminated
     size_t length;
     int64_t integer;
-    double real;
 };
 
 struct jinja_tokens {
@@ -322,8 +330,6 @@ enum jinja_op {
     N_ADD,
     N_SUBTRACT,
     N_MULTIPLY,
-    N_DIVIDE,
-    N_FLOOR,
     N_MODULO,
     N_IF_ELSE,
     // Statements.
@@ -337,7 +343,6 @@ enum jinja_op {
     N_FILTER_BLOCK,
     N_BLOCK,
     N_BREAK,
-    N_CONTINUE,
 };
 
 enum compare {
@@ -379,9 +384,6 @@ struct jinja {
 // --- evaluation ----------------------------------------------------------------------------------
 
 struct jinja_value jinja_eval(struct jinja_run *r, const struct jinja_node *n);
-bool jinja_holds(struct jinja_run *r, enum compare how, struct jinja_value a, struct jinja_value b);
-struct jinja_value jinja_eval_binary(struct jinja_run *r, enum jinja_op op, struct jinja_value a,
-                                     struct jinja_value b);
 struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
                                      struct jinja_value index);
 bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value *v);
@@ -391,24 +393,23 @@ bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value 
 struct jinja_args {
     struct jinja_value *at;
     size_t count;
-    const char **names;
-    struct jinja_value *named;
+    struct jinja_binding *named;
     size_t named_count;
     const struct jinja_callable *call; // the callee
 };
 
 enum { PARAMETERS_MAX = 6 };
 
-// A filter, test, function or method. `parameters`: names separated by blanks; a final "*" accepts
-// any number of arguments and any keyword. The function gets arguments in `at`, missing ones as
-// JINJA_ABSENT; with "*", as passed.
+// A filter, test, function or method. `parameters`: names separated by spaces. `run` gets their
+// values in `at`, missing ones as JINJA_ABSENT. "*" accepts any number of arguments and any
+// keyword, and passes them unchanged.
 struct jinja_callable {
     const char *name;
     struct jinja_value (*run)(struct jinja_run *r, struct jinja_value self,
                               const struct jinja_args *args);
     const char *parameters;
-    int least; // required ones
-    int how;   // which of the callables that share `run`
+    int least; // number of required parameters
+    int how;   // distinguishes callables that share `run`
 };
 
 struct jinja_method {
@@ -435,8 +436,8 @@ const struct jinja_callable *jinja_test(const char *name);
 const struct jinja_callable *jinja_function(const char *name);
 const struct jinja_callable *jinja_method_of(struct jinja_value v, const char *name);
 
-// upper(), lower() and the like, `how`: enum letter_case; strip(), `how`: sides. Serve as methods,
-// and as filters of any value.
+// upper(), title() and the like (`how`: enum letter_case), and strip() (`how`: sides): methods of
+// texts, and filters of any value.
 struct jinja_value jinja_call_case(struct jinja_run *r, struct jinja_value v,
                                    const struct jinja_args *args);
 struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,

@@ -1,7 +1,7 @@
 // core/template/jinja_run.c -- statements: output, conditions, loops, assignments, macros.
 //
-// Names have scopes: the template, each iteration of a loop, each call of a macro, each block.
-// Assignments are not visible outside their scope.
+// The template, each iteration of a loop, each call of a macro and each block has a scope of names.
+// An assignment is visible only within its scope.
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ bool jinja_scope_find(struct jinja_run *r, const char *name, struct jinja_value 
 {
     for (const struct jinja_scope *s = r->scope; s; s = s->outer) {
         for (size_t i = s->count; i-- > 0 && jinja_step(r, 1);) {
-            if (strcmp(s->names[i], name) != 0) continue;
-            *v = s->values[i];
+            if (strcmp(s->bindings[i].name, name) != 0) continue;
+            *v = s->bindings[i].value;
             return true;
         }
     }
@@ -35,18 +35,14 @@ static void scope_set(struct jinja_run *r, const char *name, struct jinja_value 
 {
     struct jinja_scope *s = r->scope;
     for (size_t i = 0; i < s->count && jinja_step(r, 1); i++)
-        if (!strcmp(s->names[i], name)) {
-            s->values[i] = v;
+        if (!strcmp(s->bindings[i].name, name)) {
+            s->bindings[i].value = v;
             return;
         }
-    size_t capacity = s->capacity;
-    const char **names = jinja_grow(r->arena, s->names, s->count, &capacity, sizeof name);
-    void *values = names ? jinja_grow(r->arena, s->values, s->count, &s->capacity, sizeof v) : NULL;
-    if (!values || r->failed) return;
-    s->names = names;
-    s->values = values;
-    s->names[s->count] = name;
-    s->values[s->count++] = v;
+    void *bindings = jinja_grow(r->arena, s->bindings, s->count, &s->capacity, sizeof *s->bindings);
+    if (!bindings || r->failed) return;
+    s->bindings = bindings;
+    s->bindings[s->count++] = (struct jinja_binding){ name, v };
 }
 
 static void assign(struct jinja_run *r, const struct jinja_node *target, struct jinja_value v)
@@ -103,7 +99,7 @@ static struct jinja_value named(struct jinja_run *r, const struct jinja_args *ar
                                 const char *name)
 {
     for (size_t i = 0; i < args->named_count && jinja_step(r, 1); i++)
-        if (!strcmp(args->names[i], name)) return args->named[i];
+        if (!strcmp(args->named[i].name, name)) return args->named[i].value;
     return (struct jinja_value){ 0 };
 }
 
@@ -127,9 +123,10 @@ static void bind_parameters(struct jinja_run *r, const struct jinja_node *n,
     }
     for (size_t i = 0, k; i < args->named_count && !r->failed; i++) {
         for (k = 0; k < n->list.count && jinja_step(r, 1); k++)
-            if (!strcmp(n->list.list[k]->name, args->names[i])) break;
+            if (!strcmp(n->list.list[k]->name, args->named[i].name)) break;
         if (k == n->list.count)
-            jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'", n->name, args->names[i]);
+            jinja_fail(r, "the macro '%.60s' has no parameter '%.60s'", n->name,
+                       args->named[i].name);
     }
 }
 
@@ -145,7 +142,7 @@ struct jinja_value jinja_call_macro(struct jinja_run *r, struct jinja_macro *m,
     bind_parameters(r, m->node, args);
     if (jinja_is_given(caller)) scope_set(r, "caller", caller);
     if (!r->failed) text = collect(r, &m->node->a->list);
-    r->breaking = r->continuing = false;
+    r->breaking = false;
     r->scope = scope;
     r->calls--;
     return text;
@@ -159,7 +156,7 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
     const struct jinja_value over = jinja_eval(r, n->b);
     struct jinja_list *items = r->failed ? NULL : jinja_value_items(r, over);
     if (!items || !jinja_enter(r)) return;
-    if (n->c) { // keeps the items that meet it
+    if (n->c) { // keeps the items that meet the condition
         struct jinja_list *kept = jinja_list_new(r->arena);
         for (size_t i = 0; i < items->count && !r->failed; i++) {
             scope_push(r, scope);
@@ -179,12 +176,11 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
         scope_set(r, "loop", (struct jinja_value){ .kind = JINJA_LOOP, .loop = loop });
         assign(r, n->a, items->items[loop->index]);
         run_body(r, &n->list);
-        completed |= !r->continuing && !r->breaking;
-        r->continuing = false;
+        completed |= !r->breaking;
     }
     r->breaking = false;
-    // As in Jinja2, the else body runs unless an iteration reached its end, so also if break or
-    // continue ended every one.
+    // As in Jinja2, the else body runs unless an iteration reached its end, so also if the first
+    // one breaks.
     if (!completed && !r->failed) {
         scope_push(r, scope);
         run_body(r, &n->other);
@@ -218,8 +214,7 @@ static void run_statement(struct jinja_run *r, const struct jinja_node *n)
     case N_FOR: run_for(r, n); break;
     case N_SET: assign(r, n->a, jinja_eval(r, n->b)); break;
     case N_SET_BLOCK:
-        v = r->collected = collect(r, &n->list);
-        if (n->c && !r->failed) v = jinja_eval(r, n->c);
+        v = collect(r, &n->list);
         assign(r, n->a, v);
         break;
     case N_FILTER_BLOCK:
@@ -228,7 +223,6 @@ static void run_statement(struct jinja_run *r, const struct jinja_node *n)
         break;
     case N_MACRO: scope_set(r, n->name, jinja_macro_of(r, n)); break;
     case N_BREAK: r->breaking = true; break;
-    case N_CONTINUE: r->continuing = true; break;
     default: run_body(r, &n->list); // N_BLOCK
     }
 }
@@ -238,7 +232,7 @@ static void run_body(struct jinja_run *r, const struct jinja_nodes *body)
     if (!jinja_enter(r)) return;
     for (size_t i = 0; i < body->count && jinja_step(r, 1); i++) {
         run_statement(r, body->list[i]);
-        if (r->breaking || r->continuing) break;
+        if (r->breaking) break;
     }
     r->depth--;
 }
@@ -254,10 +248,10 @@ int jinja_render(const struct jinja *t, struct jinja_arena *arena, struct jinja_
     arena->steps += t->arena.steps;
     scope_push(&r, NULL);
     for (size_t i = 0; i < variables.dict->count; i++)
-        scope_set(&r, variables.dict->keys[i].text->bytes, variables.dict->values[i]);
+        scope_set(&r, variables.dict->entries[i].key.text->bytes, variables.dict->entries[i].value);
     run_body(&r, &t->body);
     jinja_afford(arena, b.length + b.span_count * sizeof *b.spans);
-    jinja_step(&r, 0); // spans may have been dropped
+    jinja_step(&r, 0); // fails if the budget is spent, which drops spans
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);
     buf_add(&output->text, b.bytes ? b.bytes : "", b.length);

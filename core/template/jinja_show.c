@@ -1,5 +1,5 @@
-// core/template/jinja_show.c -- values as text: Python's str() and repr(), json.dumps; and JSON to
-// values.
+// core/template/jinja_show.c -- values to text, as Python's str(), repr() and json.dumps do; and
+// JSON to values.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,9 +70,9 @@ static void put_nested(struct builder *b, struct jinja_value v)
     jinja_put_words(b, dict ? "{" : tuple ? "(" : "[");
     for (size_t i = 0; i < count && !b->r->failed; i++) {
         if (i) jinja_put_words(b, ", ");
-        if (dict) put_repr(b, v.dict->keys[i]);
+        if (dict) put_repr(b, v.dict->entries[i].key);
         if (dict) jinja_put_words(b, ": ");
-        put_repr(b, dict ? v.dict->values[i] : v.list->items[i]);
+        put_repr(b, dict ? v.dict->entries[i].value : v.list->items[i]);
     }
     jinja_put_words(b, dict ? "}" : !tuple ? "]" : count == 1 ? ",)" : ")");
 }
@@ -148,7 +148,7 @@ static void json_line(struct builder *b, const struct json_style *style, int lev
     for (int i = 0; i < level && !b->r->failed; i++) jinja_put_blanks(b, style->indent);
 }
 
-// A list or a dict.
+// Writes a list or a dict.
 static void json_items(struct builder *b, struct jinja_value v, const struct json_style *style,
                        int level)
 {
@@ -159,7 +159,7 @@ static void json_items(struct builder *b, struct jinja_value v, const struct jso
         if (i) jinja_put_words(b, style->item);
         json_line(b, style, level + 1);
         if (dict) {
-            const struct jinja_value key = v.dict->keys[i];
+            const struct jinja_value key = v.dict->entries[i].key;
             const bool text = jinja_is_text(key);
             if (!text && key.kind != JINJA_NONE && !jinja_is_number(key))
                 jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
@@ -169,7 +169,7 @@ static void json_items(struct builder *b, struct jinja_value v, const struct jso
             if (!text) jinja_put_words(b, "\"");
             jinja_put_words(b, style->key);
         }
-        jinja_put_json(b, dict ? v.dict->values[i] : v.list->items[i], style, level + 1);
+        jinja_put_json(b, dict ? v.dict->entries[i].value : v.list->items[i], style, level + 1);
     }
     if (count) json_line(b, style, level);
     jinja_put_words(b, dict ? "}" : "]");

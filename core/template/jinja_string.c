@@ -1,5 +1,5 @@
-// core/template/jinja_string.c -- strings that remember the origin of each of their bytes: builders
-// copy pieces with their spans.
+// core/template/jinja_string.c -- strings that record the origin of each byte: builders copy pieces
+// with their spans.
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,10 +188,10 @@ const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_val
 size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
                          const struct jinja_string *part, size_t from)
 {
-    // memmem first reads the whole part.
+    // memmem first reads all of `part`.
     if (from > s->length || !jinja_step(r, 1 + part->length / 16)) return SIZE_MAX;
     if (!part->length) return from;
-    // Adversarial texts cost memmem some nanoseconds a byte.
+    // Adversarial texts cost memmem a few nanoseconds per byte.
     const char *at = memmem(s->bytes + from, s->length - from, part->bytes, part->length);
     const size_t found = at ? (size_t)(at - s->bytes) : SIZE_MAX;
     jinja_step(r, ((at ? found : s->length) - from) / 16);
@@ -218,13 +218,12 @@ size_t jinja_string_at(const struct jinja_string *s, int64_t n)
 
 struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
                                         const struct jinja_string *old,
-                                        const struct jinja_string *new, int64_t count)
+                                        const struct jinja_string *new)
 {
     struct builder b = { .r = r };
     size_t from = 0, at;
-    if (count < 0) count = INT64_MAX;
     if (!old->length) jinja_fail(r, "replacing an empty text is not supported");
-    while (count-- > 0 && (at = jinja_string_find(r, s, old, from)) != SIZE_MAX) {
+    while ((at = jinja_string_find(r, s, old, from)) != SIZE_MAX) {
         jinja_put_piece(&b, s, from, at);
         jinja_put_all(&b, new);
         from = at + old->length;

@@ -95,7 +95,7 @@ static bool is_cased(int32_t c)
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
                       bool title)
 {
-    // Letters whose conversion is two letters.
+    // Letters that become two.
     if (c == 0xDF)
         jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)
@@ -106,7 +106,7 @@ static void put_upper(struct builder *b, const struct jinja_string *s, size_t at
         jinja_put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
 }
 
-// True for a sigma after a letter and not before one.
+// True if the sigma at `at` follows a letter and precedes none.
 static bool final_sigma(const struct jinja_string *s, size_t at, bool letter_before)
 {
     size_t n;
@@ -137,7 +137,7 @@ struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_str
                                      enum letter_case how)
 {
     struct builder b = { .r = r };
-    bool begins = true, letter = false; // of a word; the character before is a letter
+    bool begins = true, letter = false; // at the start of a word; after a letter
     for (size_t i = 0, n; i < s->length && jinja_step(r, 1); i += n) {
         const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         if (c < 0) {

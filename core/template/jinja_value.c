@@ -1,5 +1,5 @@
-// core/template/jinja_value.c -- values of templates: their memory, lists, dicts, truth and order,
-// as Python has them.
+// core/template/jinja_value.c -- values of templates, as in Python: memory, lists, dicts, truth and
+// order.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +39,8 @@ bool jinja_afford(struct jinja_arena *arena, size_t size)
     return false;
 }
 
-// Never NULL: once the budget is spent, still allocates; the rendering stops at its next step.
+// Never returns NULL: once the budget is spent, it still allocates, and the rendering stops at its
+// next step.
 void *jinja_take(struct jinja_arena *arena, size_t size)
 {
     enum { BLOCK = 64 << 10 };
@@ -50,7 +51,7 @@ void *jinja_take(struct jinja_arena *arena, size_t size)
         const size_t bytes = size > BLOCK / 4 ? size : BLOCK;
         b = xmalloc(sizeof *b + bytes);
         *b = (struct jinja_block){ .size = bytes };
-        // A big block is full at once: inserts it behind the current block.
+        // A big block is full at once, so it goes behind the current one.
         if (arena->blocks && bytes == size) {
             b->next = arena->blocks->next;
             arena->blocks->next = b;
@@ -94,23 +95,30 @@ void jinja_arena_release(struct jinja_arena *arena)
     *arena = (struct jinja_arena){ 0 };
 }
 
-void jinja_fail(struct jinja_run *r, const char *format, ...)
+static void fail(struct jinja_run *r, bool unknown, const char *format, va_list args)
 {
     char text[sizeof r->err->text];
-    va_list args;
-    if (r->failed) return;
-    va_start(args, format);
-    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is right above
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    if (r->failed) return;
     r->failed = true;
+    r->unknown = unknown;
     err_set(r->err, "line %d: %s", r->line, text);
 }
 
-void jinja_unknown(struct jinja_run *r, const char *what, const char *name)
+void jinja_fail(struct jinja_run *r, const char *format, ...)
 {
-    if (!r->failed) r->unknown = true;
-    jinja_fail(r, "the %s '%.100s' is not known", what, name ? name : "");
+    va_list args;
+    va_start(args, format);
+    fail(r, false, format, args);
+    va_end(args);
+}
+
+void jinja_unknown(struct jinja_run *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fail(r, true, format, args);
+    va_end(args);
 }
 
 bool jinja_enter(struct jinja_run *r)
@@ -180,14 +188,6 @@ struct jinja_value jinja_list_value(enum jinja_kind kind, struct jinja_list *lis
     return (struct jinja_value){ .kind = kind, .list = list };
 }
 
-struct jinja_value jinja_pair(struct jinja_arena *arena, struct jinja_value a, struct jinja_value b)
-{
-    struct jinja_list *list = jinja_list_new(arena);
-    jinja_list_push(arena, list, a);
-    jinja_list_push(arena, list, b);
-    return jinja_list_value(JINJA_TUPLE, list);
-}
-
 struct jinja_value jinja_dict(struct jinja_arena *arena)
 {
     return (struct jinja_value){ .kind = JINJA_DICT,
@@ -197,14 +197,10 @@ struct jinja_value jinja_dict(struct jinja_arena *arena)
 static void dict_append(struct jinja_arena *arena, struct jinja_dict *d, struct jinja_value key,
                         struct jinja_value v)
 {
-    size_t capacity = d->capacity;
-    void *keys = jinja_grow(arena, d->keys, d->count, &capacity, sizeof key);
-    void *values = keys ? jinja_grow(arena, d->values, d->count, &d->capacity, sizeof v) : NULL;
-    if (!values) return;
-    d->keys = keys;
-    d->values = values;
-    d->keys[d->count] = key;
-    d->values[d->count++] = v;
+    void *entries = jinja_grow(arena, d->entries, d->count, &d->capacity, sizeof *d->entries);
+    if (!entries) return;
+    d->entries = entries;
+    d->entries[d->count++] = (struct jinja_entry){ key, v };
 }
 
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
@@ -214,7 +210,7 @@ int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct 
         return -1;
     }
     for (size_t i = 0; i < d->count && !r->failed; i++)
-        if (jinja_value_equal(r, d->keys[i], key)) return (int64_t)i;
+        if (jinja_value_equal(r, d->entries[i].key, key)) return (int64_t)i;
     return -1;
 }
 
@@ -224,21 +220,21 @@ void jinja_dict_put(struct jinja_run *r, struct jinja_dict *d, struct jinja_valu
     const int64_t i = jinja_dict_find(r, d, key);
     if (r->failed) return;
     if (i >= 0)
-        d->values[i] = v;
+        d->entries[i].value = v;
     else
         dict_append(r->arena, d, key, v);
 }
 
-void jinja_dict_update(struct jinja_run *r, struct jinja_value dict, const struct jinja_args *args,
-                       const char *problem)
+struct jinja_list *jinja_dict_pairs(struct jinja_run *r, const struct jinja_dict *d)
 {
-    const struct jinja_dict *from = args->count ? jinja_dict_of(args->at[0]) : NULL;
-    if (args->count > 1 || (args->count && args->at[0].kind != JINJA_DICT))
-        jinja_fail(r, "%s", problem);
-    for (size_t i = 0; from && !r->failed && i < from->count; i++)
-        jinja_dict_put(r, dict.dict, from->keys[i], from->values[i]);
-    for (size_t i = 0; i < args->named_count && !r->failed; i++)
-        jinja_set(r->arena, dict, args->names[i], args->named[i]);
+    struct jinja_list *pairs = jinja_list_new(r->arena);
+    for (size_t i = 0; i < d->count && jinja_step(r, 1); i++) {
+        struct jinja_list *pair = jinja_list_new(r->arena);
+        jinja_list_push(r->arena, pair, d->entries[i].key);
+        jinja_list_push(r->arena, pair, d->entries[i].value);
+        jinja_list_push(r->arena, pairs, jinja_list_value(JINJA_TUPLE, pair));
+    }
+    return pairs;
 }
 
 void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *key,
@@ -248,9 +244,11 @@ void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *k
     const size_t length = strlen(key);
     if (!jinja_spend(arena, d->count)) return;
     for (size_t i = 0; i < d->count; i++) {
-        const struct jinja_string *name = jinja_is_text(d->keys[i]) ? d->keys[i].text : NULL;
-        if (!name || name->length != length || memcmp(name->bytes, key, length) != 0) continue;
-        d->values[i] = value;
+        const struct jinja_value name = d->entries[i].key;
+        if (!jinja_is_text(name) || name.text->length != length ||
+            memcmp(name.text->bytes, key, length) != 0)
+            continue;
+        d->entries[i].value = value;
         return;
     }
     dict_append(arena, d, jinja_text(arena, key, length, JINJA_TEMPLATE), value);
@@ -283,10 +281,10 @@ static bool contents_equal(struct jinja_run *r, struct jinja_value a, struct jin
     const size_t count = dict ? a.dict->count : a.list->count;
     bool equal = jinja_enter(r) && count == (dict ? b.dict->count : b.list->count);
     for (size_t i = 0; equal && i < count; i++) {
-        const int64_t k = dict ? jinja_dict_find(r, b.dict, a.dict->keys[i]) : (int64_t)i;
+        const int64_t k = dict ? jinja_dict_find(r, b.dict, a.dict->entries[i].key) : (int64_t)i;
         equal = !r->failed && k >= 0 &&
-                jinja_value_equal(r, dict ? a.dict->values[i] : a.list->items[i],
-                                  dict ? b.dict->values[k] : b.list->items[k]);
+                jinja_value_equal(r, dict ? a.dict->entries[i].value : a.list->items[i],
+                                  dict ? b.dict->entries[k].value : b.list->items[k]);
     }
     r->depth--;
     return equal;
@@ -379,7 +377,8 @@ struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
     if (jinja_is_text(v)) return characters(r, v.text);
     if (v.kind == JINJA_UNDEFINED) return list;
     if (v.kind == JINJA_DICT) {
-        jinja_list_extend(r, list, v.dict->keys, v.dict->count);
+        for (size_t i = 0; i < v.dict->count && jinja_step(r, 1); i++)
+            jinja_list_push(r->arena, list, v.dict->entries[i].key);
         return list;
     }
     if (!has_list(v)) {

@@ -4,9 +4,9 @@
 //   -> text whose spans name the source message
 //   -> picture placeholders and generated answers become holes, spans become typed ranges
 //
-// Easy to get wrong: the ids of an answer replace its text only where the template kept all of it
-// (some drop the thinking of earlier turns; then its text is tokenised again), and a generated
-// answer starts where the generation prompt ended, which may be before a blank that the template
+// Easy to get wrong: the ids of an answer replace its text only if the template kept all of it
+// (some drop the thinking of earlier turns; then the rest is tokenised again). And a generated
+// answer starts where the generation prompt ended, which may be before a space that the template
 // writes.
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 
-// Budget for locating the answers of one sample, over all renderings: some seconds.
+// Budget of steps for all renderings that locate the answers of one sample: some seconds.
 static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
 
 struct chat_template {
@@ -25,9 +25,9 @@ struct chat_template {
     struct jinja_arena arena;   // of the special tokens
     struct jinja_value special; // dict: bos_token ...
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
-    bool texts, parts;          // content may be a text; a list of parts
+    bool texts, parts;          // accepts content as a text; as a list of parts
     bool changes;               // the template changes texts (upper case, other spaces)
-    uint64_t *trials;           // while opening: steps of all trials, which share a budget
+    uint64_t *trials;           // while opening: steps of all trials so far; they share a budget
 };
 
 // Marks an answer without text in the template; its ids replace the mark.
@@ -35,7 +35,7 @@ static const char no_text[] = "\xEF\xBF\xBC";
 
 // --- values ------------------------------------------------------------------------------------
 
-// A part of a message's content: its text, or a picture (`text` NULL).
+// Builds a part of a message's content: a text, or a picture (`text` NULL).
 static struct jinja_value part_value(struct jinja_arena *arena, const char *text, int32_t source)
 {
     const struct jinja_value part = jinja_dict(arena);
@@ -108,11 +108,11 @@ char *prompt_date_at(const char *date, int64_t time)
     struct tm t;
     if (date && strcmp(date, "today") != 0) return xstrdup(date);
     if (!localtime_r(&now, &t)) return xstrdup("");
-    // English whatever the locale: a model reads the date.
+    // English in every locale, because a model reads the date.
     return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
 }
 
-// Noon of a date such as "26 Jul 2024"; 0 for others.
+// Returns noon of a date such as "26 Jul 2024"; 0 for other texts.
 static time_t date_time(const char *date)
 {
     char *end;
@@ -131,7 +131,7 @@ static time_t date_time(const char *date)
 
 // --- one rendering -----------------------------------------------------------------------------
 
-// Adds the steps taken to *steps, if not NULL.
+// Renders the messages; adds its steps to *steps, if not NULL.
 static int run(const struct chat_template *t, const struct message *messages, size_t count,
                const char *date, bool generation, struct jinja_output *out, uint64_t *steps,
                struct err *err)
@@ -140,7 +140,8 @@ static int run(const struct chat_template *t, const struct message *messages, si
     const struct jinja_value vars = jinja_dict(&arena);
     struct jinja_list *list = jinja_list_new(&arena);
     for (size_t i = 0; i < t->special.dict->count; i++)
-        jinja_set(&arena, vars, t->special.dict->keys[i].text->bytes, t->special.dict->values[i]);
+        jinja_set(&arena, vars, t->special.dict->entries[i].key.text->bytes,
+                  t->special.dict->entries[i].value);
     for (size_t i = 0; i < count; i++)
         jinja_list_push(&arena, list, message_value(t, &arena, &messages[i], (int32_t)i));
     jinja_set(&arena, vars, "messages", jinja_list_value(JINJA_LIST, list));
@@ -170,7 +171,7 @@ struct cut {
     size_t start, end;
     int picture;
     const struct message *message;
-    size_t after; // offset in the final text of the text after it
+    size_t after; // offset of the following text in the final text
 };
 
 struct cuts {
@@ -238,7 +239,7 @@ static size_t next_placeholder(const struct jinja_output *out, const char *place
     }
 }
 
-// Pictures replace placeholders in order.
+// Cuts the placeholders: the pictures replace them in order.
 static int cut_pictures(struct cuts *c, const struct chat_template *t,
                         const struct jinja_output *out, const struct message *messages,
                         size_t count, struct err *err)
@@ -271,7 +272,7 @@ static int compare_cuts(const void *a, const void *b)
 
 // --- putting it together -------------------------------------------------------------------------
 
-// Writes the text from `from` to `to`, with the ranges of messages in it.
+// Writes the rendered bytes [from, to), and records which of them are messages' texts.
 static void put_text(struct rendering *r, const struct message *messages,
                      const struct jinja_output *out, size_t *span, size_t from, size_t to)
 {
@@ -289,7 +290,7 @@ static void put_text(struct rendering *r, const struct message *messages,
     }
 }
 
-// Writes the text before a picture's tokens, unless the template wrote it.
+// Writes the family's text before a picture's tokens, unless the template wrote it.
 static void put_before(struct rendering *r, const char *word)
 {
     const size_t n = word ? strlen(word) : 0;
@@ -336,8 +337,9 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
     return to + at - from;
 }
 
-// Finds the answer of message i: it starts where the text departs from the rendering up to the
-// generation prompt, and ends where it departs from the rendering of the messages up to i.
+// Finds the answer of message i. It starts where the text departs from a rendering of the messages
+// before i with a generation prompt, and ends where it departs from a rendering of the messages up
+// to i.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
                        uint64_t *steps, struct err *err)
@@ -366,7 +368,7 @@ static int find_answer(const struct rendering *r, const struct message *messages
 static int find_answers(struct rendering *r, const struct message *messages, size_t count,
                         const struct jinja_output *out, const struct cuts *c, struct err *err)
 {
-    uint64_t steps = 0; // each answer renders all turns before it again
+    uint64_t steps = 0; // each answer needs two renderings of all turns before it
     for (size_t i = 0; i < count; i++) {
         struct text_range range = { 0 };
         bool open = false;
@@ -452,7 +454,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
 
 // --- opening -------------------------------------------------------------------------------------
 
-// True if the output contains the whole text (some of it if the template changes texts), and not as
+// True if the output contains the whole text (some of it if the template changes texts), but not in
 // a printed list of parts.
 static bool shows(const struct chat_template *t, const struct jinja_output *out, size_t length)
 {
@@ -482,8 +484,8 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     return status;
 }
 
-// Renders all roles, because an unsupported construct may apply to answers only. Ignores the
-// template's own errors, which concern such a conversation.
+// Renders all roles, because an unsupported construct may concern answers only. Ignores errors that
+// the template itself raises about this conversation.
 static int try_roles(const struct chat_template *t, struct err *err)
 {
     static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };

@@ -48,7 +48,8 @@ static void refused(const char *text, const char *part)
 {
     struct err err = { "" };
     struct jinja_output output;
-    char *rendered = render_json(text, "{\"x\": [1, 2], \"u\": \"<a>\"}", 0, &output, &err);
+    char *rendered =
+        render_json(text, "{\"x\": [1, 2], \"u\": \"<a>\", \"f\": 0.1}", 0, &output, &err);
     if (rendered) fail_msg("%s gave '%s'", text, rendered);
     if (!strstr(err.text, part)) fail_msg("%s: '%s' does not contain '%s'", text, err.text, part);
     jinja_output_release(&output);
@@ -58,80 +59,80 @@ static void refused(const char *text, const char *part)
 
 // clang-format off
 static const char variables[] =
-    "{\"s\": \" H\303\251 \\\"q\\\" \", \"n\": 7, \"f\": 2.5, \"big\": 1e+20, \"t\": true, \"z\": null, \"l\": [3, 1, 2], \"e\": [], \"d\": {\"b\": 1, \"a\": [1, \"x\"], \"items\": 5}, \"m\": [{\"role\": \"user\", \"content\": \"a\", \"n\": 2}, {\"role\": \"assistant\", \"content\": \"B\", \"n\": 1}, {\"role\": \"user\", \"content\": \"c\"}], \"u\": \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\", \"h\": \"<a> & b\"}";
+    "{\"s\": \" H\303\251 \\\"q\\\" \", \"n\": 7, \"f\": 2.5, \"one\": 1.0, \"long\": 123456789012345.0, \"sum\": 0.30000000000000004, \"big\": 1e+20, \"t\": true, \"z\": null, \"l\": [3, 1, 2], \"e\": [], \"d\": {\"b\": 1, \"a\": [1, \"x\"], \"items\": 5}, \"m\": [{\"role\": \"user\", \"content\": \"a\", \"n\": 2}, {\"role\": \"assistant\", \"content\": \"B\", \"n\": 1}, {\"role\": \"user\", \"content\": \"c\"}], \"u\": \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\", \"h\": \"<a> & b\"}";
 
 static const struct {
     const char *text, *expected;
 } cases[] = {
-    { "{{ 1 + 2 * 3 // 4 - -7 % 3 }} {{ 7 / 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }} {{ 7 - 0.5 }} {{ 2 * 3.0 }} {{ -f }}",
-      "0 3.5 -4 2 -2 3.0 0.5 6.5 6.0 -2.5" },
-    { "{{ 1 < 2 and 2 <= 2 }} {{ 3 > 3 or 3 >= 4 }} {{ 1 in l and 4 not in l }} {{ not 1 == 2 }} {{ 'H' in s }} {{ 'b' in d }} {{ 1 != 1.0 }}",
+    { "{{ 1 + 2 * 3 - -7 % 3 }} {{ -7 % 3 }} {{ 7 % -3 }} {{ -8 % 2 }} {{ n % -1 }} {{ true + 1 }}",
+      "5 2 -2 0 0 2" },
+    { "{{ 1 < 2 and 2 <= 2 }} {{ 3 > 3 or 3 >= 4 }} {{ 1 in l and 4 not in l }} {{ not 1 == 2 }} {{ 'H' in s }} {{ 'b' in d }} {{ 1 != one }}",
       "True False True True True True False" },
     { "{{ 'yes' if t else 'no' }}{{ 'yes' if z }}{{ 1 if false else 2 if false else 3 }}{{ t and 5 or 6 }}{{ e or 'none' }}",
       "yes35none" },
-    { "{{ 'a' 'b' \"c\" ~ 1 ~ none ~ 2.0 }} {{ \"x\" * 3 }}{{ 2 * 'y' }} {{ [1] + [3] }} {{ (1, 2) + (3,) }}",
-      "abc1None2.0 xxxyy [1, 3] (1, 2, 3)" },
-    { "{{ none }} {{ true }} {{ f }} {{ 1.0 }} {{ 123456789012345.0 }} {{ 0.1 + 0.2 }} {{ big }} {{ d }} {{ (1,) }} {{ () }} {{ (1) }} {{ ['it\\'s', \"\\n\\\\\"] }}",
+    { "{{ 'a' 'b' \"c\" ~ 1 ~ none ~ one }} {{ \"x\" * 3 }}{{ 2 * 'y' }} {{ [1] + [3] }} {{ (1, 2) + (3,) }}",
+      "abc1None1.0 xxxyy [1, 3] (1, 2, 3)" },
+    { "{{ none }} {{ true }} {{ f }} {{ one }} {{ long }} {{ sum }} {{ big }} {{ d }} {{ (1,) }} {{ () }} {{ (1) }} {{ ['it\\'s', \"\\n\\\\\"] }}",
       "None True 2.5 1.0 123456789012345.0 0.30000000000000004 1e+20 {'b': 1, 'a': [1, 'x'], 'items': 5} (1,) () 1 [\"it's\", '\\n\\\\']" },
-    { "{{ l[0] }} {{ l[-1] }} {{ l[1:] }} {{ l[::-1] }} {{ u[0] }} {{ u[-3:] }} {{ s[1:3] }} {{ d['a'][1][0] }} {{ l[5] }} {{ d.a.0 }} {{ [[1, 2]].0.1 }} {{ m[-1].n }} {{ l[-9:2:2] }} {{ l[:-1] }}",
-      "3 2 [1, 2] [2, 1, 3] \346\227\245 \307\206 \303\237 H\303\251 x  1 2  [3] [3, 1]" },
-    { "{{ d.items() | list }} {{ d['items'] }} {{ d.get('q') }} {{ d.get('q', 4) }} {{ d.keys() | list }} {{ d.values() | list }}",
-      "[('b', 1), ('a', [1, 'x']), ('items', 5)] 5 None 4 ['b', 'a', 'items'] [1, [1, 'x'], 5]" },
-    { "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}-{{ loop.nextitem }};{% endfor %}",
-      "1032TrueFalse3-1;2121FalseFalse33-2;3210FalseTrue31-;" },
+    { "{{ l[0] }} {{ l[-1] }} {{ l[1:] }} {{ l[::-1] }} {{ u[0] }} {{ u[-3:] }} {{ s[1:3] }} {{ d['a'][1][0] }} {{ l[5] }} {{ d.a.0 }} {{ [[1, 2]].0.1 }} {{ m[-1].n }} {{ l[-9:2] }} {{ l[2:1] }} {{ l[:-1] }} {{ u[:2] }} {{ u[1:-3] }}",
+      "3 2 [1, 2] [2, 1, 3] \346\227\245 \307\206 \303\237 H\303\251 x  1 2  [3, 1] [] [3, 1] \346\227\245\346\234\254 \346\234\254\350\252\236 " },
+    { "{{ d.items() | list }} {{ d['items'] }} {{ d.get('q') }} {{ d.get('q', 4) }} {{ d.keys() | list }}",
+      "[('b', 1), ('a', [1, 'x']), ('items', 5)] 5 None 4 ['b', 'a', 'items']" },
+    { "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.previtem }}-{{ loop.nextitem }};{% endfor %}",
+      "10TrueFalse-1;21FalseFalse3-2;32FalseTrue1-;" },
     { "{% for a, b in d.items() if b %}{{ a }}={{ b }}{% else %}no{% endfor %}{% for x in e %}{% else %}empty{% endfor %}{% for x in none_such %}x{% endfor %}{% for c in 'ab' %}{{ c }}.{% endfor %}{% for k in d %}{{ k }}{% endfor %}",
       "b=1a=[1, 'x']items=5emptya.b.baitems" },
-    { "{% for x in range(10) %}{% if x == 2 %}{% continue %}{% elif x > 4 %}{% break %}{% endif %}{{ x }}{% endfor %}{{ range(5, 0, -2) | list }}{{ range(3)[1] }}{{ range(2, 4) | length }}",
-      "0134[5, 3, 1]12" },
+    { "{% for x in range(10) %}{% if x > 4 %}{% break %}{% endif %}{{ x }}{% endfor %}{{ range(5, 0, -2) | list }}{{ range(3)[1] }}{{ range(2, 4) | length }}",
+      "01234[5, 3, 1]12" },
     { "{% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}{% set ns = namespace(y=0) %}{% for i in l %}{% set ns.y = ns.y + i %}{% endfor %}{{ ns.y }}{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set c = 1, 2 %}{{ c }}",
       "4231612(1, 2)" },
-    { "{% set x %}  in {{ n }}{% endset %}[{{ x }}]{% set y | upper | trim %} low {% endset %}[{{ y }}]",
-      "[  in 7][LOW]" },
+    { "{% set x %}  in {{ n }}{% endset %}[{{ x }}]",
+      "[  in 7]" },
     { "{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=3) }} {{ f() }}{% macro g() %}{{ f(n) }}{{ t }}{% endmacro %} {{ g() }}",
       "121 123 2 727True" },
     { "{% macro f(a) %}<{{ caller() if caller is defined }}{{ a }}>{% endmacro %}{% macro g(a) %}{{ f(a) }}{{ caller() }}{{ caller() }}{% endmacro %}{% call f(9) %}{{ n }}{% endcall %}{{ f(1) }}{% for i in l %}{% call g(i) %}{{ i }}{% endcall %}{% endfor %}",
       "<79><1><3>33<1>11<2>22" },
     { "{% filter upper | replace('B', '-') %}a{{ 'b' }}c{% endfilter %}{% generation %}x{% endgeneration %}",
       "A-Cx" },
-    { "{% raw %}{{ not }} {% if %}{% endraw %}|{# a comment {{ x }} #}|{%- raw -%}  x  {%- endraw -%}  y",
-      "{{ not }} {% if %}||xy" },
-    { "  {% if t %}\n  a\n    {% endif %}\nb {% if t %} c\n{% endif %}\n  {{- ' d ' -}}   \n  e\n  {%+ if t %}f{% endif +%}\ng\n{#- c -#}\n\nh\n{# line #}\ni",
-      "  a\nb  c\n d e\n  f\ngh\ni" },
+    { "|{# a comment {{ x }} #}|{#- b -#}  x",
+      "||x" },
+    { "  {% if t %}\n  a\n    {% endif %}\nb {% if t %} c\n{% endif %}\n  {{- ' d ' -}}   \n  e\n  {% if t %}f{% endif %}\ng\n{#- c -#}\n\nh\n{# line #}\ni",
+      "  a\nb  c\n d e\nfgh\ni" },
     { "{%- for x in l %}\n    {{ x }}\n{%- endfor %}\n\n{% for x in l -%}\n    {{ x }}\n{% endfor %}\nend",
       "    3    1    2\n3\n1\n2\nend" },
     { "{{ s | trim }}|{{ s | upper }}|{{ s | lower }}|{{ s | length }}|{{ 'hello wORLD foo-bar' | title }}|{{ 'hELLO' | capitalize }}|{{ \"it's a dog\" | title }}|{{ \"it's a dog\".title() }}|{{ 'xaxx' | trim('x') }}",
       "H\303\251 \"q\"| H\303\211 \"Q\" | h\303\251 \"q\" |8|Hello World Foo-Bar|Hello|It's A Dog|It'S A Dog|a" },
-    { "{{ l | sort }} {{ l | sort(reverse=true) }} {{ ['b', 'A', 'c'] | sort }} {{ m[:2] | sort(attribute='n') | map(attribute='n') | list }} {{ [none, none] | sort }} {{ l | max }} {{ l | min }} {{ l | first }} {{ l | last }} {{ l | reverse | list }} {{ 'abc' | reverse }} {{ l | count }}",
-      "[1, 2, 3] [3, 2, 1] ['A', 'b', 'c'] [1, 2] [None, None] 3 1 3 2 [2, 1, 3] cba 3" },
-    { "{{ m | map(attribute='role') | join(', ') }} {{ m | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }} {{ m | rejectattr('n') | list | length }} {{ l | select('odd') | list }} {{ l | reject('gt', 1) | list }} {{ ['a', ' b '] | map('trim') | list }} {{ l | map('string') | join }} {{ m | selectattr('n', 'defined') | list | length }} {% if e | select %}true{% endif %}",
-      "user, assistant, user ['a', 'c'] 1 [3, 1] [1] ['a', 'b'] 312 2 true" },
-    { "{{ none_such | default('x') }} {{ '' | default('x') }} {{ '' | d('x', true) }} {{ none | default('x') }} {{ none_such is defined }} {{ none_such }}{{ d.q is undefined }} {{ none_such | length }} {{ none_such is string }}",
+    { "{{ l | sort }} {{ ['b', 'A', 'c'] | sort }} {{ m[:2] | sort(attribute='n') | map(attribute='n') | list }} {{ [none, none] | sort }} {{ l | min }} {{ l | first }} {{ l | last }}",
+      "[1, 2, 3] ['A', 'b', 'c'] [1, 2] [None, None] 1 3 2" },
+    { "{{ m | map(attribute='role') | join(', ') }} {{ m | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }} {{ m | rejectattr('n') | list | length }} {{ l | reject('in', [1, 4]) | list }} {{ l | reject('eq', 3) | list }} {{ ['a', ' b '] | map('trim') | list }} {{ l | map('string') | join }} {{ m | selectattr('n', 'defined') | list | length }} {% if e | reject('none') %}true{% endif %}",
+      "user, assistant, user ['a', 'c'] 1 [3, 2] [1, 2] ['a', 'b'] 312 2 true" },
+    { "{{ none_such | default('x') }} {{ '' | default('x') }} {{ '' | default('x', true) }} {{ none | default('x') }} {{ none_such is defined }} {{ none_such }}{{ d.q is undefined }} {{ none_such | length }} {{ none_such is string }}",
       "x  x None False True 0 False" },
-    { "{{ d | tojson }} {{ u | tojson }} {{ [1, 2.0, none, true, 'a\"b\\n<'] | tojson }} {{ d | tojson(indent=2) }} {{ {} | tojson(indent=2) }} {{ d | tojson(separators=(',', ':')) }} {{ u | tojson(ensure_ascii=true) }} {{ {1: 2, none: true} | tojson }}",
-      "{\"b\": 1, \"a\": [1, \"x\"], \"items\": 5} \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\" [1, 2.0, null, true, \"a\\\"b\\n<\"] {\n  \"b\": 1,\n  \"a\": [\n    1,\n    \"x\"\n  ],\n  \"items\": 5\n} {} {\"b\":1,\"a\":[1,\"x\"],\"items\":5} \"\\u65e5\\u672c\\u8a9e \\u01c6 \\u00df\" {\"1\": 2, \"null\": true}" },
+    { "{{ d | tojson }} {{ u | tojson }} {{ [1, one, none, true, 'a\"b\\n<'] | tojson }} {{ d | tojson(indent=2) }} {{ {} | tojson(indent=2) }} {{ d | tojson(separators=(',', ':')) }} {{ u | tojson(ensure_ascii=true) }} {{ {1: 2, none: true} | tojson }}",
+      "{\"b\": 1, \"a\": [1, \"x\"], \"items\": 5} \"\346\227\245\346\234\254\350\252\236 \307\206 \303\237\" [1, 1.0, null, true, \"a\\\"b\\n<\"] {\n  \"b\": 1,\n  \"a\": [\n    1,\n    \"x\"\n  ],\n  \"items\": 5\n} {} {\"b\":1,\"a\":[1,\"x\"],\"items\":5} \"\\u65e5\\u672c\\u8a9e \\u01c6 \\u00df\" {\"1\": 2, \"null\": true}" },
     { "{{ d | dictsort }} {{ d | items | list }} {{ {'x': 2, 'B': 1} | dictsort }} {{ [1, 'a', 1, 'A'] | unique | list }}",
       "[('a', [1, 'x']), ('b', 1), ('items', 5)] [('b', 1), ('a', [1, 'x']), ('items', 5)] [('B', 1), ('x', 2)] [1, 'a']" },
     { "{{ 'a\\nb\\n\\nc' | indent }}|{{ 'a\\nb' | indent(2, true) }}|{{ 'a\\nb' | indent(3, first=true) }}|{{ (h | safe) + '<' }}|{{ h | safe }}|{{ '<' + (h | safe) + u }}",
       "a\n    b\n\n    c|  a\n  b|   a\n   b|<a> & b&lt;|<a> & b|&lt;<a> & b\346\227\245\346\234\254\350\252\236 \307\206 \303\237" },
-    { "{{ '42' | int }} {{ ' 42 ' | int }} {{ 'x' | int }} {{ 'x' | int(9) }} {{ '3.9' | int }} {{ 3.9 | int }} {{ true | int }} {{ none | int }} {{ '9007199254740993' | int }} {{ 7 | string + '!' }}",
-      "42 42 0 9 3 3 1 0 9007199254740993 7!" },
-    { "{{ 'a,b,,c'.split(',') }} {{ ' a  b '.split() }} {{ 'a b c'.split(' ', 1) }} {{ ' a  b c'.split(none, 1) }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'xxabxx'.strip('x') }} {{ ' a '.lstrip() }}| {{ 'a\\n '.rstrip() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith('x') }} {{ 'abcabc'.replace('b', 'X', 1) }} {{ 'abab' | replace('b', 'c') }} {{ 'abc'.find('c') }} {{ 'abc'.find('z') }} {{ 'aaa'.count('a') }} {{ 'ab'.upper() }} {{ 'Ab'.lower() }} {{ 'aB'.capitalize() }} {{ u.upper() }} {{ u.find('x') }} {{ 'abc'.removeprefix('a') }} {{ 'abc'.removesuffix('bc') }} {{ 'abc'.removesuffix('b') }}",
-      "['a', 'b', '', 'c'] ['a', 'b'] ['a', 'b c'] ['a', 'b c'] ['a', 'b', 'c'] a-b ab a | a True False aXcabc acac 2 -1 3 AB ab Ab \346\227\245\346\234\254\350\252\236 \307\204 SS -1 bc a abc" },
-    { "{{ 'a{}b{x}{{{}}}'.format(1, 3, x=2) }} {{ '<{}>'.format(':x') }}",
-      "a1b2{3} <:x>" },
-    { "{{ 1 is number }} {{ true is integer }} {{ 1 is integer }} {{ 1.5 is float }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 4 is even }} {{ 3 is odd }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ 3 is gt 2 }} {{ true is boolean }} {{ false is false }} {{ n is not none }} {{ 2 is lessthan(3) }} {{ 2 is ne 2 }}", // words: ok
-      "True False True True True True True True True True True True False True True True True True True False" },
-    { "{{ {'a': 1, 'b': {'c': [1, 2]}} }} {{ {}.x is defined }} {{ [[1, 2], [3]] }} {{ '\\u00e9\\x41\\t\\q' }} {{ \"\\'\" }}",
-      "{'a': 1, 'b': {'c': [1, 2]}} False [[1, 2], [3]] \303\251A\t\\q '" },
-    { "{{ dict(a=1, b=2) }} {{ dict(d, z=3).z }} {{ namespace(a=1).a }} {{ namespace(d).b }}",
-      "{'a': 1, 'b': 2} 3 1 1" },
-    { "{% if 1 is defined and z is none or false %}a{% endif %}{% if not z %}b{% endif %}{% if l %}c{% endif %}{% if e %}d{% elif 0.0 %}e{% else %}f{% endif %}", // words: ok
+    { "{{ '42' | int }} {{ ' 42 ' | int }} {{ 'x' | int }} {{ 'x' | int(9) }} {{ '3.9' | int }} {{ f | int }} {{ true | int }} {{ none | int }} {{ '9007199254740993' | int }} {{ 7 | string + '!' }}",
+      "42 42 0 9 3 2 1 0 9007199254740993 7!" },
+    { "{{ 'a,b,,c'.split(',') }} {{ 'a b c'.split(' ', 1) }} {{ 'xxabxx'.strip('x') }} {{ ' a '.lstrip() }}| {{ 'a\\n '.rstrip() }} {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith('x') }} {{ 'abcabc'.replace('b', 'X') }} {{ 'abab' | replace('b', 'c') }} {{ 'abc'.endswith('bc') }} {{ 'ab'.upper() }} {{ u.upper() }}",
+      "['a', 'b', '', 'c'] ['a', 'b c'] ab a | a True False aXcaXc acac True AB \346\227\245\346\234\254\350\252\236 \307\204 SS" },
+    { "{{ 'a{}b{{{}}}'.format(1, 3) }} {{ '<{}>'.format(':x') }}",
+      "a1b{3} <:x>" },
+    { "{{ 1 is number }} {{ true is number }} {{ f is number }} {{ 'a' is string }} {{ d is mapping }} {{ l is sequence }} {{ 'a' is iterable }} {{ none is none }} {{ 1 is in l }} {{ 2 is not in l }} {{ 3 is eq 3 }} {{ true is boolean }} {{ false is false }} {{ n is not none }} {{ 2 is equalto(3) }} {{ t is true }}", // words: ok
+      "True True True True True True True True True False True True True True False True" },
+    { "{{ {'a': 1, 'b': {'c': [1, 2]}} }} {{ {}.x is defined }} {{ [[1, 2], [3]] }} {{ '\303\251\\t\\q\\\\' }} {{ \"\\'\" }}",
+      "{'a': 1, 'b': {'c': [1, 2]}} False [[1, 2], [3]] \303\251\011\\q\\ '" },
+    { "{{ dict(a=1, b=2) }} {{ namespace(a=1).a }}",
+      "{'a': 1, 'b': 2} 1" },
+    { "{% if 1 is defined and z is none or false %}a{% endif %}{% if not z %}b{% endif %}{% if l %}c{% endif %}{% if e %}d{% elif n - 7 %}e{% else %}f{% endif %}", // words: ok
       "abcf" },
-    { "{%- set ns = namespace(found=false) -%}\n{%- for x in m if x.role == 'assistant' -%}\n    {%- set ns.found = true -%}{{ loop.index }}\n{%- endfor -%}\n{{- ns.found }}{{ 'a' < 'b' }}{{ 1 == 1.0 }}{{ 1 == true }}{{ '1' == 1 }}{{ none == false }}{{ [1, {'a': 2}] == [1, {'a': 2}] }}",
+    { "{%- set ns = namespace(found=false) -%}\n{%- for x in m if x.role == 'assistant' -%}\n    {%- set ns.found = true -%}{{ loop.index }}\n{%- endfor -%}\n{{- ns.found }}{{ 'a' < 'b' }}{{ 1 == one }}{{ 1 == true }}{{ '1' == 1 }}{{ none == false }}{{ [1, {'a': 2}] == [1, {'a': 2}] }}",
       "1TrueTrueTrueTrueFalseFalseTrue" },
-    { "{{ [3, 4] | join('-') }} {{ 'abc' | list }} {{ 'a b' | replace(' ', '_') }} {{ [{'a': {'b': 3}}] | map(attribute='a.b') | first }}",
-      "3-4 ['a', 'b', 'c'] a_b 3" },
-    { "{{ \"}}\" }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}{{ not true is false }}{{ 'ab'[0] ~ 'cd'[-1] }}{{ '\316\243\316\221\316\243 \304\260'.lower() }}{{ '\357\254\201' | upper }}",
+    { "{{ [3, 4] | join('-') }} {{ 'abc' | list }} {{ 'a b' | replace(' ', '_') }} {{ [{'a': {'b': 3}}] | map(attribute='a') | first }}",
+      "3-4 ['a', 'b', 'c'] a_b {'b': 3}" },
+    { "{{ \"}}\" }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}{{ not true is false }}{{ 'ab'[0] ~ 'cd'[-1] }}{{ '\316\243\316\221\316\243 \304\260' | lower }}{{ '\357\254\201' | upper }}",
       "}}%}1Truead\317\203\316\261\317\202 i\314\207FI" },
 };
 // clang-format on
@@ -142,14 +143,11 @@ static void test_as_python(void **state)
         check(cases[i].text, variables, cases[i].expected);
 }
 
-// Lists and dicts can be changed, as outside of the sandbox of Jinja2: published templates do so.
+// Templates can change lists, as outside of the sandbox of Jinja2: published templates do so.
 static void test_changes(void **state)
 {
     check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}",
           "{}", "[1, 2]21[]");
-    check("{% set l = [1] %}{% set _ = l.extend(range(2)) %}{{ l }}"
-          "{% set d = {'a': 1} %}{% set _ = d.update({'b': 2}, c=3) %}{{ d }}",
-          "{}", "[1, 0, 1]{'a': 1, 'b': 2, 'c': 3}");
 }
 
 static void test_line_ends(void **state)
@@ -164,11 +162,11 @@ static void test_dates(void **state)
     struct err err;
     struct jinja_arena arena = { 0 };
     struct jinja_output output;
-    static const char text[] = "{{ strftime_now('%d %b %Y|%A %B|%H:%M:%S|%-d|%y%%') }}";
+    static const char text[] = "{{ strftime_now('%d %b %Y|%B|%Y-%m-%d') }}";
     struct jinja *t = jinja_parse(text, strlen(text), "t", &err);
     struct tm tm = { .tm_year = 124, .tm_mon = 6, .tm_mday = 6, .tm_hour = 9, .tm_isdst = -1 };
     assert_int_equal(jinja_render(t, &arena, jinja_dict(&arena), mktime(&tm), &output, &err), 0);
-    assert_string_equal(output.text.data, "06 Jul 2024|Saturday July|09:00:00|6|24%");
+    assert_string_equal(output.text.data, "06 Jul 2024|July|2024-07-06");
     jinja_output_release(&output);
     jinja_arena_release(&arena);
     jinja_free(t);
@@ -231,8 +229,8 @@ static void test_origin(void **state)
 {
     origin("a{{ u }}b", "a[aBc]b");
     origin("{{ 'a' + u ~ 'b' }}", "a[aBc]b");
-    origin("{{ u | upper }}{{ u.lower() }}{{ u | title }}", "[ABCabcAbc]");
-    origin("{{ u[1:] }}|{{ u | reverse }}|{{ u[0] }}", "[Bc]|[c][B][a]|[a]");
+    origin("{{ u | upper }}{{ u | lower }}{{ u | title }}", "[ABCabcAbc]");
+    origin("{{ u[1:] }}|{{ u[0] }}", "[Bc]|[a]");
     origin("{{ (' ' + u + ' ') | trim }}", "[aBc]");
     origin("{{ u | replace('B', '-') }}|{{ 'a-b' | replace('-', u) }}", "[a]-[c]|a[aBc]b");
     origin("{{ l | join(', ') }}|{{ u.split('B') }}", "[x], [y]|['[a]', '[c]']");
@@ -271,7 +269,6 @@ static void test_refused(void **state)
     refused("{{ nonsense() }}", "the function or method 'nonsense' is not known");
     refused("{% if true %}", "line 1: 'endif' is missing");
     refused("{{ 1", "'}}' is missing");
-    refused("{% raw %}", "endraw");
     refused("{# x", "'#}' is missing");
     refused("{{ 'a }}", "a string is not closed");
     refused("{{ (1 }}", "line 1");
@@ -281,14 +278,13 @@ static void test_refused(void **state)
     refused("{{ a.b }}", "'a' is undefined");
     refused("{{ none.a.b }}", "'a' is undefined");
     refused("{{ 'a' + 1 }}", "'+' does not work for a str and a int");
-    refused("{{ 1 / 0 }}{{ 1 // 0 }}", "division by zero");
+    refused("{{ 1 % 0 }}", "division by zero");
     refused("{{ 9223372036854775807 + 1 }}", "too large");
     refused("{{ 99999999999999999999 }}", "a number is too large");
     refused("{{ raise_exception('No ' + u) }}", "line 1: No <a>");
     refused("{% break %}", "outside a loop");
     refused("{% set a.b = 1 %}{% set a = 1 %}", "namespace");
     refused("{{ x | tojson(1, 2, 3, 4, 5) }}", "at most 3 arguments");
-    refused("{{ x[::0] }}", "the step of a slice is 0");
     refused("{{ {[]: 1} }}", "cannot be the key");
     refused("{{ 'x'.replace('', 'y') }}", "replacing an empty text is not supported");
 }
@@ -296,15 +292,22 @@ static void test_refused(void **state)
 // Features of Jinja2 that no published template uses are refused by name, with the line.
 static void test_left_out(void **state)
 {
-    static const char *const statements[] = { "with", "include", "block", "autoescape" };
-    static const char *const filters[] = {
-        "abs",     "attr",  "batch", "center", "e",        "escape",    "float",    "format",
-        "groupby", "round", "slice", "sum",    "truncate", "urlencode", "wordcount"
-    };
-    static const char *const tests[] = { "callable", "divisibleby", "escaped", "filter",
-                                         "lower",    "sameas",      "test",    "upper" };
-    static const char *const methods[] = { "center", "index",  "isdigit",  "ljust", "partition",
-                                           "rfind",  "rsplit", "swapcase", "zfill" };
+    static const char *const statements[] = { "with", "include", "block", "autoescape",
+                                              "continue" };
+    static const char *const filters[] = { "abs",    "attr",  "batch",    "center",    "e",
+                                           "escape", "float", "format",   "groupby",   "round",
+                                           "slice",  "sum",   "truncate", "urlencode", "wordcount",
+                                           "d",      "count", "select",   "reverse",   "max" };
+    static const char *const tests[] = { "callable", "divisibleby", "escaped", "filter",  "lower",
+                                         "sameas",   "test",        "upper",   "integer", "float",
+                                         "odd",      "even",        "ne",      "gt",      "ge",
+                                         "lt",       "le",          "lessthan" };
+    static const char *const methods[] = { "center",      "index", "isdigit",    "ljust",
+                                           "partition",   "rfind", "rsplit",     "swapcase",
+                                           "zfill",       "lower", "capitalize", "splitlines",
+                                           "join",        "find",  "count",      "removeprefix",
+                                           "removesuffix" };
+    static const char *const attributes[] = { "length", "revindex", "revindex0", "depth" };
     char text[100], part[100];
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         snprintf(text, sizeof text, "\n{%% %s %%}", statements[i]);
@@ -327,9 +330,43 @@ static void test_left_out(void **state)
                  methods[i]);
         refused(text, part);
     }
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+        snprintf(text, sizeof text, "{%% for i in x %%}\n{{ loop.%s }}{%% endfor %%}",
+                 attributes[i]);
+        snprintf(part, sizeof part, "t: line 2: the attribute of loop '%s' is not known",
+                 attributes[i]);
+        refused(text, part);
+    }
+    refused("\n{{ x.extend(x) }}", "line 2: the function or method 'extend' is not known");
+    refused("\n{{ {}.update(x) }}", "line 2: the function or method 'update' is not known");
+    refused("\n{{ {}.values() }}", "line 2: the function or method 'values' is not known");
+    refused("\n{{ 7 / 2 }}", "line 2: the operator '/' is not supported");
+    refused("{{ 1 + 7 // 2 }}", "line 1: the operator '//' is not supported");
+    refused("{{ 2 * 1.5 }}", "line 1: numbers with a decimal point are not supported");
+    refused("{{ f + 1 }}", "line 1: arithmetic with floats is not supported");
+    refused("{{ 2 - f }}", "line 1: arithmetic with floats is not supported");
+    refused("\n{% raw %}{{ x y }}{% endraw %}", "line 2: the statement 'raw' is not supported");
+    refused("{%+ if x %}{% endif %}", "line 1: the statement '+' is not known");
+    refused("{% if x +%}{% endif %}", "line 1: '+%}' is not supported");
+    refused("{% set y | upper %}a{% endset %}", "line 1: filters of a set block are not supported");
+    refused("{{ x[::2] }}",
+            "line 1: a slice with a step, except [::-1] of a list, is not supported");
+    refused("{{ x[1::-1] }}", "line 1: a slice with a step, except");
+    refused("{{ x | sort(true) }}", "line 1: sort(reverse) is not supported");
+    refused("{{ [{}] | map(attribute='a.b') | list }}", "line 1: the path of an attribute ('a.b')");
+    refused("{{ u.replace('a', 'b', 1) }}", "line 1: 'replace' takes at most 2 arguments, not 3");
+    refused("{{ u.split() }}", "line 1: 'split' needs more arguments");
+    refused("{{ '{a}'.format(a=1) }}",
+            "line 1: a field of format other than '{}' is not supported");
+    refused("{{ namespace({}) }}",
+            "line 1: an argument of dict or namespace without a name is not");
+    refused("{{ '\\u00e9' }}", "line 1: the escape '\\u' in a string is not supported");
+    refused("{{ '\\x41' }}", "line 1: the escape '\\x' in a string is not supported");
+    refused("{{ strftime_now('%-d') }}", "line 1: the date format '%-' is not known");
     refused("{{ cycler(1) }}", "line 1: the function or method 'cycler' is not known");
     refused("{{ joiner() }}", "line 1: the function or method 'joiner' is not known");
-    refused("{% for i in x %}{{ loop.cycle(1) }}{% endfor %}", "method 'cycle' is not known");
+    refused("{% for i in x %}{{ loop.cycle(1) }}{% endfor %}",
+            "attribute of loop 'cycle' is not known");
     refused("{% for i in x %}{{ loop(x) }}{% endfor %}", "line 1: a loop cannot be called");
     refused("\n{% for i in x recursive %}{% endfor %}", "line 2: expected '%}', not 'recursive'");
     refused("{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "'caller' is not known");
@@ -340,12 +377,13 @@ static void test_left_out(void **state)
     refused("{{ +1 }}", "line 1: unexpected '+'");
     refused("{{ 0x1F }}", "line 1: expected '}}', not 'x1F'");
     refused("{{ 1_000 }}", "line 1: expected '}}', not '_000'");
-    refused("{{ '\\101' }}", "line 1: the escape '\\1' in a string is not known");
+    refused("{{ '\\101' }}", "line 1: the escape '\\1' in a string is not supported");
     refused("{{ '%s' % u }}", "line 1: '%' does not work for a str and a str");
-    refused("{{ '{:>5}'.format(u) }}", "line 1: format has no value for '{:>5}'");
+    refused("{{ '{:>5}'.format(u) }}",
+            "line 1: a field of format other than '{}' is not supported");
     refused("{{ x * 2 }}", "line 1: '*' does not work for a list and a int");
     refused("{{ x < x }}", "line 1: a list and a list have no order");
-    refused("{{ u[::-1] }}", "line 1: slicing a text with a step is not supported");
+    refused("{{ u[::-1] }}", "line 1: a slice with a step, except [::-1] of a list");
     refused("{{ x[1, 2] }}", "line 1: expected ']', not ','");
     refused("{% call(a) m() %}{% endcall %}", "line 1: a call block needs a call");
     refused("{{ range(2) }}", "line 1: a range cannot be printed");
@@ -387,10 +425,10 @@ static void test_bounds(void **state)
     refused("{% set s = 'a' * 100000 %}{% set w = 'a' * 50000 + 'b' %}{% for i in range(9000) %}"
             "{% set found = w in s %}{% endfor %}",
             "takes more than 20 million steps");
-    // So do methods that look at each character, or move all items.
+    // Methods that read each character or move all items count their work as steps.
     static const char *const slow[] = {
-        "s.split()",     "s.splitlines()", "b | int",    "'x'.count(s)",
-        "s.endswith(s)", "l.pop(0)",       "s | indent", "'{}'.format(0.1)",
+        "s.split('b')",  "s | length", "b | int",    "s.replace('b', '')",
+        "s.endswith(s)", "l.pop(0)",   "s | indent", "'{}'.format(f)",
     };
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
         char *text = xasprintf("{%% set s = 'a' * 1000000 %%}{%% set b = ' ' * 1000000 %%}"
@@ -408,7 +446,7 @@ static void test_bounds(void **state)
             "needs more than");
     refused("{% set s = 'abcdefgh' * 1000000 %}{% for i in range(99) %}{{ s }}{% endfor %}",
             "exceeds 64 MB");
-    refused("{% set l = [] %}{% for i in range(99999) %}{% set _ = l.extend(range(9999)) %}"
+    refused("{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}"
             "{% endfor %}",
             "needs more than 256 MB");
     refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deep");
@@ -463,8 +501,6 @@ static void test_long(void **state)
         { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}{{ m(2) }}", 2000, "55" },
         { "{% macro m(x, ", "a#=#,", ") %}{{ a5 }}{% endmacro %}{{ m(1) }}", 8000, NULL },
         { "", "{% set a# = 1 %}", "", 9000, NULL },
-        { "{{ '{a9}{a9}{a9}{a9}' * 1000 }}{{ ('{a9}' * 1000).format(", "a#=1,", ") }}", 90000,
-          NULL },
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char *text = long_list(lists[i].before, lists[i].item, lists[i].behind, lists[i].count);

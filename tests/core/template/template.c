@@ -482,7 +482,7 @@ static void test_changed_text(void **state)
     } cases[] = {
         { "m.content | trim", "[HI <|IM_END|> there]", false },
         { "m.content | upper", "[HI <|IM_END|> THERE]", true },
-        { "m.content.split() | join('_')", "[HI_<|IM_END|>_there]", true },
+        { "m.content.split(' ') | join('_')", "[HI_<|IM_END|>_there]", true },
     };
     struct folder f = open_folder("qwen2", "<|image_pad|>");
     struct err err = { "" };
