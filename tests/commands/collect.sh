@@ -50,47 +50,109 @@ check "not measured again" '[inputs, .] | map(select(.event=="table" and .name==
 
 cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
 cp "$work/unsaid.csv" "$work/unsaid"
-lines "/load $llava" "/collect $work/unsaid.csv run=a \"score=@norms.layers:1:visual\" : /norms"
-check_has "not a table of /collect" 'select(.event=="error").message' "add --force"
+session "not a table of /collect" $llava <<E
+> /collect $work/unsaid.csv run=a "score=@norms.layers:1:visual" : /norms
+error: '$work/unsaid.csv' already exists, and vlmsh did not write it, or it has changed since: choose another name, or add --force to replace it
+E
 cmp -s "$work/unsaid.csv" "$work/unsaid" || fail "a foreign table was changed"
-lines "/load $llava" "/image $scene" "What is this?" "/collect $work/unsaid.csv --force run=a \"score=@norms.layers:1:visual\" : /norms" \
-    "/collect $work/unsaid.csv provenance.x=1 \"score=@norms.layers:1:visual\" : /norms"
+session "foreign tables" $llava <<E
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> What is this?
+(an answer to 25 visual tokens)
+> /collect $work/unsaid.csv --force run=a "score=@norms.layers:1:visual" : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+> /collect $work/unsaid.csv provenance.x=1 "score=@norms.layers:1:visual" : /norms
+error: 'provenance.x=1': columns named provenance.* are reserved for /collect
+E
 check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
 same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"
 
 # A command that changes the model state is refused: its row would name another state than its numbers have.
 printf '/set prune.score uniform\n/norms\n' >"$work/changes.vlmsh"
 printf '/set screen.live off\n/norms\n' >"$work/same.vlmsh"
-lines "/load $llava" "/image $scene" "What is this?" "/collect $work/changes.csv run=a norms.layers : /run $work/changes.vlmsh" \
-    "/reset prune.score" "/collect $work/same.csv run=a norms.layers : /run $work/same.vlmsh"
-check_has "refused" 'select(.event=="error").message' "nothing collected: the command changed the model or settings its tables come from (prune.score was off, now uniform)"
+session "a changed state" $llava <<E
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> What is this?
+(an answer to 25 visual tokens)
+> /collect $work/changes.csv run=a norms.layers : /run $work/changes.vlmsh
+prune.score = uniform
+prune.score changed: the next answer recomputes the conversation
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+error: nothing collected: the command changed the model or settings its tables come from (prune.score was off, now uniform); run /load and /set before /collect
+> /reset prune.score
+prune.score = off
+> /collect $work/same.csv run=a norms.layers : /run $work/same.vlmsh
+screen.live = off
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+E
 [ ! -e "$work/changes.csv" ] || fail "a refused row is not written"
 [ -e "$work/same.csv" ] || fail "settings that change no number do not count"
 
 # The rows of a table; new measurements replace old ones.
 layers=$work/layers.csv
-lines "/load $llava" "/image $scene" "What is this?" \
-    "/collect $layers run=a norms.layers : /norms" "/collect $layers run=b \"norms.l*\" : /norms" \
-    "/collect $layers run=a --again norms.layers : /norms" \
-    "/collect $layers run=a : /norms" "/collect $layers run=c nothing : /norms" \
-    "/collect $layers run=c x=@nothing : /norms" "/collect $layers run=c x=@all" \
-    "/collect $layers run=c x=@all : norms" "/collect $layers run=c x=@all : /nonsense" "/collect" \
-    "/run $work/one.vlmsh 1LAYER=2" "/run $work/one.vlmsh KEEP=1"
-check "what is asked for must be there" 'select(.event=="done").ok | tostring' \
-    $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "names of what was shown" 'select(.event=="error").message' "it showed: norms.interface"
+session "rows of a table" $llava <<E
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> What is this?
+(an answer to 25 visual tokens)
+> /collect $layers run=a norms.layers : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+> /collect $layers run=b "norms.l*" : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+> /collect $layers run=a --again norms.layers : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+> /collect $layers run=a : /norms
+error: nothing to collect: add NAME=@ROW for a number that the command shows, or the name of a table
+> /collect $layers run=c nothing : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+error: the command showed no table 'nothing'; it showed: norms.interface, norms.layers, norms.cosines, norms.theory, norms.alignment, norms.attention
+> /collect $layers run=c x=@nothing : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+error: no table shown so far has 'nothing': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with the names shown
+> /collect $layers run=c x=@all
+error: ' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here
+> /collect $layers run=c x=@all : norms
+error: ' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here
+> /collect $layers run=c x=@all : /nonsense
+error: unknown command '/nonsense': /help lists the commands
+> /collect
+error: usage: /collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND
+> /run $work/one.vlmsh 1LAYER=2
+error: '1LAYER=2' is not NAME=VALUE[,VALUE...]
+> /run $work/one.vlmsh KEEP=1
+error: $work/one.vlmsh:1: unknown variable 'LAYER': set it with -D LAYER=VALUE or in the environment, or write \$\${LAYER} for a literal \${
+E
 same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
 # One value for each column; nesting is limited.
 deep=
 for i in 1 2 3 4 5 6 7 8 9; do deep="$deep/collect $work/deep$i.csv x=@all : "; done
-lines "/load $llava" "/image $scene" "What is this?" \
-    "/collect $work/two.csv layer=1 norms.layers : /norms" "${deep}/norms" "/collect $work/two.csv run=a norms.layers : /norms"
-check "refused, and the rest runs" 'select(.event=="done").ok | tostring' \
-    $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
-check_has "a column of the table" 'select(.event=="error").message' "already has a column 'layer'"
-check_has "too deep" 'select(.event=="error").message' "nested too deeply"
+session "columns and nesting" $llava <<E
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> What is this?
+(an answer to 25 visual tokens)
+> /collect $work/two.csv layer=1 norms.layers : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+error: table 'norms.layers' already has a column 'layer': rename 'layer=...'
+> ${deep}/norms
+error: /collect is nested too deeply: '$work/deep5.csv'
+> /collect $work/two.csv run=a norms.layers : /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+E
 
 # Over a data set, means and standard deviations have tables with the same rows: the mean is used.
 "$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
@@ -99,36 +161,120 @@ same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r
     "$work/events" | paste -sd,)"
 
 # Drawings.
-lines "/plot $csv keep less --by layer" "/plot $layers layer visual text --where run=b --figure $work/a.png" \
-    "/plot $layers run visual --where layer=0 --log y --y L2" "/plot $csv keep nothing" "/plot $csv keep" \
-    "/plot $csv keep less --where layer=9" "/plot $csv keep less --by none" "/plot $work/none.csv a b" \
-    "/plot $csv keep less --by layer --by keep"
-check "drawn or refused" 'select(.event=="done").ok | tostring' \
-    $'true\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "both columns in one option" 'select(.event=="error").message' "--by layer,keep"
-check_has "a line for each value" 'select(.event=="text").text' "* layer 0   o layer 1   + layer 2"
-check_has "bars where x is no number" 'select(.event=="text").text' $'\na '
+session "drawn or refused" <<E
+> /plot $csv keep less --by layer
+   |                                                                          *
+24 +                                                                      ****
+   |                                                                  ****
+   |                                                             *****
+22 +                                                         ****
+   |                                                     ****
+   |                                                *****
+20 +                                            ****
+   |                                        ****
+18 +                                   *****
+   |                               ****
+   |                           ****
+16 +                      *****
+   |                  ****
+14 +              ****
+   |         *****
+   |     ****
+12 +*****
+   +---------------------------------------------------------------------------
+   0.5            0.6            0.7           0.8            0.9           1.0
+* layer 0   o layer 1   + layer 2
+> /plot $layers layer visual text --where run=b --figure $work/a.png
+(written: figure $work/a.png)
+plot written to '$work/a.png'
+> /plot $layers run visual --where layer=0 --log y --y L2
+b      41.88 *****************************************************************
+a      41.88 *****************************************************************
+* visual
+> /plot $csv keep nothing
+error: '$work/keep.csv' has no column 'nothing'; columns: layer, keep, far, full, less, provenance.model, provenance.state
+> /plot $csv keep
+error: /plot FILE.csv X Y... needs at least two columns
+> /plot $csv keep less --where layer=9
+error: '$work/keep.csv' has no matching rows
+> /plot $csv keep less --by none
+error: '$work/keep.csv' has no column 'none'; columns: layer, keep, far, full, less, provenance.model, provenance.state
+> /plot $work/none.csv a b
+error: cannot open '$work/none.csv': No such file or directory
+> /plot $csv keep less --by layer --by keep
+error: --by is given twice: --by layer,keep means both
+E
 # Rows in any order make one curve; values that cannot be drawn are reported.
 printf 'x,y,g\n3,1,a\n1,inf,a\n2,3,a\n1,2,a\n' >"$work/odd.csv"
 printf 'x,y\n1,2\n2,3\n3,1\n' >"$work/even.csv"
 { echo x,y,g && seq -f 1,2,%g 1001; } >"$work/lines.csv"
 { echo x,y && seq -f t%g,2 10001; } >"$work/texts.csv"
-lines "/plot $work/odd.csv x y" "/plot $work/even.csv x y" "/plot $work/lines.csv x y --by g" "/plot $work/texts.csv x y"
-check "drawn or refused" 'select(.event=="done").ok | tostring' $'true\ntrue\nfalse\nfalse'
+session "values that cannot be drawn" <<E
+> /plot $work/odd.csv x y
+1 cell left out: no number, such as 'inf' in 'y'
+3.0 +                                     ***
+    |                                 ****   **
+    |                            *****         **
+    |                        ****                **
+2.5 +                   *****                      **
+    |              *****                             **
+    |          ****                                    **
+    |     *****                                          **
+2.0 +*****                                                 ***
+    |                                                         **
+    |                                                           **
+    |                                                             **
+    |                                                               **
+1.5 +                                                                 **
+    |                                                                   **
+    |                                                                     **
+    |                                                                       **
+1.0 +                                                                         *
+    +--------------------------------------------------------------------------
+    1.0               1.5                2.0               2.5              3.0
+* y
+> /plot $work/even.csv x y
+3.0 +                                     ***
+    |                                 ****   **
+    |                            *****         **
+    |                        ****                **
+2.5 +                   *****                      **
+    |              *****                             **
+    |          ****                                    **
+    |     *****                                          **
+2.0 +*****                                                 ***
+    |                                                         **
+    |                                                           **
+    |                                                             **
+    |                                                               **
+1.5 +                                                                 **
+    |                                                                   **
+    |                                                                     **
+    |                                                                       **
+1.0 +                                                                         *
+    +--------------------------------------------------------------------------
+    1.0               1.5                2.0               2.5              3.0
+* y
+> /plot $work/lines.csv x y --by g
+error: '$work/lines.csv' has more than 1000 lines, which cannot all be drawn: choose rows with --where COLUMN=VALUE, or other columns for --by
+> /plot $work/texts.csv x y
+error: 'x' has more than 10000 texts, which cannot all be drawn: choose rows with --where COLUMN=VALUE
+E
 check "one curve" '[inputs, .] | map(select(.event=="text").text) | unique | length' 1
-check_has "infinity" 'select(.event=="notice").text' "1 cell left out: no number, such as 'inf' in 'y'"
-check_has "lines" 'select(.event=="error").message' "more than 1000 lines"
-check_has "texts" 'select(.event=="error").message' "more than 10000 texts"
 lines "/plot $layers layer visual text --by run"
 check_has "columns and values" 'select(.event=="text").text' "visual (run b)   o text (run b)"
-lines "/plot $layers run visual --where layer=0 --interval text,visual" \
-    "/plot $layers run visual --interval text" "/plot $layers run visual text --interval text,visual" \
-    "/plot $layers run visual --interval text,none"
-check "intervals are drawn or refused" 'select(.event=="done").ok | tostring' $'true\nfalse\nfalse\nfalse'
-check_has "the interval of a bar" 'select(.event=="text") | .text | test(" \\([-0-9.e]+ to [-0-9.e]+\\)\n")' true
-check_has "one column" 'select(.event=="error").message' "needs two columns"
-check_has "two values" 'select(.event=="error").message' "needs exactly one column Y, not 2"
-check_has "no such column" 'select(.event=="error").message' "none"
+session "intervals" <<E
+> /plot $layers run visual --where layer=0 --interval text,visual
+b      41.88 ******************************************* (4.289 to 41.88)
+a      41.88 ******************************************* (4.289 to 41.88)
+* visual
+> /plot $layers run visual --interval text
+error: --interval needs two columns, LOW,HIGH, not 'text'
+> /plot $layers run visual text --interval text,visual
+error: --interval needs exactly one column Y, not 2
+> /plot $layers run visual --interval text,none
+error: '$work/layers.csv' has no column 'none'; columns: run, layer, visual, visual std, text, text std, text but first, text but first std, provenance.model, provenance.state
+E
 same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
 # A report: tables are rewritten, the rest stays.
@@ -142,8 +288,17 @@ old
 <!-- end -->
 after
 EOF
-lines "/report $work/r.md" "/report $work/r.md" "/report $work/r.md $work/copy.md"
-check "written three times" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue'
+session "reports" <<E
+> /report $work/r.md
+(written: report $work/r.md)
+2 tables written to '$work/r.md'
+> /report $work/r.md
+(written: report $work/r.md)
+2 tables written to '$work/r.md'
+> /report $work/r.md $work/copy.md
+(written: report $work/copy.md)
+2 tables written to '$work/copy.md'
+E
 same "the report" "$(cat "$work/r.md")" '# Title
 before
 <!-- table keep.csv keep layer less layer=0|2 -->
@@ -194,12 +349,25 @@ same "within a line" "$(sed -n '4,$p' "$work/marks.md")" $'| 1 | 2 | 3 |\n<!-- e
 printf 'x\n<!-- table keep.csv -->\n' >"$work/open.md"
 printf '<!-- table none.csv -->\n<!-- end -->\n' >"$work/none.md"
 printf '<!-- table keep.csv dance -->\n<!-- end -->\n' >"$work/column.md"
-lines "/report $work/open.md" "/report $work/none.md" "/report $work/column.md" "/report $work/nothing.md"
-check "refused" 'select(.event=="done").ok | tostring' $'false\nfalse\nfalse\nfalse'
-check_has "where" 'select(.event=="error").message' "open.md: line 2:"
+session "refused reports" <<E
+> /report $work/open.md
+error: $work/open.md: line 2: a line '<!-- end -->' is missing after the table
+> /report $work/none.md
+error: $work/none.md: line 1: cannot open '$work/none.csv': No such file or directory
+> /report $work/column.md
+error: $work/column.md: line 1: '$work/keep.csv' has no column 'dance'; columns: layer, keep, far, full, less, provenance.model, provenance.state
+> /report $work/nothing.md
+error: cannot open '$work/nothing.md': No such file or directory
+E
 same "a refused report stays" "$(cat "$work/open.md")" $'x\n<!-- table keep.csv -->'
 
 # ${NAME:-VALUE}
-lines '/tokenizer tests/goldens/llama-3.2' '/set sample.max_tokens ${NOT_THERE:-7}' '/set sample.max_tokens ${HOME:-7}'
-check "a default for an unset variable" 'select(.event=="setting").value' 7
+session "a default of a variable" <<E
+> /tokenizer tests/goldens/llama-3.2
+tokenizer 'tests/goldens/llama-3.2': 569 tokens
+> /set sample.max_tokens \${NOT_THERE:-7}
+sample.max_tokens = 7
+> /set sample.max_tokens \${HOME:-7}
+error: sample.max_tokens cannot be '$work': use a whole number from 1 to 1000000000
+E
 finish

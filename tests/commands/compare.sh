@@ -28,8 +28,16 @@ same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($
 lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
 check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
     'A: sample.max_tokens=2 (prune.score=uniform); B: off'
-lines "/load $llava" "${short[@]}" "/image $scene" '/compare off | fastv Where is it?'
-check_has "a preset without @" 'select(.event=="notice").message // select(.event=="notice").text' "for the preset write @fastv"
+session "a preset without @" $llava <<E
+> /set sample.max_tokens 8
+> /set sample.ignore_eos on
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /compare off | fastv Where is it?
+'fastv' is taken as the start of the question; for the preset write @fastv
+(columns)
+...
+E
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
 check "titles name what presets leave" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
@@ -49,16 +57,40 @@ same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1
 check "it is off" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
 # Refused before anything is computed; nothing changes.
-lines "/load $llava" '/compare off | prune.keep=0' '/compare off' '/compare off | now' '/compare off | prune.layer=9 Hi' \
-    '/compare x | off Hi' '/compare off | no.such=1 Hi' '/compare off | @nothing Hi' \
-    '/compare off | prune.score=contribution prune.layer=0,1 Hi' '/compare off | now --limit 3 Hi' \
-    '/compare off | now --data x Hi' '/compare off | now --data' '/compare | ffn.approx=hadamard Hi' '/set' 'Hi'
-check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
-    "true $(printf 'false %.0s' {1..12})true true"
-check_has "settings that do not fit" 'select(.event=="error").message' 'one value per layer'
-check "nothing is set" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
-lines '/compare --data x.json off | now'
-check_has "options first" 'select(.event=="error").message' 'write --data after the settings'
+session "refused" $llava <<E
+> /compare off | prune.keep=0
+error: side B: prune.keep must be above 0 and at most 1, not 0
+> /compare off
+error: write two sets of settings separated by |: /compare off | prune.score=contribution
+> /compare off | now
+error: no question has been asked yet: add one after the settings
+> /compare off | prune.layer=9 Hi
+error: side B: prune.layer is 9, but the model's 4 layers are 0 to 3
+> /compare x | off Hi
+error: 'x' is not a setting: use KEY=VALUE, @PRESET, off or now
+> /compare off | no.such=1 Hi
+error: no setting 'no.such' (/settings lists them)
+> /compare off | @nothing Hi
+error: no preset 'nothing' (/preset list)
+> /compare off | prune.score=contribution prune.layer=0,1 Hi
+error: side B: prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
+> /compare off | now --limit 3 Hi
+error: --metric, --limit, --images and --job need --data FILE
+> /compare off | now --data x Hi
+error: give either a question or --data, not both: 'Hi'
+> /compare off | now --data
+error: --data needs FILE
+> /compare | ffn.approx=hadamard Hi
+error: side B: ffn.layers auto needs a calibration: make one with /calibrate ffn DATA OUT and /calibration load OUT, or name the layers
+> /set
+all settings have their defaults; /settings lists them
+> Hi
+(an answer to 0 visual tokens)
+E
+session "options first" <<E
+> /compare --data x.json off | now
+error: write --data after the settings: /compare SETTINGS | SETTINGS --data ...
+E
 
 # In columns, as wide as the terminal; CSV.
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
@@ -70,9 +102,15 @@ grep -q '»' "$work/out" || fail "the divergence is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
 
 # A word that looks like a setting is one; a quoted question may still begin with x=3.
-lines "/load $llava" "${short[@]}" '/compare off | prune=1 What is it?' '/compare off | x=3 and y=4, what is x+y?'
-check "no question" '[inputs, .] | map(select(.event=="done").ok) | .[-2:] | map(tostring) | join(" ")' "false true"
-check_has "why" 'select(.event == "error").message' "prune"
+session "no question" $llava <<E
+> /set sample.max_tokens 8
+> /set sample.ignore_eos on
+> /compare off | prune=1 What is it?
+error: 'prune' is a group of settings: /settings prune lists them
+> /compare off | x=3 and y=4, what is x+y?
+(columns)
+...
+E
 
 # A data set.
 "$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
@@ -174,12 +212,29 @@ same "equal to an uninterrupted run" "$resumed" "$(numbers)"
 same "skipped" "$(value compare 'samples skipped' 1)" "1 "
 
 # User presets are expanded; requests that a job cannot fulfil are refused before one starts.
-lines "/load $work/tiny" '/set sample.max_tokens 4' '/set prune.score attention' '/preset save mine prune.score' '/reset all' \
-    "/compare now | @mine --data $work/world/yesno.json --limit 2 --job" '/wait 2' '/job 2' \
-    '/compare off | now --job Hi' "/compare off | now --job --data $work/none.json" \
-    "/compare off | prune.keep=0 --job --data $work/world/yesno.json" "/compare off | now --job --csv x --data $work/world/yesno.json"
-check "done" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
-    "true true true true true true true true false false false false"
+session "presets in a job" $work/tiny <<E
+> /set sample.max_tokens 4
+> /set prune.score attention
+> /preset save mine prune.score
+preset 'mine': 1 settings (/preset show mine)
+> /reset all
+sample.max_tokens = 512
+prune.score = off
+> /compare now | @mine --data $work/world/yesno.json --limit 2 --job
+job 2: compare started (/job 2, /wait 2)
+> /wait 2
+job 2 (compare) is done: yesno: ... (/results compare)
+> /job 2
+...
+> /compare off | now --job Hi
+error: --metric, --limit, --images and --job need --data FILE
+> /compare off | now --job --data $work/none.json
+error: cannot open '$work/none.json': No such file or directory
+> /compare off | prune.keep=0 --job --data $work/world/yesno.json
+error: side B: prune.keep must be above 0 and at most 1, not 0
+> /compare off | now --job --csv x --data $work/world/yesno.json
+error: --csv cannot be used with --job: run /results N --csv FILE when the job is done
+E
 check "written out" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
 
 # A job reads the adapter that the settings name, which holds IRA's parameters.

@@ -35,9 +35,54 @@ P
 )" "13 {1} norms memory"
 
 # Stored results are shown again unchanged.
-lines '/results norms' '/results' '/results 1 --csv '"$work/again.csv" '/results 99' '/results none' '/results 1 x' '/results x y'
-check "results" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\nfalse\nfalse'
-check "by name" 'select(.event == "table" and .name == "results").rows | length' $'1\n13\n0'
+session "stored results" <<E
+> /results norms
+[results]
+result  time                 session  what
+1       DATE  1        norms
+> /results
+[results]
+result  time                 session  what
+13      DATE  1        memory
+12      DATE  1        flops
+11      DATE  1        dice
+10      DATE  1        dice
+9       DATE  1        sink-ratio
+8       DATE  1        curvature
+7       DATE  1        sinks
+6       DATE  1        contribution
+5       DATE  1        attention
+4       DATE  1        attention
+3       DATE  1        similarity
+2       DATE  1        redundancy
+1       DATE  1        norms
+> /results 1 --csv $work/again.csv
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+computed in ...
+(written: csv $work/again-norms.interface.csv)
+norms.interface written to '$work/again-norms.interface.csv'
+(written: csv $work/again-norms.layers.csv)
+norms.layers written to '$work/again-norms.layers.csv'
+(written: csv $work/again-norms.cosines.csv)
+norms.cosines written to '$work/again-norms.cosines.csv'
+(written: csv $work/again-norms.theory.csv)
+norms.theory written to '$work/again-norms.theory.csv'
+(written: csv $work/again-norms.alignment.csv)
+norms.alignment written to '$work/again-norms.alignment.csv'
+(written: csv $work/again-norms.attention.csv)
+norms.attention written to '$work/again-norms.attention.csv'
+> /results 99
+error: no result 99 (/results)
+> /results none
+no results of none yet
+[results]
+result  time  session  what
+> /results 1 x
+error: unexpected 'x' after NAME
+> /results x y
+error: unexpected 'y' after NAME
+E
 same "the same tables" "$(cat "$work"/again-*.csv)" "$(cat "$work"/n-*.csv)"
 lines '/results 4'
 same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
@@ -107,41 +152,85 @@ print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio
 P
 )" "True 12"
 
-refuse() { # LINE PART
-    lines "${ask[@]}" "$1"
-    check "'$1' fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..5}; echo false)"
-    check_has "'$1'" 'select(.event == "error").message' "$2"
-}
-refuse '/attention --layer 4' '0 to 3'
-refuse '/attention --layer x' '--layer'
-refuse '/attention --head 99' '--head 99'
-refuse '/attention --token 77' '--token 77'
-refuse '/attention --token each --data x.json' 'without --data'
-refuse '/attention --picture 3' '--picture 3'
-refuse '/attention here' 'unexpected'
-refuse '/attention --colour' 'unknown option'
-refuse '/sinks --dims 9999' '--dims 9999'
-refuse '/sinks --dims a' '--dims'
-refuse '/dice' '--box'
-refuse '/dice --box 1,2,3' '--box'
-refuse '/dice --box 0,0,9,9 --head 99' '--head 99'
-refuse "/dice --box 0,0,9,9 --mask $scene" 'give either'
-refuse '/norms --layer 2' 'unknown option'
-refuse '/redundancy --box 0,0,9,9' 'unknown option'
-refuse '/curvature --head 1' 'unknown option'
-refuse "/norms $llava --data none.json" 'give either'
-refuse '/dice --box 0,0,nan,2' '--box'
-refuse '/dice --mask none.png' 'none.png'
-refuse '/sink-ratio --threshold 2' '--threshold'
-refuse '/kl' 'ira.on'
-refuse '/dice --box 0,0,9,9 --boxes' '--objects'
-refuse '/norms --data none.json' 'none.json'
-refuse '/norms --limit 3 --given' '--data'
-refuse '/norms nowhere' 'nowhere'
-refuse "/norms --csv $work/no/x.csv" 'no/x-norms.interface.csv'
-refuse '/memory --csv' '--csv'
-lines "/load $llama" /norms /attention 'Hello' /norms /attention
-check "text models" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue\ntrue\nfalse'
+session "refused" $llava <<E
+> /set sample.max_tokens 4
+> /set sample.ignore_eos on
+> /image $scene
+...
+> What is this?
+(an answer to 25 visual tokens)
+> /attention --layer 4
+error: --layer 4: the model has layers 0 to 3
+> /attention --layer x
+error: --layer takes a layer, counted from 0, or all, not 'x'
+> /attention --head 99
+error: --head 99: the layers have heads 0 to 3
+> /attention --token 77
+error: --token 77 does not exist: the answer has 4 tokens, the sequence 42 rows
+> /attention --token each --data x.json
+error: --token each shows the answer of the conversation: give it without --data
+> /attention --picture 3
+error: --picture 3: the conversation has only 1 picture(s), counted from 0
+> /attention here
+error: unexpected 'here': see /help attention
+> /attention --colour
+error: unknown option '--colour': options are --layer, --head, --token, --picture, --data, --images, --limit, --given, --csv, --figure, --film
+> /sinks --dims 9999
+error: --dims 9999: the residual stream has dimensions 0 to 63
+> /sinks --dims a
+error: --dims takes up to 8 dimensions separated by commas, not 'a'
+> /dice
+error: /dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or with --data a file of positions, --objects FILE
+> /dice --box 1,2,3
+error: --box needs LEFT,TOP,WIDTH,HEIGHT in pixels, not '1,2,3'
+> /dice --box 0,0,9,9 --head 99
+error: --head 99: the layers have heads 0 to 3
+> /dice --box 0,0,9,9 --mask $scene
+error: give either --box or --mask
+> /norms --layer 2
+error: unknown option '--layer': options are --data, --images, --limit, --given, --csv, --figure
+> /redundancy --box 0,0,9,9
+error: unknown option '--box': options are --data, --images, --limit, --given, --csv, --figure
+> /curvature --head 1
+error: unknown option '--head': options are --picture, --data, --images, --limit, --given, --csv, --figure
+> /norms $llava --data none.json
+error: give either 'tests/goldens/llava-1.5' or --data
+> /dice --box 0,0,nan,2
+error: --box needs LEFT,TOP,WIDTH,HEIGHT in pixels, not '0,0,nan,2'
+> /dice --mask none.png
+error: cannot open 'none.png': No such file or directory
+> /sink-ratio --threshold 2
+error: --threshold must be a number from 0 to 1, not '2'
+> /kl
+error: /kl measures IRA, which is off: /adapter load DIR with trained IRA parameters, then /set ira.on on
+> /dice --box 0,0,9,9 --boxes
+error: --boxes needs --objects FILE
+> /norms --data none.json
+error: cannot open 'none.json': No such file or directory
+> /norms --limit 3 --given
+error: --images, --objects and --given need --data FILE
+> /norms nowhere
+error: no folder 'nowhere': give the path of a model folder, or the name of a model in the hub cache, as in ORGANIZATION/NAME
+> /norms --csv $work/no/x.csv
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+error: cannot write '$work/no/x-norms.interface.csv': No such file or directory
+> /memory --csv
+error: --csv needs FILE
+E
+session "text models" $llama <<E
+> /norms
+error: the conversation is empty: ask something first
+> /attention
+error: the conversation is empty: ask something first
+> Hello
+(an answer to 0 visual tokens)
+> /norms
+...
+angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
+> /attention
+error: the conversation has no picture: /image FILE, then ask
+E
 
 # Keys and values take half the memory in bf16, and the answer is recomputed from them.
 lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
