@@ -34,7 +34,7 @@ session "a preset without @" $llava <<E
 > /image $scene
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
 > /compare off | fastv Where is it?
-'fastv' is taken as the start of the question; for the preset write @fastv
+'fastv' begins the question; to name the preset, write @fastv
 (columns)
 ...
 E

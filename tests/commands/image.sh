@@ -88,7 +88,7 @@ error: no picture x: /images lists them
 > Hi
 (an answer to 25 visual tokens)
 > /image --remove 1
-error: picture 1 belongs to message 0: /undo takes messages back
+error: picture 1 belongs to message 0: /undo removes messages with their pictures
 E
 
 # A picture size that the family refuses is an error everywhere, never "0 visual tokens" or an answer without the picture.
