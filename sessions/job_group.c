@@ -31,8 +31,8 @@ struct watched {
 };
 
 struct group {
-    struct job_desk desk; // in files: the ranks may run on other machines
-    struct store *store;  // imports the reports meanwhile; NULL: a shell does
+    struct job_channel channel; // in files: the ranks may run on other machines
+    struct store *store;        // imports the reports meanwhile; NULL: a shell does
     const struct job_setup *setup;
     int count;
     pid_t pid;            // mpirun's
@@ -58,14 +58,14 @@ static void exec_mpirun(const struct group *g, char *program, int errors)
     const char *argv[16];
     int n = 0;
     snprintf(count, sizeof count, "%d", g->count);
-    snprintf(id, sizeof id, "%lld", (long long)g->desk.id);
+    snprintf(id, sizeof id, "%lld", (long long)g->channel.id);
     argv[n++] = "mpirun";
     argv[n++] = "-n", argv[n++] = count;
     argv[n++] = "--bind-to", argv[n++] = "none";
     if (geteuid() == 0) argv[n++] = "--allow-run-as-root";
     if (!getenv("SLURM_JOB_ID")) argv[n++] = "--oversubscribe";
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
-    argv[n++] = "--folder", argv[n++] = g->desk.folder;
+    argv[n++] = "--folder", argv[n++] = g->channel.folder;
     argv[n] = NULL;
     // A machine that leaves the network closes no connection: mpirun probes the others every few
     // seconds instead of after hours. (Open MPI 5 has no such option and ignores these.)
@@ -127,9 +127,9 @@ static const char *said_by_mpirun(const struct group *g)
 // Reads the request from the file in the folder, or from the row if the folder was removed.
 static bool asked_to_cancel(const struct group *g)
 {
-    enum job_stop request = job_request_read(g->desk.folder);
-    if (g->store && access(g->desk.folder, F_OK) < 0)
-        job_read_request(g->store, g->desk.id, &request, NULL);
+    enum job_stop request = job_request_read(g->channel.folder);
+    if (g->store && access(g->channel.folder, F_OK) < 0)
+        job_read_request(g->store, g->channel.id, &request, NULL);
     return request == JOB_CANCEL;
 }
 
@@ -142,7 +142,7 @@ static void watch(struct group *g)
     struct job_rank rank;
     g->looked += slept;
     for (int k = 0; k < g->count; k++) {
-        if (!job_rank_read(g->desk.folder, k, &rank) || rank.beat == g->ranks[k].beat) continue;
+        if (!job_rank_read(g->channel.folder, k, &rank) || rank.beat == g->ranks[k].beat) continue;
         g->ranks[k] = (struct watched){ rank.beat, now };
         g->arrived = true;
         if (!rank.joining && !g->first) g->first = now;
@@ -150,7 +150,7 @@ static void watch(struct group *g)
     for (int k = 0; k < g->count && !g->silent; k++) {
         const double since = g->ranks[k].changed > 0 ? g->ranks[k].changed : g->first;
         if (since <= 0 || now - since < silent_s) continue;
-        job_rank_read(g->desk.folder, k, &rank);
+        job_rank_read(g->channel.folder, k, &rank);
         g->silent = xasprintf("rank %d%s%s has not answered for %.0f s: it was stopped, or its "
                               "machine or network is down",
                               k, *rank.host ? " on " : "", rank.host, silent_s);
@@ -166,7 +166,7 @@ static void watch(struct group *g)
     if (!g->lost &&
         (g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
         g->lost = now;
-    const bool gone = access(g->desk.folder, F_OK) < 0;
+    const bool gone = access(g->channel.folder, F_OK) < 0;
     if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s)) {
         if (!g->asked) {
             g->asked = clock_seconds();
@@ -175,7 +175,7 @@ static void watch(struct group *g)
             kill(g->pid, SIGKILL);
         }
     }
-    if (g->store) job_import(g->store, g->desk.id);
+    if (g->store) job_import(g->store, g->channel.id);
 }
 
 // Returns mpirun's status as waitpid gives it.
@@ -190,8 +190,8 @@ static int wait_for_end(struct group *g)
         read_errors(g);
         // A queue that cancels a job sends the same signal: then the request stays a cancel.
         if (atomic_load(&g->setup->control->pause) && !g->paused)
-            g->paused = job_request_read(g->desk.folder) == JOB_CANCEL ||
-                        job_request_write(g->desk.folder, JOB_PAUSE, NULL) == 0;
+            g->paused = job_request_read(g->channel.folder) == JOB_CANCEL ||
+                        job_request_write(g->channel.folder, JOB_PAUSE, NULL) == 0;
         if (clock_seconds() - g->looked >= 0.5) watch(g);
     }
     read_errors(g);
@@ -207,8 +207,8 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
     struct job_rank line;
     int ranks = 0;
     for (int k = 0; k < g->count; k++) {
-        const bool there = job_rank_read(g->desk.folder, k, &line) && strlen(line.host) == length &&
-                           !strncmp(line.host, host, length);
+        const bool there = job_rank_read(g->channel.folder, k, &line) &&
+                           strlen(line.host) == length && !strncmp(line.host, host, length);
         if (there != others) buf_printf(&b, "%s%d", ranks++ ? ", " : "", k);
     }
     char *list = buf_take(&b);
@@ -273,10 +273,10 @@ static char *reason_of(struct group *g, int status)
     if (g->silent) return xstrdup(g->silent);
     const int rank = g->said.rank >= 0 ? g->said.rank : g->said.aborted;
     struct job_rank line;
-    job_rank_read(g->desk.folder, rank >= 0 ? rank : 0, &line);
+    job_rank_read(g->channel.folder, rank >= 0 ? rank : 0, &line);
     char *host = *line.host ? xasprintf(" on %s", line.host) : xstrdup(""), *text = NULL;
     for (int k = 0; k < g->count && !text; k++) { // a rank that gave a reason
-        char *words = job_last_words(g->desk.folder, k);
+        char *words = job_last_words(g->channel.folder, k);
         if (*words) text = xasprintf("rank %d: %s", k, words);
         free(words);
     }
@@ -315,7 +315,7 @@ static char *reason_of(struct group *g, int status)
 static void tell_end(struct err *err, const struct group *g, const char *why, const char *more)
 {
     err_set(err, "%.900s%s%s (/job %lld resume continues it)", why, *more ? "; " : "", more,
-            (long long)g->desk.id);
+            (long long)g->channel.id);
 }
 
 // Writes the end into the job's folder, or into the database if the folder's disk is full, which
@@ -323,10 +323,10 @@ static void tell_end(struct err *err, const struct group *g, const char *why, co
 static void write_end(struct group *g, enum job_state state, const char *why, struct err *err)
 {
     struct err more = { 0 };
-    struct job_desk *d = &g->desk;
+    struct job_channel *d = &g->channel;
     const bool failed = state == STATE_FAILED;
     if (failed) tell_end(err, g, why, "");
-    if (job_desk_state(d, state, failed ? err->text : "", &more) == 0) return;
+    if (job_channel_state(d, state, failed ? err->text : "", &more) == 0) return;
     if (failed) tell_end(err, g, why, more.text);
     if (!g->store) return;
     job_import(g->store, d->id);
@@ -334,7 +334,7 @@ static void write_end(struct group *g, enum job_state state, const char *why, st
 }
 
 // Ranks of an earlier run may take a moment to exit after rank 0 reported the end or mpirun died.
-static int take_lock(const struct job_desk *d, const char *name, struct err *err)
+static int take_lock(const struct job_channel *d, const char *name, struct err *err)
 {
     const double began = clock_seconds();
     int lock;
@@ -349,7 +349,7 @@ static bool said_by_rank(const struct group *g, enum job_state *state, char **me
 {
     free(*message);
     *message = NULL;
-    return job_reports_state(g->desk.folder, state, message) && job_state_ended(*state);
+    return job_reports_state(g->channel.folder, state, message) && job_state_ended(*state);
 }
 
 // Takes rank 0's report of how the job ended, or makes one. If mpirun itself died, rank 0 keeps
@@ -360,7 +360,7 @@ static int finish(struct group *g, int status, enum job_state *state, struct err
     char *message = NULL;
     if (WIFSIGNALED(status)) poll(NULL, 0, 1500);
     bool said = said_by_rank(g, state, &message);
-    const int lock = said ? -1 : take_lock(&g->desk, "lock", err);
+    const int lock = said ? -1 : take_lock(&g->channel, "lock", err);
     if (lock >= 0) {
         said = said_by_rank(g, state, &message);
         if (!said) { // so this process reports the end
@@ -397,10 +397,10 @@ static int run_group(struct group *g, enum job_state *state, struct err *err)
 {
     *state = STATE_FAILED;
     if (job_ranks_check(err) < 0) {
-        job_desk_state(&g->desk, STATE_FAILED, err->text, NULL);
+        job_channel_state(&g->channel, STATE_FAILED, err->text, NULL);
         return -1;
     }
-    forget(g->desk.folder);
+    forget(g->channel.folder);
     g->ranks = xcalloc((size_t)g->count, sizeof *g->ranks);
     int status = start(g, err);
     if (status == 0) status = finish(g, wait_for_end(g), state, err);
@@ -421,7 +421,7 @@ static int count_of(const struct job_row *row)
 static int run_ranks(struct store *s, const struct job_row *row, const struct job_setup *setup,
                      enum job_state *state, struct err *err)
 {
-    const struct job_desk place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
+    const struct job_channel place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
     struct group g = { .store = s,
                        .setup = setup,
                        .count = count_of(row),
@@ -432,14 +432,14 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     // Imports the ranks' earlier reports, then writes the order for the ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
     if (status == 0) status = job_order_write(place.folder, row, answering, err);
-    if (status == 0) status = job_desk_of_folder(&g.desk, place.folder, row->id, err);
+    if (status == 0) status = job_channel_of_folder(&g.channel, place.folder, row->id, err);
     free(answering);
     if (lock >= 0 && status < 0) job_not_begun_write(place.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);
         job_import(s, row->id);
     }
-    job_desk_release(&g.desk);
+    job_channel_release(&g.channel);
     if (lock >= 0) close(lock);
     free(place.folder);
     return status;
@@ -455,11 +455,11 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
     if (status == 0 && count_of(&row) > 1 && row.state != STATE_DONE) {
         status = run_ranks(s, &row, setup, state, err);
     } else if (status == 0) {
-        struct job_desk desk;
-        job_desk_of_store(&desk, s, id);
-        forget(desk.folder);
-        status = job_run(&desk, setup, state, err);
-        job_desk_release(&desk);
+        struct job_channel channel;
+        job_channel_of_store(&channel, s, id);
+        forget(channel.folder);
+        status = job_run(&channel, setup, state, err);
+        job_channel_release(&channel);
     }
     job_row_release(&row);
     return status;
@@ -473,9 +473,9 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     struct group g = { .setup = setup, .errors = -1, .said = MPIRUN_SAID_NOTHING };
     struct job_row row = { 0 };
     *state = STATE_FAILED;
-    if (job_desk_of_folder(&g.desk, folder, id, err) < 0) return -1;
-    int status = job_desk_read(&g.desk, &row, err);
-    const int lock = status == 0 ? take_lock(&g.desk, "group", err) : -1;
+    if (job_channel_of_folder(&g.channel, folder, id, err) < 0) return -1;
+    int status = job_channel_read(&g.channel, &row, err);
+    const int lock = status == 0 ? take_lock(&g.channel, "group", err) : -1;
     if (lock < 0) status = -1;
     // A pause request dates from before the queue restarted the job.
     if (status == 0 && job_request_read(folder) == JOB_PAUSE)
@@ -483,10 +483,10 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     if (status == 0) {
         g.count = count_of(&row);
         if (g.count == 1) forget(folder);
-        status = g.count == 1 ? job_run(&g.desk, setup, state, err) : run_group(&g, state, err);
+        status = g.count == 1 ? job_run(&g.channel, setup, state, err) : run_group(&g, state, err);
     }
     job_row_release(&row);
-    job_desk_release(&g.desk);
+    job_channel_release(&g.channel);
     if (lock >= 0) close(lock);
     return status;
 }
@@ -494,10 +494,10 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
 int job_run_rank(const char *folder, int64_t id, const struct job_setup *setup,
                  enum job_state *state, struct err *err)
 {
-    struct job_desk desk;
+    struct job_channel channel;
     *state = STATE_FAILED;
-    if (job_desk_of_folder(&desk, folder, id, err) < 0) return -1;
-    const int status = job_run(&desk, setup, state, err);
-    job_desk_release(&desk);
+    if (job_channel_of_folder(&channel, folder, id, err) < 0) return -1;
+    const int status = job_run(&channel, setup, state, err);
+    job_channel_release(&channel);
     return status;
 }

@@ -11,7 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/program.h"
-#include "sessions/job_desk.h"
+#include "sessions/job_channel.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_reports.h"
 

@@ -25,7 +25,7 @@ enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
 static const double look_s = 0.3; // interval between looks at the request
 
 struct runner {
-    struct job_desk *desk;
+    struct job_channel *channel;
     const struct job_setup *setup;
     struct job job;
     struct job_row row;
@@ -54,14 +54,14 @@ void job_control_pause(struct job_control *control)
 
 static void open_words(struct runner *r)
 {
-    r->words = job_last_words_open(r->desk->folder, ranks_number(r->job.ranks));
+    r->words = job_last_words_open(r->channel->folder, ranks_number(r->job.ranks));
     fatal_set_file(r->words);
 }
 
 // Makes a removed folder again: its lock tells shells that the job runs.
 static void keep_folder(struct runner *r)
 {
-    struct job_desk *d = r->desk;
+    struct job_channel *d = r->channel;
     pid_t other;
     if (!d->store || job_lock_valid(d->folder, "lock", r->lock)) return;
     const char *shared = settings_text(r->row.settings, "job.folder");
@@ -83,7 +83,7 @@ static void keep_folder(struct runner *r)
 static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->polled < look_s) return r->request;
-    const bool read = job_desk_request(r->desk, &r->request, NULL) == 0;
+    const bool read = job_channel_request(r->channel, &r->request, NULL) == 0;
     if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
     if (r->taken) r->request = JOB_CANCEL;
     r->polled = clock_seconds();
@@ -108,7 +108,7 @@ static enum job_stop stop_reason(struct job *j)
         job_log(j,
                 "the job's folder '%s' was removed while it ran; it was made again without the "
                 "state that a resume needs",
-                r->desk->folder);
+                r->channel->folder);
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a request to pause
     if (r->stop) return r->stop;
     if (atomic_load(&r->setup->control->pause)) {
@@ -208,12 +208,12 @@ static int take_lock(struct runner *r, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
     const double began = clock_seconds();
-    struct job_desk *d = r->desk;
+    struct job_channel *d = r->channel;
     for (;;) {
         struct job_row row;
         r->lock = job_lock(d->folder, d->id, "lock", err);
         if (r->lock >= 0) return 0;
-        if (job_desk_read(d, &row, err) < 0) return -1;
+        if (job_channel_read(d, &row, err) < 0) return -1;
         const bool runs = row.state == STATE_RUNNING;
         job_row_release(&row);
         if (runs || clock_seconds() - began > LEAVE_S)
@@ -231,7 +231,7 @@ static enum job_stop stop_reason_beside(struct job *j)
 static void report_part(struct job *j, int part)
 {
     struct runner *r = j->runner;
-    r->part = reports_to_file(r->desk->folder, r->desk->id, part);
+    r->part = reports_to_file(r->channel->folder, r->channel->id, part);
     r->keep = job_sink_new(&r->part);
     sinks_add(&r->sinks, job_sink(r->keep));
     j->stop_reason = stop_reason;
@@ -243,14 +243,14 @@ static void make_job(struct runner *r, const char *answering)
 {
     const bool beside = ranks_number(r->job.ranks) > 0;
     r->job = (struct job){
-        .id = r->desk->id,
+        .id = r->channel->id,
         .argc = r->row.argc,
         .argv = r->row.argv,
         .settings = r->row.settings,
         .sinks = &r->sinks,
         .ranks = r->job.ranks,
         .resumed = r->row.runs > 0,
-        .state = r->desk->folder,
+        .state = r->channel->folder,
         .stop_reason = beside ? stop_reason_beside : stop_reason,
         .poll = beside ? NULL : poll_requests,
         .report_part = beside ? report_part : NULL,
@@ -263,7 +263,7 @@ static void make_job(struct runner *r, const char *answering)
 // Begins a rank other than 0; only rank 0 takes the lock and reports.
 static int begin_beside(struct runner *r, struct err *err)
 {
-    if (job_desk_read(r->desk, &r->row, err) < 0) return -1;
+    if (job_channel_read(r->channel, &r->row, err) < 0) return -1;
     open_words(r);
     make_job(r, NULL);
     return 0;
@@ -271,13 +271,13 @@ static int begin_beside(struct runner *r, struct err *err)
 
 static int begin(struct runner *r, struct err *err)
 {
-    struct job_desk *d = r->desk;
+    struct job_channel *d = r->channel;
     if (take_lock(r, err) < 0) return -1;
     // No other process writes the job's state now.
-    if (job_desk_read(d, &r->row, err) < 0) return -1;
+    if (job_channel_read(d, &r->row, err) < 0) return -1;
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
-    if (job_desk_state(d, STATE_RUNNING, "", err) < 0) return -1;
+    if (job_channel_state(d, STATE_RUNNING, "", err) < 0) return -1;
     // Losing a second of reports in a power cut costs less than a sync at every step; kill -9 loses
     // nothing either way.
     if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
@@ -287,7 +287,7 @@ static int begin(struct runner *r, struct err *err)
     make_job(r, d->answering);
     atomic_store(&r->setup->control->job, &r->job);
     // Logs why the previous process was interrupted, if it left last words.
-    char *words = job_last_words(r->desk->folder, 0);
+    char *words = job_last_words(r->channel->folder, 0);
     if (*words) job_log(&r->job, "interrupted: %s", words);
     free(words);
     open_words(r);
@@ -312,7 +312,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
                                                              : STATE_FAILED;
     if (r->taken) {
         err_set(err, "the job's folder was removed, and another process runs job %lld now",
-                (long long)r->desk->id);
+                (long long)r->channel->id);
         return STATE_FAILED; // the row belongs to the other process
     }
     if (*r->write_error.text)
@@ -324,7 +324,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
         err_set(err, "the end of the job's output could not be saved: %s", why.text);
     }
     const char *message = state == STATE_FAILED ? err->text : "";
-    if (job_desk_state(r->desk, state, message, &why) < 0) {
+    if (job_channel_state(r->channel, state, message, &why) < 0) {
         if (state != STATE_FAILED) *err = why;
         state = STATE_FAILED;
         leave_words(r, err); // for shells, which find neither a process nor an end
@@ -332,16 +332,16 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     return state;
 }
 
-int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
+int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
     struct runner r = {
-        .desk = desk, .setup = setup, .polling = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
+        .channel = channel, .setup = setup, .polling = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
     };
     *state = STATE_FAILED;
     int status = 0;
     if (setup->rank) {
-        r.beat = job_beat_start(desk->folder);
+        r.beat = job_beat_start(channel->folder);
         r.job.ranks = ranks_open(err);
         if (r.job.ranks) job_beat_join(r.beat, r.job.ranks);
         status = r.job.ranks ? 0 : -1;
@@ -368,10 +368,10 @@ int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state
         atomic_store(&r.setup->control->job, NULL);
         if (r.job.answering >= 0) close(r.job.answering);
     } else if (setup->rank) {
-        if (r.words < 0) r.words = job_last_words_open(desk->folder, ranks_number(r.job.ranks));
+        if (r.words < 0) r.words = job_last_words_open(channel->folder, ranks_number(r.job.ranks));
         leave_words(&r, err);
     } else if (r.lock >= 0) {
-        job_not_begun_write(desk->folder, err);
+        job_not_begun_write(channel->folder, err);
     }
     cancel_unwatch(&r.job.cancel);
     // All ranks exit together; a failure aborts those that still work or wait. Ranks keep writing

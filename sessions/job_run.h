@@ -2,14 +2,14 @@
 //
 //   struct job_control control = { 0 };            // signal handlers set it
 //   enum job_state state;
-//   if (job_run(&desk, &setup, &state, &err) < 0) ... failed: reported and stored ...
+//   if (job_run(&channel, &setup, &state, &err) < 0) ... failed: reported and stored ...
 //
 // Order: lock (a second process for the same job is refused), settings, model, run(), final state.
-// The job's reports go to the desk (job_desk.h), through a separate sink, and to setup->sinks. The
-// job's folder must exist.
+// The job's reports go to the channel (job_channel.h), through a separate sink, and to
+// setup->sinks. The job's folder must exist.
 //
 // `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
-// Ranks know the job's folder (job_desk.h), not the database, which they may be unable to reach.
+// Ranks know the job's folder (job_channel.h), not the database, which they may be unable to reach.
 // Rank 0 alone holds the job's lock, reports, and writes the output. This process waits, imports
 // the reports into the database and passes on a pause. If rank 0 reports no end, it records which
 // rank was killed, failed or no longer answers.
@@ -18,7 +18,7 @@
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H
 
-#include "sessions/job_desk.h"
+#include "sessions/job_channel.h"
 
 // State that a signal handler may touch. Shells send no signals: they write requests into the row.
 struct job_control {
@@ -40,7 +40,7 @@ struct job_setup {
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
 // If the database cannot be opened: stores the reason where shells find it.
 void job_run_lost(const char *db, int64_t id, const struct err *err);
-int job_run(struct job_desk *desk, const struct job_setup *setup, enum job_state *state,
+int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 
 // job_group.c. Runs the job in this process, or in as many ranks as its settings ask for.

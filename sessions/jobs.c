@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/json.h"
-#include "sessions/job_desk.h"
+#include "sessions/job_channel.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_queue.h"
 #include "sessions/job_reports.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "sessions/job_desk.h"
+#include "sessions/job_channel.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_reports.h"
 
@@ -78,26 +78,26 @@ static void a_file_tells_what_the_database_is_told(void **state)
     char *place_a, *place_b;
     const int64_t a = add_job(s, &place_a), b = add_job(s, &place_b);
     struct job_row row;
-    struct job_desk in, out;
+    struct job_channel in, out;
     assert_int_equal(job_read_own(s, b, &row, &err), 0);
     assert_int_equal(job_order_write(place_b, &row, NULL, &err), 0);
     job_row_release(&row);
-    job_desk_of_store(&in, s, a);
-    assert_int_equal(job_desk_of_folder(&out, place_b, b, &err), 0);
-    struct job_desk *const desks[] = { &in, &out };
+    job_channel_of_store(&in, s, a);
+    assert_int_equal(job_channel_of_folder(&out, place_b, b, &err), 0);
+    struct job_channel *const desks[] = { &in, &out };
     for (int i = 0; i < 2; i++) {
-        struct job_desk *d = desks[i];
-        assert_int_equal(job_desk_read(d, &row, &err), 0);
+        struct job_channel *d = desks[i];
+        assert_int_equal(job_channel_read(d, &row, &err), 0);
         assert_string_equal(row.kind, "count");
         assert_string_equal(row.argv[0], "7");
         assert_int_equal(row.runs, 0);
         job_row_release(&row);
-        assert_int_equal(job_desk_state(d, STATE_RUNNING, "", &err), 0);
+        assert_int_equal(job_channel_state(d, STATE_RUNNING, "", &err), 0);
         report_all(&d->to, 0, 5);
         if (i) job_import(s, b);
         report_all(&d->to, 4, 9);
-        assert_int_equal(job_desk_state(d, STATE_FAILED, "the disk is full", &err), 0);
-        assert_int_equal(job_desk_read(d, &row, &err), 0);
+        assert_int_equal(job_channel_state(d, STATE_FAILED, "the disk is full", &err), 0);
+        assert_int_equal(job_channel_read(d, &row, &err), 0);
         assert_int_equal(row.state, STATE_FAILED);
         assert_string_equal(row.message, "the disk is full");
         assert_int_equal(row.runs, 1);
@@ -110,7 +110,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
     assert_non_null(strstr(read.data, "failed the disk is full"));
     // Before it runs again the file is removed, and the new one is read from its beginning.
     assert_int_equal(job_import_all(s, b, &err), 0);
-    assert_int_equal(job_desk_state(&out, STATE_RUNNING, "", &err), 0);
+    assert_int_equal(job_channel_state(&out, STATE_RUNNING, "", &err), 0);
     job_import(s, b);
     assert_int_equal(job_read_own(s, b, &row, &err), 0);
     assert_int_equal(row.state, STATE_RUNNING);
@@ -118,8 +118,8 @@ static void a_file_tells_what_the_database_is_told(void **state)
     job_row_release(&row);
     buf_release(&direct);
     buf_release(&read);
-    job_desk_release(&in);
-    job_desk_release(&out);
+    job_channel_release(&in);
+    job_channel_release(&out);
     free(place_a);
     free(place_b);
     store_close(s);

@@ -515,14 +515,14 @@ static void asking_sends_no_signal(void **state)
     char byte;
     assert_int_equal(pipe(ready), 0);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
-    struct job_desk desk;
-    job_desk_of_store(&desk, s, id);
-    assert_int_equal(job_desk_state(&desk, STATE_RUNNING, "", &err), 0);
+    struct job_channel channel;
+    job_channel_of_store(&channel, s, id);
+    assert_int_equal(job_channel_state(&channel, STATE_RUNNING, "", &err), 0);
     const pid_t child = fork();
     if (child == 0) {
         signal(SIGTERM, SIG_DFL);
         signal(SIGUSR1, SIG_DFL);
-        if (job_lock(desk.folder, id, "lock", NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
+        if (job_lock(channel.folder, id, "lock", NULL) < 0 || write(ready[1], "", 1) != 1) _exit(1);
         for (;;) pause();
     }
     close(ready[1]);
@@ -535,7 +535,7 @@ static void asking_sends_no_signal(void **state)
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     close(ready[0]);
-    job_desk_release(&desk);
+    job_channel_release(&channel);
     store_close(s);
 }
 

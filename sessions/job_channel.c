@@ -1,5 +1,5 @@
-// sessions/job_desk.c -- orders and requests, in the database or in files.
-#include "sessions/job_desk.h"
+// sessions/job_channel.c -- orders and requests, in the database or in files.
+#include "sessions/job_channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +18,13 @@ static const size_t order_limit = (size_t)16 << 20;
 
 // --- the database --------------------------------------------------------------------------------
 
-void job_desk_of_store(struct job_desk *d, struct store *s, int64_t id)
+void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id)
 {
-    *d = (struct job_desk){ .id = id,
-                            .folder = job_path(s, id, NULL),
-                            .answering = answering_path(s),
-                            .store = s,
-                            .to = reports_to_store(s, id) };
+    *d = (struct job_channel){ .id = id,
+                               .folder = job_path(s, id, NULL),
+                               .answering = answering_path(s),
+                               .store = s,
+                               .to = reports_to_store(s, id) };
 }
 
 // --- files ---------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ static char *text_of(const cJSON *o, const char *key)
 }
 
 // A job with earlier reports has run before: a queue restarts jobs by itself.
-int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err)
+int job_channel_read(struct job_channel *d, struct job_row *row, struct err *err)
 {
     if (d->store) return job_read_own(d->store, d->id, row, err);
     *row = (struct job_row){ .id = d->id };
@@ -115,23 +115,23 @@ int job_desk_read(struct job_desk *d, struct job_row *row, struct err *err)
     return 0;
 }
 
-int job_desk_request(struct job_desk *d, enum job_stop *request, struct err *err)
+int job_channel_request(struct job_channel *d, enum job_stop *request, struct err *err)
 {
     if (d->store) return job_read_request(d->store, d->id, request, err);
     *request = job_request_read(d->folder);
     return 0;
 }
 
-int job_desk_of_folder(struct job_desk *d, const char *folder, int64_t id, struct err *err)
+int job_channel_of_folder(struct job_channel *d, const char *folder, int64_t id, struct err *err)
 {
-    *d = (struct job_desk){ 0 };
+    *d = (struct job_channel){ 0 };
     cJSON *o = read_order(folder, err);
     if (!o) return -1;
     const char *answering = cJSON_GetStringValue(json_get(o, "answering"));
-    *d = (struct job_desk){ .id = id,
-                            .folder = xstrdup(folder),
-                            .answering = answering ? xstrdup(answering) : NULL,
-                            .to = reports_to_file(folder, id, 0) };
+    *d = (struct job_channel){ .id = id,
+                               .folder = xstrdup(folder),
+                               .answering = answering ? xstrdup(answering) : NULL,
+                               .to = reports_to_file(folder, id, 0) };
     cJSON_Delete(o);
     return 0;
 }
@@ -163,7 +163,8 @@ enum job_stop job_request_read(const char *folder)
 
 // --- both ----------------------------------------------------------------------------------------
 
-int job_desk_state(struct job_desk *d, enum job_state state, const char *message, struct err *err)
+int job_channel_state(struct job_channel *d, enum job_state state, const char *message,
+                      struct err *err)
 {
     const char *const texts[] = { job_state_name(state), message, getenv("SLURM_JOB_ID") };
     struct report_list l = { 0 };
@@ -173,10 +174,10 @@ int job_desk_state(struct job_desk *d, enum job_state state, const char *message
     return status;
 }
 
-void job_desk_release(struct job_desk *d)
+void job_channel_release(struct job_channel *d)
 {
     report_writer_release(&d->to);
     free(d->folder);
     free(d->answering);
-    *d = (struct job_desk){ 0 };
+    *d = (struct job_channel){ 0 };
 }
