@@ -20,7 +20,7 @@ enum { LINE = 192 };  // all lines have the same length: a reader sees an old or
 enum { JOINING = 2 }; // in place of the waiting flag
 static const double every_s = 1;
 
-struct job_beat {
+struct job_heartbeat {
     _Atomic(const struct ranks *) ranks; // NULL: not joined yet
     char *path;
     pid_t above; // mpirun, or its process on this machine
@@ -56,7 +56,7 @@ int job_ranks_check(struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-static void beat(struct job_beat *b)
+static void beat(struct job_heartbeat *b)
 {
     const struct ranks *r = atomic_load(&b->ranks);
     char line[LINE + 1], host[64] = "";
@@ -77,7 +77,7 @@ static void beat(struct job_beat *b)
 
 static void *run(void *self)
 {
-    struct job_beat *b = self;
+    struct job_heartbeat *b = self;
     const struct timespec moment = { .tv_nsec = 50000000 };
     for (double last = 0; !atomic_load(&b->ends); nanosleep(&moment, NULL)) {
         if (clock_seconds() - last < every_s) continue;
@@ -88,11 +88,11 @@ static void *run(void *self)
     return NULL;
 }
 
-struct job_beat *job_beat_start(const char *folder)
+struct job_heartbeat *job_heartbeat_start(const char *folder)
 {
     const char *number = getenv("OMPI_COMM_WORLD_RANK");
     if (!number) return NULL;
-    struct job_beat *b = xcalloc(1, sizeof *b);
+    struct job_heartbeat *b = xcalloc(1, sizeof *b);
     sigset_t all, before;
     b->began = clock_seconds();
     b->path = line_path(folder, (int)strtol(number, NULL, 10));
@@ -106,17 +106,17 @@ struct job_beat *job_beat_start(const char *folder)
     return b;
 }
 
-void job_beat_join(struct job_beat *b, const struct ranks *r)
+void job_heartbeat_join(struct job_heartbeat *b, const struct ranks *r)
 {
     if (b) atomic_store(&b->ranks, r);
 }
 
-void job_beat_now(struct job_beat *b)
+void job_heartbeat_now(struct job_heartbeat *b)
 {
     if (b) beat(b);
 }
 
-void job_beat_stop(struct job_beat *b)
+void job_heartbeat_stop(struct job_heartbeat *b)
 {
     if (!b) return;
     atomic_store(&b->ends, true);

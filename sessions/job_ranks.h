@@ -1,9 +1,8 @@
 // sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
 // by the ranks, read by the process that started them (sessions/job_group.c) and by shells.
 //
-//   struct job_beat *b = job_beat_start(folder);   // in a rank that has not joined the others
-//   job_beat_join(b, ranks);
-//   job_beat_stop(b);
+//   struct job_heartbeat *b = job_heartbeat_start(folder);   // in a rank that has not joined the
+//   others job_heartbeat_join(b, ranks); job_heartbeat_stop(b);
 //
 //   struct job_rank *list;                                   // in a shell
 //   size_t count = store_job_ranks(store, id, &list);
@@ -30,12 +29,12 @@ struct job_rank {
 // Checks that mpirun is installed; for the shell, before a job is created.
 int job_ranks_check(struct err *err);
 
-struct job_beat;
+struct job_heartbeat;
 // Starts writing this rank's line; NULL: mpirun did not start this process.
-struct job_beat *job_beat_start(const char *folder);
-void job_beat_join(struct job_beat *b, const struct ranks *r);
-void job_beat_now(struct job_beat *b);  // writes a line at once
-void job_beat_stop(struct job_beat *b); // writes the last line; NULL is allowed
+struct job_heartbeat *job_heartbeat_start(const char *folder);
+void job_heartbeat_join(struct job_heartbeat *b, const struct ranks *r);
+void job_heartbeat_now(struct job_heartbeat *b);  // writes a line at once
+void job_heartbeat_stop(struct job_heartbeat *b); // writes the last line; NULL is allowed
 
 // Reads the line of a rank; false: none yet.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank);

@@ -38,11 +38,11 @@ struct runner {
     enum job_stop stop;        // the first request that takes effect
     struct err write_error;    // why reports can no longer be written
     bool ran;                  // run() was called
-    atomic_bool remade;    // the folder was removed and made again, and the log does not say so yet
-    bool taken;            // another process has taken over the job
-    struct pace loading;   // of the model
-    struct job_beat *beat; // of a rank
-    int lock, words;       // descriptors: the job's lock, its file of last words
+    atomic_bool remade;  // the folder was removed and made again, and the log does not say so yet
+    bool taken;          // another process has taken over the job
+    struct pace loading; // of the model
+    struct job_heartbeat *heartbeat; // of a rank
+    int lock, words;                 // descriptors: the job's lock, its file of last words
 };
 
 void job_control_pause(struct job_control *control)
@@ -341,9 +341,9 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
     *state = STATE_FAILED;
     int status = 0;
     if (setup->rank) {
-        r.beat = job_beat_start(channel->folder);
+        r.heartbeat = job_heartbeat_start(channel->folder);
         r.job.ranks = ranks_open(err);
-        if (r.job.ranks) job_beat_join(r.beat, r.job.ranks);
+        if (r.job.ranks) job_heartbeat_join(r.heartbeat, r.job.ranks);
         status = r.job.ranks ? 0 : -1;
     }
     const bool beside = ranks_number(r.job.ranks) > 0;
@@ -357,7 +357,7 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
             status = r.job.kind->run(&r.job, err);
         }
         // All ranks write their last line before rank 0 reports the end.
-        job_beat_now(r.beat);
+        job_heartbeat_now(r.heartbeat);
         if (status >= 0) ranks_meet(r.job.ranks);
         if (first) {
             *state = end(&r, status, err);
@@ -377,7 +377,7 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
     // All ranks exit together; a failure aborts those that still work or wait. Ranks keep writing
     // their lines until then: rank 0 may be writing a large result.
     if (*state == STATE_DONE) ranks_meet(r.job.ranks);
-    job_beat_stop(r.beat);
+    job_heartbeat_stop(r.heartbeat);
     if (r.job.ranks && *state != STATE_DONE) ranks_abort(r.job.ranks, 1);
     if (r.job.ranks) ranks_close(r.job.ranks);
     fatal_set_file(-1);
