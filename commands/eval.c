@@ -216,8 +216,8 @@ static void keep_here(const struct here *h, const struct job_results *results, e
     struct err err;
     if (!shell->store) return;
     const int identified = engine_identify(shell->engine, &err);
-    const struct job_order order = shell_job_order(shell, "evaluate", argc, argv);
-    if (identified < 0 || store_job_keep(shell->store, &order, state, results->list, results->count,
+    const struct job_spec spec = shell_job_spec(shell, "evaluate", argc, argv);
+    if (identified < 0 || store_job_keep(shell->store, &spec, state, results->list, results->count,
                                          h->scores, h->score_count, &err) < 0)
         sinks_notice(shell->sinks, "cannot save this evaluation for /eval show: %s", err.text);
 }

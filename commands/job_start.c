@@ -12,10 +12,10 @@
 #include "sessions/job_ranks.h"
 #include "sessions/jobs.h"
 
-struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc, char **argv)
+struct job_spec shell_job_spec(const struct shell *shell, const char *kind, int argc, char **argv)
 {
     const struct checkpoint *c = engine_checkpoint(shell->engine);
-    return (struct job_order){
+    return (struct job_spec){
         .kind = kind,
         .argc = argc,
         .argv = argv,
@@ -66,8 +66,8 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     const struct model *m = engine_model(shell->engine);
     if (engine_identify(shell->engine, err) < 0) return -1;
     struct settings *settings = settings_copy(engine_settings(shell->engine));
-    struct job_order order = shell_job_order(shell, k->name, argc, argv);
-    order.settings = settings;
+    struct job_spec spec = shell_job_spec(shell, k->name, argc, argv);
+    spec.settings = settings;
     const bool queued = where->script || where->submit;
     int status = 0;
     for (int i = 0; i < argc && status == 0; i++)
@@ -78,10 +78,10 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
         status = settings_set(settings, "job.ranks", where->ranks, err);
     if (k->settle) k->settle(settings, m);
     // The shell's machine may have no GPU.
-    if (queued && settings_integer(settings, "job.gpus")) order.device = "cuda";
+    if (queued && settings_integer(settings, "job.gpus")) spec.device = "cuda";
     if (status == 0) status = job_check_ranks(k, settings, queued, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
-    if (status == 0) status = store_job_add(shell->store, &order, id, err);
+    if (status == 0) status = store_job_add(shell->store, &spec, id, err);
     settings_free(settings);
     return status;
 }

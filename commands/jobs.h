@@ -28,9 +28,8 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
 // With --sbatch or --submit it writes a script for a queue instead, and submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
 // Returns a job order with the shell's model and settings, which it borrows.
-struct job_order;
-struct job_order shell_job_order(const struct shell *shell, const char *kind, int argc,
-                                 char **argv);
+struct job_spec;
+struct job_spec shell_job_spec(const struct shell *shell, const char *kind, int argc, char **argv);
 // Reports which jobs started by this shell have ended since the last call.
 void shell_job_news(struct shell *shell);
 void shell_jobs_release(struct shell *shell);

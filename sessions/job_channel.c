@@ -44,8 +44,8 @@ static int write_whole(const char *folder, const char *name, const char *text, s
     return status;
 }
 
-int job_order_write(const char *folder, const struct job_row *row, const char *answering,
-                    struct err *err)
+int job_spec_write(const char *folder, const struct job_row *row, const char *answering,
+                   struct err *err)
 {
     cJSON *o = cJSON_CreateObject();
     char *arguments = job_arguments_write(row->argc, row->argv);
@@ -55,8 +55,8 @@ int job_order_write(const char *folder, const struct job_row *row, const char *a
     cJSON_AddStringToObject(o, "settings", settings);
     for (const struct job_column *c = job_columns; c->name; c++) {
         const void *cell = job_cell((struct job_row *)(uintptr_t)row, c);
-        if (c->order && c->type == 't') cJSON_AddStringToObject(o, c->name, *(char *const *)cell);
-        if (c->order && c->type == 'i')
+        if (c->in_spec && c->type == 't') cJSON_AddStringToObject(o, c->name, *(char *const *)cell);
+        if (c->in_spec && c->type == 'i')
             cJSON_AddNumberToObject(o, c->name, (double)*(const int64_t *)cell);
     }
     if (answering) cJSON_AddStringToObject(o, "answering", answering);
@@ -96,8 +96,8 @@ int job_channel_read(struct job_channel *d, struct job_row *row, struct err *err
     if (!o) return -1;
     char *arguments = text_of(o, "arguments"), *settings = text_of(o, "settings");
     for (const struct job_column *c = job_columns; c->name; c++) {
-        const cJSON *value = c->order ? json_get(o, c->name) : NULL;
-        if (c->type == 't') *(char **)job_cell(row, c) = text_of(o, c->order ? c->name : "");
+        const cJSON *value = c->in_spec ? json_get(o, c->name) : NULL;
+        if (c->type == 't') *(char **)job_cell(row, c) = text_of(o, c->in_spec ? c->name : "");
         if (c->type == 'i') *(int64_t *)job_cell(row, c) = json_whole(value, 0);
         if (c->type == 'd') *(double *)job_cell(row, c) = NAN;
     }

@@ -35,8 +35,8 @@ int job_channel_state(struct job_channel *d, enum job_state state, const char *m
                       struct err *err);
 
 // Writes the order of a job; `answering` as above.
-int job_order_write(const char *folder, const struct job_row *row, const char *answering,
-                    struct err *err);
+int job_spec_write(const char *folder, const struct job_row *row, const char *answering,
+                   struct err *err);
 // Writes a request; JOB_GO withdraws it.
 int job_request_write(const char *folder, enum job_stop what, struct err *err);
 enum job_stop job_request_read(const char *folder);

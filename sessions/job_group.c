@@ -431,7 +431,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     char *answering = answering_path(s);
     // Imports the ranks' earlier reports, then writes the order for the ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
-    if (status == 0) status = job_order_write(place.folder, row, answering, err);
+    if (status == 0) status = job_spec_write(place.folder, row, answering, err);
     if (status == 0) status = job_channel_of_folder(&g.channel, place.folder, row->id, err);
     free(answering);
     if (lock >= 0 && status < 0) job_not_begun_write(place.folder, err);

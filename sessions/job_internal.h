@@ -48,9 +48,9 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
 // Columns of the table jobs that map directly to fields of a row.
 extern const struct job_column {
     const char *name;
-    char type;  // 't': char *, 'i': int64_t, 'd': double
-    size_t at;  // in struct job_row
-    bool order; // also in order.json
+    char type;    // 't': char *, 'i': int64_t, 'd': double
+    size_t at;    // in struct job_row
+    bool in_spec; // also in order.json
 } job_columns[];
 void *job_cell(struct job_row *row, const struct job_column *c);
 // Arguments and settings as JSON (free() it), and back into a row.

@@ -121,7 +121,7 @@ static int prepare(struct store *s, const struct job_row *row, const char *path,
     if (status == 0) status = check_names(row, *folder, err);
     if (status == 0) status = job_import_all(s, row->id, err);
     if (status == 0) status = job_request_write(*folder, JOB_GO, err);
-    if (status == 0) status = job_order_write(*folder, row, NULL, err);
+    if (status == 0) status = job_spec_write(*folder, row, NULL, err);
     if (status == 0) {
         put_script(&text, row, *folder, program ? program : "vlmsh");
         FILE *f = fopen(path, "we");

@@ -61,24 +61,24 @@ char *job_settings_write(const struct settings *s)
 }
 
 // `id` NULL: the next free number.
-static int insert(struct store *s, const struct job_order *order, const char *id, struct err *err)
+static int insert(struct store *s, const struct job_spec *spec, const char *id, struct err *err)
 {
     char *folder = getcwd(NULL, 0);
     if (!folder) return err_set(err, "the current folder no longer exists: %s", strerror(errno));
-    char *arguments = job_arguments_write(order->argc, order->argv);
-    char *settings = job_settings_write(order->settings);
-    char *model = order->model ? realpath(order->model, NULL) : NULL;
+    char *arguments = job_arguments_write(spec->argc, spec->argv);
+    char *settings = job_settings_write(spec->settings);
+    char *model = spec->model ? realpath(spec->model, NULL) : NULL;
     const int status =
         store_run(s, err,
                   "INSERT INTO jobs(id, kind, arguments, settings, folder, model, fingerprint, "
                   "device, state, runs, asked, created) "
                   "VALUES(?, ?, ?, ?, ?, ?, ?, ?, 'waiting', 0, ?, ?)",
-                  "ttttttttii", id, order->kind, arguments, settings, folder,
-                  model          ? model
-                  : order->model ? order->model
-                                 : "",
-                  order->fingerprint ? order->fingerprint : "",
-                  order->device ? order->device : "cpu", (int64_t)time(NULL), (int64_t)time(NULL));
+                  "ttttttttii", id, spec->kind, arguments, settings, folder,
+                  model         ? model
+                  : spec->model ? spec->model
+                                : "",
+                  spec->fingerprint ? spec->fingerprint : "", spec->device ? spec->device : "cpu",
+                  (int64_t)time(NULL), (int64_t)time(NULL));
     free(model);
     free(settings);
     free(arguments);
@@ -86,10 +86,10 @@ static int insert(struct store *s, const struct job_order *order, const char *id
     return status;
 }
 
-int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err)
+int store_job_add(struct store *s, const struct job_spec *spec, int64_t *id, struct err *err)
 {
     if (store_lock(s, err) < 0) return -1;
-    int status = insert(s, order, NULL, err);
+    int status = insert(s, spec, NULL, err);
     *id = sqlite3_last_insert_rowid(s->db);
     if (status == 0) status = job_folder_clear(s, *id, err);
     return store_unlock(s, status, err);
@@ -357,13 +357,13 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     return found < 0 ? -1 : 0;
 }
 
-int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
+int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state state,
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err)
 {
     if (store_lock(s, err) < 0) return -1;
     int status = store_run(s, err, "DELETE FROM jobs WHERE id = ?", "i", (int64_t)JOB_HERE);
-    if (status == 0) status = insert(s, order, "0", err);
+    if (status == 0) status = insert(s, spec, "0", err);
     if (status == 0) status = job_mark_ended(s, JOB_HERE, state, "", err);
     for (size_t i = 0; i < score_count && status == 0; i++)
         status = job_write_score(s, JOB_HERE, &scores[i], err);

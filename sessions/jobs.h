@@ -1,8 +1,8 @@
 // sessions/jobs.h -- jobs as rows: request, progress, reports.
 //
-//   struct job_order order = { .kind = "train", .argc = n, .argv = words, .settings = settings,
+//   struct job_spec spec = { .kind = "train", .argc = n, .argv = words, .settings = settings,
 //                              .model = folder, .fingerprint = fp };
-//   store_job_add(store, &order, &id, &err);
+//   store_job_add(store, &spec, &id, &err);
 //   store_job_start(store, id, &err);               // a process of its own; returns at once
 //   store_job_read(store, id, &row, &err); ... row.state, row.step ... job_row_release(&row);
 //   store_job_ask(store, id, JOB_PAUSE, &err);
@@ -39,7 +39,7 @@ bool job_state_find(const char *name, enum job_state *state); // no row stores "
 bool job_state_ended(enum job_state state); // no process runs it or will start soon
 
 // An order for a new job; everything is copied. Paths in argv are relative to the current folder.
-struct job_order {
+struct job_spec {
     const char *kind;
     int argc;
     char *const *argv;
@@ -70,7 +70,7 @@ struct job_row {
     char *queued; // last known state there
 };
 
-int store_job_add(struct store *s, const struct job_order *order, int64_t *id, struct err *err);
+int store_job_add(struct store *s, const struct job_spec *spec, int64_t *id, struct err *err);
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err);
 // The latest first.
 int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err);
@@ -86,7 +86,7 @@ int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct 
 
 // Stores work that a shell did itself like a job's, under JOB_HERE, replacing the previous one. It
 // is not a job: neither listed nor the last one.
-int store_job_keep(struct store *s, const struct job_order *order, enum job_state state,
+int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state state,
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 

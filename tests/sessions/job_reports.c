@@ -13,12 +13,10 @@ static int64_t add_job(struct store *s, char **place)
 {
     struct settings *settings = settings_new();
     char word[] = "7", *argv[] = { word };
-    const struct job_order order = {
-        .kind = "count", .argc = 1, .argv = argv, .settings = settings
-    };
+    const struct job_spec spec = { .kind = "count", .argc = 1, .argv = argv, .settings = settings };
     struct err err = { 0 };
     int64_t id = 0;
-    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    assert_int_equal(store_job_add(s, &spec, &id, &err), 0);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
     *place = job_folder_real(s, id, &err);
     assert_non_null(*place);
@@ -80,7 +78,7 @@ static void a_file_tells_what_the_database_is_told(void **state)
     struct job_row row;
     struct job_channel in, out;
     assert_int_equal(job_read_own(s, b, &row, &err), 0);
-    assert_int_equal(job_order_write(place_b, &row, NULL, &err), 0);
+    assert_int_equal(job_spec_write(place_b, &row, NULL, &err), 0);
     job_row_release(&row);
     job_channel_of_store(&in, s, a);
     assert_int_equal(job_channel_of_folder(&out, place_b, b, &err), 0);

@@ -125,10 +125,10 @@ static int64_t add(struct store *s, const char *name, const char *steps, const c
     struct settings *settings = settings_new();
     int64_t id = 0;
     assert_int_equal(settings_set(settings, "sample.top_k", "7", &err), 0);
-    const struct job_order order = {
+    const struct job_spec spec = {
         .kind = name, .argc = how ? 3 : 2, .argv = argv, .settings = settings, .device = "cpu"
     };
-    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    assert_int_equal(store_job_add(s, &spec, &id, &err), 0);
     settings_free(settings);
     return id;
 }
@@ -376,7 +376,7 @@ static void a_folder_of_a_former_database_is_left_alone(void **state)
     struct stat st;
     int ready[2];
     char c, *argv[] = { "1", "1" };
-    const struct job_order order = { .kind = "count", .argc = 2, .argv = argv, .device = "cpu" };
+    const struct job_spec spec = { .kind = "count", .argc = 2, .argv = argv, .device = "cpu" };
     struct store *s = open_store();
     assert_int_equal(job_folder_make(s, 1, "none", &err), 0);
     char *path = job_path(s, 1, NULL), *scores = job_path(s, 1, "scores.jsonl");
@@ -390,12 +390,12 @@ static void a_folder_of_a_former_database_is_left_alone(void **state)
     }
     int64_t id = 0;
     assert_int_equal(read(ready[0], &c, 1), 1);
-    assert_int_equal(store_job_add(s, &order, &id, &err), -1);
+    assert_int_equal(store_job_add(s, &spec, &id, &err), -1);
     assert_contains(err.text, "still runs in");
     assert_int_equal(number(s, "SELECT count(*) FROM jobs"), 0);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    assert_int_equal(store_job_add(s, &order, &id, &err), 0);
+    assert_int_equal(store_job_add(s, &spec, &id, &err), 0);
     assert_int_equal(id, 1);
     assert_int_equal(lstat(path, &st), -1);
     assert_int_equal(lstat(former, &st), 0);
